@@ -175,7 +175,7 @@ def _too_large() -> list[Odd]:
     return [
         _body("body: a gzip bomb of 1 GiB", bomb(1 << 30), "server_error", said=said, headers=packed),
         _body("body: 17 MiB", b" " * (17 << 20), "server_error", said=said),
-        _body("an error with status 200: a message of 15 MiB", large, "server_error", said="says: sk-"),
+        _body("an error with status 200: a message of 15 MiB", large, "server_error", said=": sk-"),
         _failed("HTTP 500: a gzip bomb of 1 GiB", bomb(1 << 30), 500, packed),
     ]
 

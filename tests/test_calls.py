@@ -685,7 +685,7 @@ def test_the_key_is_in_no_message_log_or_row(
 def test_a_missing_key_is_said_before_anything_is_sent(server: JudgeServer, store: ReplyStore) -> None:
     judges = [judge_at(server), judge_at(server, "other", api_key_env="NO_SUCH_KEY")]
     with pytest.raises(
-        JudgeError, match=r"NO_SUCH_KEY is not set; set it, name another one as the judge's api_key_env.*fake"
+        JudgeError, match=r"NO_SUCH_KEY is not set; set it, name another variable as the judge's api_key_env.*fake"
     ):
         fetch([request_of(judge, 1) for judge in judges], store)
     assert server.seen == []

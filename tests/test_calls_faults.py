@@ -157,7 +157,7 @@ def test_a_server_that_only_fails_is_given_up_after_eight_calls(server: JudgeSer
     outcomes = fetch(requests, store, Options(concurrency=1, retries=1))
     assert Counter(reasons(outcomes)) == {"server_error": 8, "judge_down": 92}
     assert 16 <= len(server.seen) < 60  # eight calls twice each, and those that went while they waited
-    assert "8 calls failed at every try" in str(outcomes[-1].failure)
+    assert "8 calls failed on every attempt" in str(outcomes[-1].failure)
 
 
 def test_a_server_that_is_still_loading_is_waited_for(server: JudgeServer, store: ReplyStore) -> None:
@@ -384,7 +384,7 @@ def test_the_last_line_says_what_a_run_came_to(
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ({"status": 401, "body": {"error": {"message": f"bad {KEY}"}}}, r"HTTP 401 .*the key was that in MY_KEY"),
+        ({"status": 401, "body": {"error": {"message": f"bad {KEY}"}}}, r"HTTP 401 .*the key was the value of MY_KEY"),
         (
             {"status": 404, "body": {"error": {"message": "no such model"}}},
             r"HTTP 404 .*asked for the model 'm' at the path /v1/chat/completions\)",

@@ -154,7 +154,7 @@ def test_a_proxy_of_another_kind_is_refused_before_anything_is_sent(
 ) -> None:
     monkeypatch.setenv("all_proxy", "socks5://someone:pass-to-proxy@127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(ConfigError, match=r"does not speak HTTP \(socks5://127.0.0.1:9\).*NO_PROXY"):
+    with pytest.raises(ConfigError, match=r"is not an HTTP proxy \(socks5://127.0.0.1:9\).*NO_PROXY"):
         one(Judge("openai", "m", base_url="http://judge.invalid/v1", timeout_s=5), store)
 
 

@@ -445,7 +445,7 @@ def test_a_lambda_works_live_and_cannot_be_frozen(tmp_path: Path) -> None:
 
 def test_another_version_than_the_frozen_one_is_an_error(tmp_path: Path) -> None:
     judge = Judge.of({"provider": "function", "model": "good@0", "ask": "function_judges:good"})
-    with pytest.raises(ConfigError, match=r"'function_judges:good' is 'good@1', and judge .* needs 'good@0'"):
+    with pytest.raises(ConfigError, match=r"'function_judges:good' is 'good@1', but judge .* needs 'good@0'"):
         judged(judge, tmp_path)
 
 

@@ -261,7 +261,7 @@ def test_a_key_that_the_second_metric_lacks_is_told_before_the_first_is_paid(
     assert server.seen == []
     said = capsys.readouterr()
     assert said.out == ""
-    assert re.search("needs a key and .* is not set|needs the package", said.err)
+    assert re.search("needs an API key, but .* is not set|needs the package", said.err)
 
 
 def test_a_missing_key_names_what_works_here(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,8 +270,8 @@ def test_a_missing_key_names_what_works_here(here: Path, capsys: pytest.CaptureF
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == (
-        "evalkit: error: judge 'openai:gpt-4o-mini' needs a key and the environment variable OPENAI_API_KEY is not "
-        "set; set it, name another variable with --judge-api-key-env, or use recorded and cached judgments with "
+        "evalkit: error: judge 'openai:gpt-4o-mini' needs an API key, but the environment variable OPENAI_API_KEY is "
+        "not set; set it, name another variable with --judge-api-key-env, or use recorded and cached judgments with "
         "--judge none\n"
     )
 

@@ -205,7 +205,7 @@ def test_a_jury_with_a_model_in_process_judges_and_is_not_asked_twice(model: str
 def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="no base_url"):
         check_ready(Judge("transformers", model, base_url="http://localhost:1/v1"))
-    with pytest.raises(ConfigError, match="hold 'logit_bias'; 'transformers' takes top_p"):
+    with pytest.raises(ConfigError, match="contain 'logit_bias'; allowed for 'transformers': top_p"):
         check_ready(Judge("transformers", model, params={"logit_bias": 1}))
     with pytest.raises(ConfigError, match="dtype 'int3'"):
         check_ready(Judge("transformers", model, params={"dtype": "int3"}))
@@ -259,7 +259,7 @@ def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
     with pytest.raises(ProviderError) as caught:
         ask(request_of(judge, 1))
     assert (caught.value.kind, caught.value.maybe_paid) == ("timeout", False)
-    assert "not come to an end after 0.05 s" in caught.value.detail
+    assert "not finished after 0.05 s" in caught.value.detail
 
 
 def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypa
     ended = threading.Event()
     ended.set()
     monkeypatch.setattr(ours, "ENDING", ended)
-    with pytest.raises(ProviderError, match="not come to an end"):
+    with pytest.raises(ProviderError, match="not finished"):
         ask(request_of(Judge("transformers", model, max_tokens=3000, temperature=0), 1))
 
 

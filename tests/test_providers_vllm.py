@@ -143,7 +143,7 @@ def test_prompts_that_cannot_be_computed_fail_alone(vllm: type[vllm_stand_in.LLM
     assert isinstance(good, list)
     for problem, kind, words in [
         (long, "client_error", "maximum context length is 4096"),
-        (hangs, "timeout", "not come to an end after 3 s"),
+        (hangs, "timeout", "not finished after 3 s"),
         (aborted, "server_error", "'abort'"),
     ]:
         assert isinstance(problem, ProviderError)
@@ -250,16 +250,16 @@ def test_a_jury_judges_and_is_not_asked_twice(
 def test_what_cannot_work_is_said_before_a_model_is_loaded(
     vllm: type[vllm_stand_in.LLM], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match="no base_url; for a server use the provider 'openai'"):
+    with pytest.raises(ConfigError, match="no base_url; for a server, use the provider 'openai'"):
         check_ready(Judge("vllm", "m", base_url="http://localhost:1/v1"))
-    with pytest.raises(ConfigError, match="hold 'logit_bias'; 'vllm' takes top_p"):
+    with pytest.raises(ConfigError, match="contain 'logit_bias'; allowed for 'vllm': top_p"):
         check_ready(Judge("vllm", "m", params={"logit_bias": 1}))
     with pytest.raises(ConfigError, match="stop in params"):
         check_ready(Judge("vllm", "m", params={"stop": ["a", ""]}))
     for text, words in [
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
-        ('{"seed": 1}', "holds 'seed'; allowed"),
+        ('{"seed": 1}', "contains 'seed'; allowed"),
     ]:
         monkeypatch.setenv("EVALKIT_VLLM", text)
         with pytest.raises(ConfigError, match=words):

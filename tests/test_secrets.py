@@ -139,7 +139,7 @@ class TestWhatIsAKey:
         value: Any = key.join(around)
         for step in reversed(["extra_body", *path]):
             value = [value] if step == 0 else {step: value}
-        with pytest.raises(ConfigError, match="params of a judge holds a key") as problem:
+        with pytest.raises(ConfigError, match="params of a judge contains a key") as problem:
             Judge("openai", "m", params=value)
         assert key not in str(problem.value)
 
@@ -274,7 +274,7 @@ class TestSecret:
                  repr(copy.copy(key)), repr(copy.deepcopy({"a": key}))]  # fmt: skip
         assert not any(OWN in view for view in views)
         assert copy.deepcopy(key).reveal() == OWN
-        with pytest.raises(TypeError, match="a key is not pickled"):
+        with pytest.raises(TypeError, match="a key cannot be pickled"):
             pickle.dumps(key)
 
     def test_errors_and_kept_values_hold_none(self) -> None:

@@ -170,5 +170,5 @@ def test_settings_show_each_value_with_its_source() -> None:
 
 
 def test_an_unknown_rule_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown rule 'votes'; the rules are vote, ties, "):
+    with pytest.raises(ConfigError, match="unknown rule 'votes'; allowed: vote, ties, "):
         Spec.of("faithfulness", "fake", rules={"votes": "mean"})

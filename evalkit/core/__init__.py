@@ -1,4 +1,4 @@
-"""What every room uses: judges, keys and records; files that appear whole; figures as text."""
+"""What every room uses: judges, reply keys, prompts and replies, atomic files, numbers as text."""
 
 from lazy_loader import attach_stub
 

@@ -1,4 +1,4 @@
-"""Every list of choices, written once: functions, profiles, the scoring config, the command line and widgets read it.
+"""All lists of choices. Functions, profiles, the scoring config, the command line and widgets read them from here.
 
 The rules from samples to scores, with their arithmetic, are in `evalkit.core.vote_aggregate_rules`.
 """
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 
 class Provider(NamedTuple):
-    """Who answers: what it is, the host that its key belongs to, and the variable that holds the key."""
+    """A provider: its description, the host that its API key belongs to, and the variable that contains the key."""
 
     meaning: str
     host: str = "local"
@@ -27,7 +27,7 @@ PROVIDERS: dict[str, Provider] = {
     "function": Provider("a Python function, as module:function (see Judge.function)"),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
 }
-"""Provider -> what it is; ``none`` is not a judge."""
+"""All providers. ``none`` is not a provider: it means that no judge is called."""
 
 Backend = Literal["openai", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
@@ -42,13 +42,13 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 
 Better = Literal["high", "low"]
 BETTER: tuple[Better, ...] = get_args(Better)
-"""Which end of a scale is the good one."""
+"""Whether high or low values of a scale are good."""
 
 RubricMode = Literal["pointwise", "pairwise"]
-"""One answer by itself, or two compared."""
+"""Whether one answer is judged by itself, or two answers are compared."""
 
 Layout = Literal["rubric_first", "item_first"]
-"""What a prompt shows first."""
+"""Whether the prompt starts with the rubric or with the item."""
 
 Order = Literal["AB", "BA"]
 """Order in which a pair's answers are shown."""
@@ -58,11 +58,11 @@ Order = Literal["AB", "BA"]
 
 OnMiss = Literal["row", "raise"]
 ON_MISS: tuple[OnMiss, ...] = get_args(OnMiss)
-"""What a missing reply becomes offline: a row with an error, or an exception."""
+"""Offline, a missing reply becomes a row with an error, or raises an exception."""
 
 Recorded = Literal["miss", "use"]
 RECORDED: tuple[Recorded, ...] = get_args(Recorded)
-"""Whether recorded replies answer for a live judge."""
+"""Whether recorded replies are used in place of live calls."""
 
 Reason = Literal[
     "off_scale",
@@ -81,9 +81,9 @@ Reason = Literal[
     "stopped",
     "not_asked",
 ]
-"""Why a judgment has no score. Those before ``timeout`` are read off the reply, the others come from the engine.
+"""Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
-``abstained`` and ``not_asked`` come with imported judgments: the judge declined to decide; it was not asked.
+``abstained`` and ``not_asked`` occur in imported judgments: the judge declined to decide, or was not called.
 """
 REASONS: tuple[Reason, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[Reason, ...] = REASONS[REASONS.index("timeout") :]
@@ -93,19 +93,19 @@ ENGINE_REASONS: tuple[Reason, ...] = REASONS[REASONS.index("timeout") :]
 
 Ties = Literal["na", "half", "wrong"]
 TIES: tuple[Ties, ...] = get_args(Ties)
-"""How a tie of a judge counts against a label: left out; 1/t right where the label is among its t labels; wrong."""
+"""How a judge's tie of t labels is compared with a label: left out; 1/t right if the label is among them; wrong."""
 
 Unscored = Literal["drop", "wrong"]
 UNSCORED: tuple[Unscored, ...] = get_args(Unscored)
-"""How an answer without a score counts against a label: left out, or wrong."""
+"""How to treat an answer that has a label but no score: leave it out, or count it as wrong."""
 
 Reference = Literal["each", "mean", "majority"]
 REFERENCES: tuple[Reference, ...] = get_args(Reference)
-"""What judges are compared with: each annotator, averaged; the annotators' mean; their majority."""
+"""What judges are compared with: each annotator in turn (then averaged), the annotators' mean, or their majority."""
 
 MissingCriteria = Literal["na", "renormalise"]
 MISSING_CRITERIA: tuple[MissingCriteria, ...] = get_args(MissingCriteria)
-"""An unscored criterion: the item has no score, or one over the criteria that are scored."""
+"""If a criterion is unscored, the item has no score, or a score over the scored criteria."""
 
 
 # -- runs
@@ -119,4 +119,4 @@ RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 
 PluginType = Literal["task", "metric", "bundle"]
 PLUGIN_TYPES: tuple[PluginType, ...] = get_args(PluginType)
-"""What a plugin brings."""
+"""What a plugin contains."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and files that one process at a time changes."""
+"""Atomic writes, and locks on files and folders."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ except ImportError:  # Windows
 
 @contextmanager
 def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Write a file beside its place; it moves there at the end: after a fault or crash the old file stands.
+    """Write a temporary file and rename it at the end: after an error or crash the old file is unchanged.
 
     Parameters
     ----------
     path
-        Replaced if it is there; a link stays a link. What is no file (``/dev/stdout``, a pipe) is written to as it is.
+        The file to write or replace; a link stays a link. A device or pipe (``/dev/stdout``) is written to directly.
     mode
         Permissions of a new file; a file that is replaced keeps its own.
 
     Raises
     ------
     OSError
-        When it cannot be written: then it is as it was.
+        If the file cannot be written; it is then unchanged.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None = None) -> None:
-    """Write chunks, taken one after another, as `whole` does.
+    """Write chunks of bytes atomically, as `whole` does.
 
     Raises
     ------
@@ -78,10 +78,10 @@ def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None =
 
 @contextmanager
 def held(path: str | Path) -> Iterator[None]:
-    """Hold off other processes and threads that hold the same file or folder.
+    """Lock a file or folder; other processes and threads that lock it wait.
 
-    Where nothing can be locked (Windows, some shares) nobody is held off. What has taken the file's place since is
-    another file: who waited has to look.
+    Without file locks (Windows, some network shares), nobody waits. The file may have been replaced during the wait:
+    open it after locking.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where the reply store lies: the default folder, and which folders cannot hold it."""
+"""The default folder of the reply store, and a check for network file systems, which cannot contain it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NETWORK = {
 
 
 def default_folder(start: Path | None = None) -> Path:
-    """The folder of the reply store when none is named.
+    """The folder of the reply store if no other is given.
 
     `EVALKIT_CACHE` if it is set; else ``cache/`` beside the nearest ``pyproject.toml`` upwards from
     `start` (the working folder), so that all notebooks of a project share one; else the user's cache
@@ -63,10 +63,10 @@ def _user_folder() -> Path:
 
 
 def network_file_system(path: Path, mounts: str | None = None) -> str | None:
-    """Which network file system `path` lies on, as ``"nfs4 at /home"``; None if on none.
+    """The network file system that contains `path`, as ``"nfs4 at /home"``; None for a local one.
 
-    SQLite's write-ahead log needs memory shared by all processes that use the file, which network
-    file systems do not give: two hosts would damage the store in silence.
+    SQLite's write-ahead log needs memory that all processes share. Network file systems do not offer it: two hosts
+    would silently damage the store.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Figures as text: a value never without its interval, a mean never without its coverage."""
+"""Numbers as text, and rows of texts as text or HTML tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_notebook() -> bool:
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
-    """A figure with its 95 % interval; one that stands alone is never rounded to nothing.
+    """A number with its 95 % interval; a small number without an interval is not rounded to 0.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def count_of(n: Any, whole: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What replies cost. A reply of unknown price is not one that cost nothing: with one, the sum is unknown.
+    """What replies cost. If the price of one reply is unknown, so is the sum.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Bill:
 
     @classmethod
     def of(cls, judgments: pd.DataFrame) -> Bill:
-        """The bill of a judgments table; a reply that several rows share counts once, one that never came not at all.
+        """The bill of a judgments table. A reply that several rows share counts once; a missing reply does not count.
 
         Without the column `cost_usd` all prices are unknown.
         """
@@ -119,11 +119,11 @@ _FEWEST_TILES, _MOST_TILES = 4, 6
 def text_table(
     rows: Iterable[Mapping[str, str]], *, width: int | None = None, left: Iterable[str] = (), whole: Iterable[str] = ()
 ) -> str:
-    """Rows of texts as an aligned table; the first column and those of `left` are set left, the others right.
+    """Rows of texts as an aligned table. The first column and those in `left` are left-aligned, all others right.
 
-    With a `width`, long texts (not figures, not those of `whole`) are cut until it fits; if they cannot be, the few
-    rows of a short table become columns, and columns at the right of a long one are left out and named below. A cell
-    is one line of printable signs, whatever a judge wrote: no sequence in it can steer a terminal.
+    With a `width`, long texts (not numbers, not columns in `whole`) are cut until the table fits. If it still does not
+    fit, a table of few rows is transposed, and columns at the right are left out and listed below the table. Each cell
+    is one line of printable characters, so that a judge's text cannot control the terminal.
     """
     listed = list(rows)
     if not listed:
@@ -162,7 +162,7 @@ def _total(widths: list[int]) -> int:
 
 
 def _narrowed(widths: list[int], names: list[str], width: int, texts: set[str]) -> list[int]:
-    """The widths with the widest columns of text made narrower, none under its title and twelve signs."""
+    """The widths, with the widest text columns made narrower, but not below their title or twelve characters."""
     widths = list(widths)
     for _ in range(_total(widths) - width):
         spare = {
@@ -197,7 +197,7 @@ _STYLE = (
 
 
 def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = (), caption: str = "") -> str:
-    """Rows of texts as an HTML table, every cell escaped; `texts` names columns set left, long texts wrap."""
+    """Rows of texts as an HTML table, every cell escaped; columns in `texts` are left-aligned, long texts wrap."""
     listed = list(rows)
     if not listed:
         return "<p class='note'>(no rows)</p>"
@@ -219,7 +219,7 @@ def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = (), 
 
 
 def html_tiles(tiles: Iterable[tuple[str, str, str]]) -> str:
-    """Tiles of (value, title, note), every text escaped; where there is room for all, in rows of equal length."""
+    """Tiles of (value, title, note), every text escaped, in rows of equal length if the page is wide enough."""
     listed = list(tiles)
     if not listed:
         return ""
@@ -233,10 +233,10 @@ def html_tiles(tiles: Iterable[tuple[str, str, str]]) -> str:
 
 
 def html_text(text: str) -> str:
-    """A text as it stands, for a notebook's output."""
+    """A text as preformatted HTML, for a notebook's output."""
     return html_page([f"<pre>{html.escape(text)}</pre>"])
 
 
 def html_page(parts: Iterable[str]) -> str:
-    """Parts with evalkit's style, for a notebook's output: no script, nothing from a network."""
+    """HTML parts with evalkit's style sheet, for a notebook's output: no scripts, nothing loaded from a network."""
     return f"{_STYLE}<div class='ek'>{''.join(parts)}</div>"

@@ -1,4 +1,4 @@
-"""The fields of a judge: which values are allowed, and what an address tells about the service."""
+"""Checks of a judge's fields: numbers, texts, parameters, and the host of an address."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import ConfigError
 
 MOST_SAMPLES = 1000
-"""Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
+"""Maximum number of samples per item and judge; a larger number is probably a typing error, and would be paid for."""
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
 
 
 def check_samples(samples: Any, name: str = "samples") -> int:
-    """The number of samples, if it can be meant; `name` is what the message calls it.
+    """The number of samples, checked; `name` is its name in the error message.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def check_samples(samples: Any, name: str = "samples") -> int:
     number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
     if not 1 <= number <= MOST_SAMPLES:
         # Python refuses to write a number of thousands of digits
-        shown = "one of more digits" if abs(number) > 10**18 else repr(samples)[:40]
+        shown = "a number with more digits" if abs(number) > 10**18 else repr(samples)[:40]
         raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
     return number
 

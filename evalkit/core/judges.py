@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evalkit.core.prompts_and_replies import Prompt, Reply
 
     Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
-    """A function that judges: a Prompt in, the text of a reply or a Reply out, at once or awaited."""
+    """A function that judges, sync or async: takes a Prompt, returns the text of a reply, or a Reply."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
@@ -32,7 +32,7 @@ _FIELD_PARAMS = ("temperature", "max_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who answers: a model at a service, with the parameters asked for.
+    """A model, the service that hosts it, and its request parameters.
 
     Attributes
     ----------
@@ -41,23 +41,23 @@ class Judge:
     model
         The model's name as the service knows it; a persona for ``fake``.
     name
-        What tables call this judge; ``provider:model`` by default. Unique in a jury.
+        The judge's name in tables; ``provider:model`` by default. Unique in a jury.
     service
-        Host of `base_url` without port, ``local`` for loopback, unless given (``litellm`` has its own name where
-        there is no `base_url`). Part of the reply key.
+        Host of `base_url` without port, ``local`` for loopback and for models in this process, ``litellm`` for
+        ``litellm`` without `base_url`, unless you set it. Part of the reply key.
     temperature
-        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. k samples at 0 measure nothing.
+        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use.
     max_tokens
         Longest reply in tokens, ≥ 1, or None: not sent.
     weight
         Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
     template
-        Another prompt template than the rubric's, ``name@version`` or ``name``.
+        A prompt template for this judge only, ``name@version`` or ``name``; by default the rubric's.
     base_url
         Root of an OpenAI-compatible server; the provider's own (or ``OPENAI_BASE_URL``) by default.
     api_key_env
-        Name of the environment variable that holds the key. To a host other than the provider's own
-        a key is sent only if this names one. The key itself is never kept.
+        Name of the environment variable that contains the API key. A host other than the provider's own gets a key
+        only if you set this. The key itself is never stored.
     timeout_s
         Seconds that one call may take.
     price
@@ -65,7 +65,7 @@ class Judge:
     params
         Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
     ask
-        For the provider ``function``: the Python function that is called, or where it is, as ``module:function``.
+        For the provider ``function``: the Python function, or its import path ``module:function``.
         Not part of the reply key: see `Judge.function`.
 
     Raises
@@ -164,7 +164,7 @@ class Judge:
         object.__setattr__(self, "params", Params(plain))
 
     def _refuse_keys(self) -> None:
-        """ConfigError for a key in any field; the message shows neither the key nor the field that holds it."""
+        """Raise ConfigError for a key in any field; the message does not show the field's value."""
         if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
             watch_key(self.api_key_env)
         served = self.base_url or (os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None)
@@ -175,8 +175,8 @@ class Judge:
             return
         name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))
         raise ConfigError(
-            f"{name} of a judge holds a key ({where}); it is not shown and would be kept: put it into an environment "
-            "variable, whose name is given by api_key_env"
+            f"{name} of a judge contains a key ({where}), which is not shown and would be stored; put the key into "
+            "an environment variable and pass the variable's name as api_key_env"
         )
 
     @classmethod
@@ -220,12 +220,12 @@ class Judge:
         Parameters
         ----------
         ask
-            Takes a `Prompt`; returns the text of a reply in the form that the prompt asks for, or a `Reply`. A function
-            that is not async is called in threads, an async one on evalkit's own event loop. Or where the function is,
-            as ``module:function``.
+            The function, or its import path ``module:function``. It takes a `Prompt` and returns the text of a reply
+            (in the form that the prompt requires) or a `Reply`. A sync function runs in threads, an async one on the
+            event loop of evalkit.
         name, version
-            What the judge is called, and which version of the function this is. Both are part of the reply key, the
-            function's code is not: **a function that changed needs a new version**, or its old replies count.
+            Name and version of the function. Both are part of the reply key; the function's code is not. **If you
+            change the function, change its version**; otherwise its old replies are reused.
         **fields
             Further fields of a judge: `timeout_s`, `weight`, `template`, `price`, `params` …. `temperature` and
             `max_tokens` are None here.
@@ -270,17 +270,17 @@ class Judge:
             return attrgetter(name)(import_module(module))
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(
-                f"no function judge at {path!r} ({error}); give it as function:MODULE:NAME, and the folder of a "
-                "MODULE that is not installed in PYTHONPATH"
+                f"no function judge at {path!r} ({error}); write function:MODULE:NAME; if MODULE is not "
+                "installed, add its folder to PYTHONPATH"
             ) from None
 
     def load_function(self) -> Ask:
-        """The function of a function judge, imported if only its place is known.
+        """The function of a function judge, imported from its import path if necessary.
 
         Raises
         ------
         ConfigError
-            If there is none, or the one there has another name or version than this judge.
+            If it cannot be found, or has another name or version than this judge.
         """
         if not isinstance(self.ask, str) and self.ask is not None:
             return self.ask
@@ -288,8 +288,8 @@ class Judge:
         if isinstance(found, Judge):
             if found.model != self.model:
                 raise ConfigError(
-                    f"the function at {self.ask!r} is {found.model!r}, and judge '{self.name}' needs {self.model!r}: "
-                    "restore that version, or name the new one"
+                    f"the function at {self.ask!r} is {found.model!r}, but judge '{self.name}' needs {self.model!r}; "
+                    "restore that version, or change the judge"
                 )
             found = found.load_function()
         if not callable(found):
@@ -299,7 +299,7 @@ class Judge:
 
     @property
     def import_path(self) -> str | None:
-        """``module:function`` from which another process can import `ask`; None if it cannot, as a lambda."""
+        """``module:function``, from which another process can import `ask`; None if it cannot, such as for a lambda."""
         if self.ask is None or isinstance(self.ask, str):
             return self.ask
         module, name = getattr(self.ask, "__module__", ""), getattr(self.ask, "__qualname__", "")
@@ -320,7 +320,7 @@ class Judge:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What makes two judges the same one: they would give the very same replies."""
+        """The fields that affect replies: two judges with the same identity are the same judge."""
         return (
             self.provider,
             self.service,
@@ -337,7 +337,7 @@ class Judge:
         return self.provider != "fake"
 
     def replace(self, **changes: Any) -> Judge:
-        """A copy with some fields changed; name and service follow unless they were set by hand."""
+        """A copy with some fields changed; name and service are derived again, unless they were set by hand."""
         if "name" not in changes and self.name == f"{self.provider}:{self.model}":
             changes["name"] = ""
         if "base_url" in changes or "provider" in changes:

@@ -15,8 +15,8 @@ def attach_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a room whose names need extras: ``sqlalchemy="registry"``.
 
-    A name whose extra is missing is an `Absent`, so that `help`, `hasattr` and ``import *`` work without it.
-    It is looked up again at the next use, in case the extra was installed since.
+    A name whose extra is missing becomes an `Absent`, so that `help`, `hasattr` and ``import *`` work without it.
+    It is looked up again at the next use, because the extra may have been installed in the meantime.
     """
     load, list_names, names = attach_stub(package, file)
 
@@ -34,7 +34,7 @@ def attach_names(
 
 
 class Absent:
-    """Stands for a name whose extra is missing: it can be listed and printed; an error at its use says what to install.
+    """Placeholder for a name whose extra is missing: it can be listed and printed; its use raises an error.
 
     Calling it, its attributes, `isinstance` and subclassing raise MissingExtraError.
 

@@ -1,4 +1,4 @@
-"""The small frozen records that pass between rubric, engine and cache: Prompt, Reply, Request."""
+"""The records that rubrics, engine and cache exchange: Prompt, Reply, Request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_TOKENS = 2**31 - 1
 
 
 def token_count(value: object) -> int | None:
-    """A number of tokens that somebody else states, if it is one: whole, from 0 to 2³¹ - 1; else None.
+    """A token count from outside, if it is a whole number from 0 to 2³¹ - 1; else None.
 
     Examples
     --------
@@ -36,23 +36,23 @@ class Message:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a judge is asked about one item and one criterion, ready to be sent.
+    """The prompt for one item and one criterion, ready to be sent.
 
     `print(prompt)` shows what the judge will read.
 
     Attributes
     ----------
     messages
-        What is sent, in order.
+        The chat messages, in order.
     form
-        How the reply is to look: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
+        Required form of the reply: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
     schema
-        JSON Schema of the reply where `form` is ``json``, else None.
+        JSON schema of the reply if `form` is ``json``, else None.
     rubric, rubric_version, criterion, template
-        Where it comes from; `template` is ``name@version``.
+        Origin of the prompt; `template` is ``name@version``.
     level, codes, inputs, texts
         The criterion's level of measurement, its scale's codes, the item's inputs and what each code
-        means: for judges that run inside evalkit. They are not sent.
+        means, for judges that run inside evalkit. Not sent.
     """
 
     messages: tuple[Message, ...]
@@ -81,20 +81,20 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One raw reply of a judge, as it is stored. Parsing comes after the cache.
+    """One raw reply of a judge, as it is stored, before parsing.
 
     Attributes
     ----------
     text
         What the judge wrote; None if the server sent no text.
     finish_reason
-        As the server says: ``stop``, ``length``, ``content_filter`` …
+        As reported by the server: ``stop``, ``length``, ``content_filter`` …
     refusal
-        The server's refusal text, if it marks refusals.
+        The refusal text, if the server marks refusals.
     model
-        The model as served; may be more precise than the name asked for.
+        The model as reported by the server; may be more precise than the requested name.
     prompt_tokens, completion_tokens
-        Tokens billed for this reply: its share, where several came from one request.
+        Tokens billed for this reply; its share, if several replies came from one request.
     cost_usd
         US$ paid for it; None if the price is unknown.
     latency_s
@@ -104,7 +104,7 @@ class Reply:
     source
         ``live`` or ``recorded``.
     sent
-        Parameters that were sent otherwise than asked for (None: dropped).
+        Parameters whose sent value differs from the requested one (None: not sent).
     """
 
     text: str | None
@@ -120,7 +120,7 @@ class Reply:
     sent: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields that hold something, as JSON values."""
+        """The fields that are not None, as JSON values."""
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in values.items() if value is not None or name == "text"}
 
@@ -132,7 +132,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that brought no reply: `reason`, what happened in words, and whether it may have been billed."""
+    """A call without a reply: its `reason`, what happened in words, and whether it may have been billed."""
 
     reason: Reason
     detail: str = ""
@@ -141,15 +141,15 @@ class Failure:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """Samples of one prompt to ask one judge for.
+    """Samples of one prompt to request from one judge.
 
     Attributes
     ----------
     judge
-        Who is asked.
+        The judge.
     source
-        The prompt, or a function that renders it: it is called when the request's turn comes, so that the first calls
-        need not wait for the last prompt.
+        The prompt, or a function that renders it. It is called shortly before the request is sent, so that the first
+        calls need not wait for the last prompt.
     parts
         The key parts of the prompt.
     samples

@@ -1,6 +1,6 @@
 """Reply keys: sha256 of canonical JSON over everything that can change a reply.
 
-`docs/adr/0002-reply-keys.md` says what is in a key and why; `tests/vectors/reply_keys.json` pins it.
+`docs/adr/0002-reply-keys.md` describes what is in a key and why; `tests/vectors/reply_keys.json` pins it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 KEY_SCHEMA = 1
-"""Number of the key's form. It is a part of every key: another form can never meet an old row."""
+"""Version of the key format. It is part of every key, so that keys of different formats never match."""
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON as UTF-8 without spaces, keys sorted: the same bytes for the same value, everywhere."""
+    """JSON as UTF-8 without spaces, keys sorted: equal values give equal bytes on every machine."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
@@ -39,18 +39,18 @@ def recorded_hash(input_hash: str, item_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyParts:
-    """All that a reply's key is made of.
+    """The parts of a reply key.
 
     Attributes
     ----------
     provider, service, model
-        Who was asked: `service` is the host, without port; ``local`` for loopback.
+        The judge: `service` is the host, without port; ``local`` for loopback.
     rubric, rubric_version
-        The rubric's name; `rubric_hash` is that of what reaches the prompt of the one criterion.
+        The rubric; `rubric_hash` covers what reaches the prompt of the one criterion.
     template_hash
         sha256 of the template's source.
     temperature, max_tokens, params
-        What was asked for; `params` is every other parameter that can change the reply.
+        Request parameters; `params` is every other parameter that can change the reply.
     input_hash
         sha256 of the canonical JSON of the rubric's declared inputs; for a recorded reply see `recorded_hash`.
     order
@@ -74,7 +74,7 @@ class KeyParts:
     sample: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The parts as plain JSON values, the schema number among them."""
+        """The parts as plain JSON values, including the schema number."""
         parts = {name: getattr(self, name) for name in self.__slots__}
         parts["params"] = dict(self.params)
         parts["schema"] = KEY_SCHEMA
@@ -109,7 +109,7 @@ class KeyParts:
 
 
 def sample_keys(parts: KeyParts, *, content: bool = False) -> KeyMaker:
-    """A maker of the same keys as `KeyParts.key`, some ten times faster, for many inputs.
+    """A function that computes the same keys as `KeyParts.key` for many inputs, about ten times faster.
 
     `parts` are the shared ones; `content` asks for content keys.
     """

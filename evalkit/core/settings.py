@@ -1,4 +1,4 @@
-"""Settings: each with its value and where it came from. Of several places, the first that names a setting counts."""
+"""Settings with their values and sources. If several places set a value, the first one wins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Place = tuple[str, Mapping[str, Any]]
-"""Where values come from (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``), and what it names."""
+"""A source of values (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``) and its values."""
 
 
 class Settings(dict[str, Any]):
@@ -28,7 +28,7 @@ class Settings(dict[str, Any]):
 
     @classmethod
     def of(cls, *places: Place) -> Settings:
-        """The settings that these places name, the first place first; None names nothing."""
+        """The settings from these places; the first place that sets a value wins, None sets nothing."""
         values: dict[str, Any] = {}
         sources: dict[str, str] = {}
         for source, named in places:
@@ -38,15 +38,15 @@ class Settings(dict[str, Any]):
         return cls(values, sources)
 
     def source(self, name: str) -> str:
-        """Where a value came from; ``default`` where no place names it."""
+        """The source of a value; ``default`` if no place sets it."""
         return self.sources.get(name, "default")
 
     def filled(self, *places: Place) -> Settings:
-        """A copy with what these places name and the settings so far do not."""
+        """A copy with values from these places for settings that have none yet."""
         return Settings.of(*((self.source(name), {name: value}) for name, value in self.items()), *places)
 
     def changed(self, name: str, value: Any, source: str | None = None) -> Settings:
-        """A copy with one value changed; its source stays, unless another one is given."""
+        """A copy with one value changed, and its source if one is given."""
         return Settings(self | {name: value}, self.sources | {name: source or self.source(name)})
 
     def to_dict(self) -> dict[str, dict[str, Any]]:

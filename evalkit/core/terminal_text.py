@@ -1,10 +1,10 @@
-"""Text of others on a terminal: no character in it can steer the terminal."""
+"""Untrusted text for a terminal: no character in it can control the terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    r"""The text with every character that is not printable replaced, except those of `keep`.
+    r"""The text with every unprintable character replaced, except those in `keep`.
 
     Examples
     --------

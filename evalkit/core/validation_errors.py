@@ -55,7 +55,7 @@ def problems(error: ValidationError, model: type[BaseModel], *, redact: bool = F
     Parameters
     ----------
     error
-        What pydantic raised.
+        The exception of pydantic.
     model
         The model of the value; its fields are the allowed keys.
     redact

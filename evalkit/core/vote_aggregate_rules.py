@@ -1,7 +1,7 @@
-"""Rules from samples to votes to scores: each with its name, its meaning and its arithmetic.
+"""The rules that turn samples into votes and votes into scores: name, meaning and arithmetic.
 
-A new rule that averages is a name, a meaning and a function here; functions, profiles, the scoring config, the command
-line, widgets and pages read it from this table.
+To add a rule that averages, add its name, meaning and function here. Functions, profiles, the scoring config, the
+command line, widgets and pages read these tables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VOTE_TIES: Mapping[VoteTies, str] = {
     "low": "the lowest of the tied codes",
     "mean": "the mean of the tied codes",
 }
-"""What a tie of samples becomes."""
+"""The vote if samples tie."""
 
 AggregateRule = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
 AGGREGATE_RULES: Mapping[AggregateRule, str] = {
@@ -82,10 +82,10 @@ class Rules:
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> Rules:
-        """The rules that are named; None, and what is left out, takes the default."""
+        """Rules from a mapping; a rule that is None or missing takes its default."""
         unknown = [name for name in named if name not in cls.__slots__]
         if unknown:
-            raise ConfigError(f"unknown rule {listed(unknown)}; the rules are {', '.join(cls.__slots__)}")
+            raise ConfigError(f"unknown rule {listed(unknown)}; allowed: {', '.join(cls.__slots__)}")
         return cls(**{name: value for name, value in named.items() if value is not None})
 
     @property
@@ -103,13 +103,13 @@ RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
 
 
 def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
-    """ConfigError unless the value is one of those allowed."""
+    """Raise ConfigError unless the value is an allowed one."""
     if value not in allowed:
         raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed are {listed(allowed)}")
 
 
 def check_share(name: str, value: object) -> None:
-    """ConfigError unless the value is a number from 0 to 1."""
+    """Raise ConfigError unless the value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ConfigError(f"{name}={value!r} is not allowed; give a share from 0 to 1")
 
@@ -145,7 +145,7 @@ def weighted_median(group: NDArray[Any], value: NDArray[Any], weight: NDArray[An
 
 
 Average = Callable[["NDArray[Any]", "NDArray[Any]", "NDArray[Any]", int], "NDArray[Any]"]
-"""From values with their group and weight to one value per group."""
+"""A function of groups, values and weights that returns one value per group."""
 
 AVERAGES: Mapping[str, Average] = {"mean": weighted_mean, "median": weighted_median}
-"""Rules that average scores; every other rule works on labels or verdicts."""
+"""Rules that average scores; all other rules work on labels or verdicts."""

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class EvalkitError(Exception):
-    """Base class of all errors that evalkit raises on purpose; what they quote of a wrong value holds no key."""
+    """Base class of evalkit's own errors; keys are removed from their messages."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*map(without_keys, args))
@@ -38,7 +38,7 @@ class InputError(EvalkitError, ValueError):
 
 
 class ConfigError(EvalkitError, ValueError):
-    """A judge, an option, a variable or a profile that names something unknown or impossible."""
+    """A judge, an option, a variable or a profile with an unknown or invalid value."""
 
 
 class RubricError(EvalkitError, ValueError):
@@ -46,23 +46,23 @@ class RubricError(EvalkitError, ValueError):
 
 
 class JudgeError(EvalkitError, RuntimeError):
-    """No judge could be asked: nothing was scored."""
+    """No judge could be called: nothing was scored."""
 
 
 class CacheError(EvalkitError, RuntimeError):
-    """The reply store cannot be read or written; the file is left as it was."""
+    """The reply store cannot be read or written; the file is unchanged."""
 
 
 class CacheMiss(CacheError, LookupError):
-    """A reply was wanted offline (``on_miss="raise"``) and is not stored."""
+    """Offline (``on_miss="raise"``), a reply is not stored."""
 
 
 class RegistryError(EvalkitError, RuntimeError):
-    """The registry cannot be read or written, or holds no such thing."""
+    """The registry cannot be read or written, or has no such entry."""
 
 
 class LightevalError(EvalkitError, RuntimeError):
-    """A LightEval run that failed; what it printed is in the log that the message names."""
+    """A LightEval run that failed; its output is in the log that the message names."""
 
 
 class MissingExtraError(EvalkitError, ImportError):
@@ -70,7 +70,7 @@ class MissingExtraError(EvalkitError, ImportError):
 
 
 class EvalkitWarning(UserWarning):
-    """Something worth knowing that does not stop the work."""
+    """A problem that does not stop the work."""
 
 
 def advise_extra(extra: str) -> str:
@@ -85,7 +85,7 @@ def advise_extra(extra: str) -> str:
 
 
 def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
-    """A number with its noun; `more` where the plural is not `one` with an s.
+    """A number with its noun; pass `more` if the plural is not `one` with an s.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Keys and passwords: a type that no view of it shows, and the one rule that finds them in other values."""
+"""Keys and passwords: a type that never prints its value, and functions that find and remove keys in other values."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _held: list[Secret] = []
 
 
 class Secret:
-    """A key or password. `reveal` gives it to the call that sends it; what prints it shows ``<hidden>``.
+    """A key or password. `reveal` returns it to the call that sends it; printing shows ``<hidden>``.
 
-    It is no text, so that nothing joins or formats it by mistake, and it is not pickled: what is pickled is written to
-    files and sent to other processes.
+    It is not a str, so that it is not joined or formatted by mistake, and it cannot be pickled, because pickles are
+    written to files and sent to other processes.
 
     Examples
     --------
@@ -66,19 +66,19 @@ class Secret:
 
     @classmethod
     def of(cls, value: Any) -> Any:
-        """A text as a Secret; anything else, None too, as it is."""
+        """A str as a Secret; any other value unchanged."""
         return cls(value) if isinstance(value, str) else value
 
     def reveal(self, before: str = "") -> str:
-        """The key, with `before` before it; put it into no variable: tracebacks may show those."""
+        """The key, prefixed with `before`. Do not assign it to a variable: tracebacks may show variables."""
         return before + self._value
 
     def hide_in(self, text: str) -> str:
-        """The text with ``…`` in place of this key."""
+        """The text with ``…`` for this key."""
         return text.replace(self._value, "…") if self._value else text
 
     def hide_in_bytes(self, content: bytes) -> bytes:
-        """As `hide_in`, of what was not decoded yet."""
+        """As `hide_in`, for bytes."""
         return content.replace(self._value.encode(), "…".encode()) if self._value else content
 
     @property
@@ -108,11 +108,11 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key is not pickled; name the environment variable that holds it (api_key_env) instead")
+        raise TypeError("a key cannot be pickled; pass the name of its environment variable (api_key_env) instead")
 
 
 def watch_key(key: str | Secret) -> None:
-    """Look for this key from now on: a Secret, or the value of the environment variable of this name."""
+    """Search for this key from now on: a Secret, or the value of the environment variable with this name."""
     if isinstance(key, str):
         _watched.add(key)
     elif key not in _held:
@@ -121,7 +121,7 @@ def watch_key(key: str | Secret) -> None:
 
 @lru_cache(maxsize=4096)
 def is_key(name: str) -> bool:
-    """Whether what stands under this name looks like a key itself, and not like the variable that holds it.
+    """Whether a value under this name is a key itself, and not the name of a variable that contains one.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def is_key(name: str) -> bool:
 
 
 def find_key(value: Any) -> str | None:
-    """Where a value holds a key, in words that do not show it; None where it holds none.
+    """Where a value contains a key, in words that do not show it; None if it contains none.
 
     A key is: a text (or list of texts) under a name as ``api_key``, ``token``, ``Authorization``, ``password`` or
     ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value of an environment
@@ -183,7 +183,7 @@ def _in_text(text: str, known: Mapping[str, str]) -> str | None:
     if _SIGNED_IN.search(text):
         return "a name or password before its host"
     if _SHAPES.search(text):
-        return "a text in the shape of a key"
+        return "text that looks like a key"
     pair = next((found[1] for found in _PAIR.finditer(text) if is_key(found[1])), None)
     if pair is not None:
         return f"a value for '{pair}='"
@@ -192,13 +192,13 @@ def _in_text(text: str, known: Mapping[str, str]) -> str | None:
 
 
 def _known_keys() -> dict[str, str]:
-    """Each key that this process knows -> whose it is; to be kept in no variable that outlives the search."""
+    """Each known key -> its origin. Do not store the result: it contains the keys."""
     known = {
         value.strip(): f"the value of the environment variable {name}"
         for name, value in os.environ.items()
         if _is_variable(name, value.strip())
     }
-    return known | {key.reveal(): "a key that was given by value" for key in _held}
+    return known | {key.reveal(): "a key passed by value" for key in _held}
 
 
 def _is_variable(name: str, value: str) -> bool:
@@ -209,7 +209,7 @@ def _is_variable(name: str, value: str) -> bool:
 
 
 def without_keys(values: Any) -> Any:
-    """JSON values, or a text, with ``[not kept]`` for keys, and addresses without the name and password in them.
+    """JSON values, or a text, with ``[not kept]`` for keys, and URLs without user names and passwords.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from evalkit.errors import ConfigError
 
 
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
-    """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
+    """The maximum US$ of a request for `n` replies: each byte of the prompt is a token, each reply has full length."""
     prompt, judge = request.prompt, request.judge
     extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
     longest = judge.max_tokens or 0
@@ -27,12 +27,12 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
 
 
 class Budget:
-    """What one run may spend; a run without `budget_usd` and `max_calls` has none.
+    """The budget of one run; a run without `budget_usd` and `max_calls` has none.
 
     Attributes
     ----------
     usd, calls
-        What was spent; reservations come on top.
+        US$ and calls spent so far, without reservations.
     """
 
     def __init__(self, options: Options) -> None:
@@ -44,22 +44,22 @@ class Budget:
         self._settled = asyncio.Event()
 
     def check(self, judge: Judge) -> None:
-        """Raise ConfigError, before any call, where a budget cannot be kept."""
+        """Raise ConfigError, before any call, if the budget cannot be enforced for a judge."""
         if self._options.budget_usd is None:
             return
         if price_of(judge) is None:
             raise ConfigError(
-                f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be kept; give the price as "
-                "Judge(price=(US$ per million prompt tokens, per million completion tokens)) or leave budget_usd out"
+                f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass "
+                "Judge(price=(US$ per million prompt tokens, per million completion tokens)), or omit budget_usd"
             )
         if judge.max_tokens is None:
             raise ConfigError(
-                f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be kept; give max_tokens"
+                f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be enforced; set max_tokens"
             )
 
     @property
     def is_used_up(self) -> bool:
-        """Whether no call at all fits any more: then no prompt need be rendered to know."""
+        """Whether no further call fits, so that no prompt need be rendered."""
         most_usd, most_calls = self._options.budget_usd, self._options.max_calls
         return (most_calls is not None and self.calls >= most_calls) or (
             most_usd is not None and self.usd >= most_usd > 0
@@ -84,7 +84,7 @@ class Budget:
         return True
 
     def settle(self, reserved: float, usd: float, *, billed: bool) -> None:
-        """Turn a reservation into what was spent; a call that was not billed counts for nothing."""
+        """Replace a reservation by the actual cost; a call that was not billed costs nothing."""
         self._reserved_usd -= reserved
         self._reserved_calls -= 1
         if billed:
@@ -95,7 +95,7 @@ class Budget:
         self._settled.set()
 
     def spent(self) -> str:
-        """The budget in words."""
+        """The reason why no call fits, in words."""
         if self._options.max_calls is not None and self.calls >= self._options.max_calls:
             return f"max_calls={self._options.max_calls} reached"
         return f"US$ {self.usd:.4f} of budget_usd={self._options.budget_usd} spent; the next call may not fit"

@@ -52,7 +52,7 @@ class LoopThread:
             return cls._instance
 
     def check_may_wait(self) -> None:
-        """Raise JudgeError where waiting for the loop thread would wait for itself."""
+        """Raise JudgeError if called on the loop thread, which would wait for itself."""
         if threading.current_thread() is self._thread:
             raise JudgeError(
                 "judge was called from evalkit's own event-loop thread (from a callback such as on_progress), where it "
@@ -62,8 +62,8 @@ class LoopThread:
     def submit(self, work: Coroutine[Any, Any, T], *, on_cancel: Callable[[], object] | None = None) -> Future[T]:
         """Start a coroutine on the loop thread; the future holds its result.
 
-        Cancelling the future calls `on_cancel` there, which may let the coroutine end in its own way; without it the
-        coroutine is cancelled.
+        Cancelling the future calls `on_cancel` on the loop thread, which may end the coroutine in its own way. Without
+        `on_cancel`, it cancels the coroutine.
         """
         outcome: Future[T] = Future()
 
@@ -91,11 +91,11 @@ class LoopThread:
         return outcome
 
     def release(self, outcome: Future[Any]) -> None:
-        """Let this coroutine go on, but do not wait for it at the end of the process: the caller has waited already."""
+        """Do not wait for this coroutine at the end of the process: the caller has waited already."""
         self.loop.call_soon_threadsafe(self._tasks.pop, outcome, None)
 
     def close(self) -> None:
-        """Wait a moment for what is running, close all connections, stop the loop: for the end of the process."""
+        """At the end of the process: wait briefly for running coroutines, close all connections, stop the loop."""
         if threading.current_thread() is self._thread or not self._thread.is_alive():
             return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)

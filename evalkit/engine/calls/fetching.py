@@ -42,37 +42,37 @@ def fetch(
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[Outcome]:
-    """Ask for all samples of all requests, store the replies, and wait.
+    """Request all samples, store the replies, and wait for them.
 
     Parameters
     ----------
     requests
-        Which samples to ask which judge for.
+        The samples to request, per judge and prompt.
     store
-        Where replies go; each is on disk before its outcome exists.
+        The reply store; each reply is on disk before its outcome exists.
     options
         Concurrency, retries, budget, pace.
     newer_than
-        Unix time of a refresh: a stored reply received before it is superseded.
+        Unix time of a refresh: stored replies received before it are replaced.
     on_progress
         Called with `Progress` at most ten times per second, and at the end, in the caller's thread.
 
     Returns
     -------
     list of Outcome
-        One per request and sample, in order. What failed has its reason; one bad reply never stops the run.
+        One per request and sample, in order. A failed sample has a reason; one failure does not stop the run.
 
     Raises
     ------
     JudgeError
-        When a judge's key is not set, or the call comes from the loop thread itself.
+        If a judge's key is not set, or the call comes from the loop thread itself.
     ConfigError
         For a provider that is not installed, or a budget with a judge of unknown price.
     CacheError
-        When replies cannot be stored; calls in flight are awaited before.
+        If replies cannot be stored; calls in flight are awaited first.
     KeyboardInterrupt, SystemExit
-        On Ctrl-C, and on SIGTERM or SIGHUP in a script: what was not sent is dropped, what is in flight is awaited
-        briefly and stored. A second signal leaves at once.
+        On Ctrl-C, and on SIGTERM or SIGHUP in a script: no new calls are sent; calls in flight are awaited briefly
+        and stored. A second signal stops at once.
     """
     thread = LoopThread.get()
     thread.check_may_wait()
@@ -122,7 +122,7 @@ async def afetch(
 ) -> list[Outcome]:
     """As `fetch`, to be awaited in any loop; `on_progress` is called in that loop.
 
-    Cancelled, it drops what was not sent; what is in flight comes to its end and is stored.
+    If it is cancelled, no new calls are sent; calls in flight finish in the background and are stored.
     """
     scheduler = Scheduler(requests, store, options, newer_than=newer_than)
     future = asyncio.wrap_future(LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop))
@@ -155,11 +155,11 @@ def _report(scheduler: Scheduler) -> None:
 
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """Within, SIGTERM and SIGHUP raise SystemExit with the exit code of a process that they end (143, 129).
+    """Make SIGTERM and SIGHUP raise SystemExit, with the exit codes 143 and 129.
 
-    By default they end a script at once; so calls in flight are awaited, as after Ctrl-C. Only in the main thread,
-    never in a notebook's kernel, never in place of a handler that the program installed, and not where a signal is
-    ignored, as under nohup. Afterwards Python's default is back.
+    By default they end a script at once; with SystemExit, calls in flight are awaited, as after Ctrl-C. Only done in
+    the main thread, not in a notebook's kernel, not if the program installed a handler, and not if the signal is
+    ignored, as under nohup. Afterwards Python's default is restored.
     """
     global _n_runs
     if threading.current_thread() is not threading.main_thread() or in_notebook():

@@ -1,4 +1,4 @@
-"""What a run of calls has brought: an outcome per sample, counters of the whole."""
+"""The results of a run of calls: an outcome per sample, and counters of the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evalkit.core.prompts_and_replies import Failure
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one sample: the stored reply as JSON in `value`, or a `failure`."""
+    """The result of one sample: the stored reply as JSON in `value`, or a `failure`."""
 
     key: bytes
     value: bytes | None = None
@@ -36,9 +36,9 @@ class Progress:
     n_unpriced
         Replies whose price is unknown.
     maybe_paid
-        Requests without an answer that may have been billed all the same.
+        Requests without an answer that may have been billed.
     stopped
-        Whether nothing more is sent, and what is in flight is waited for.
+        Whether the run sends no new calls and waits for those in flight.
     """
 
     done: int = 0

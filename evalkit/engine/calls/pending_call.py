@@ -1,4 +1,4 @@
-"""A call that is not finished: what it asks for and what has happened to it so far."""
+"""A call that is not finished: its request and its failed attempts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evalkit.core.prompts_and_replies import Failure, Request
 
 
 class ClaimedElsewhereError(Exception):
-    """Another run or process is asking for a call's samples just now."""
+    """Another run or process is requesting the same samples."""
 
 
 @dataclass(eq=False)
@@ -22,24 +22,24 @@ class CallFailedError(Exception):
 
 @dataclass(slots=True, eq=False)
 class PendingCall:
-    """A request, and what went wrong with it so far.
+    """A request and its failed attempts.
 
     Attributes
     ----------
     failed, limited
-        Attempts that failed in transport, and that met a rate limit.
+        Attempts that failed in transport, and attempts that were refused by a rate limit.
     maybe_paid
         Attempts that may have been billed without an answer.
     adapt
-        Which parameters the last attempt sent otherwise.
+        Parameters that the last attempt renamed or left out.
     epoch
         The rate limiter's epoch when the last attempt was sent.
     claimed
         Keys that this process has claimed for it.
     waits
-        How often it found that another process, or another run, is asking for the same.
+        How often another process or run was found to be requesting the same samples.
     waiting_since
-        When it first found that, by the loop's clock; None otherwise.
+        When that was first found, by the loop's clock; else None.
     """
 
     request: Request
@@ -53,11 +53,11 @@ class PendingCall:
     waiting_since: float | None = None
 
     def leave_out(self, keys: Container[bytes]) -> None:
-        """Ask no more for the samples with these reply keys."""
+        """Remove the samples with these reply keys."""
         self.request = self._with(place for place, key in enumerate(self.request.keys) if key not in keys)
 
-    def singly(self, start: int = 0) -> list[PendingCall]:
-        """One call per sample from the `start`-th on; if that is the first, it keeps what went wrong so far."""
+    def split(self, start: int = 0) -> list[PendingCall]:
+        """One call per sample from the `start`-th on; the first sample keeps the counts of failed attempts."""
         parts = [PendingCall(self._with([place])) for place in range(start, len(self.request.keys))]
         if not start:
             parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid

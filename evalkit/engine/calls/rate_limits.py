@@ -1,4 +1,4 @@
-"""How many calls may be in flight at one service, model and key variable, and when the next may start."""
+"""Rate limits per service, model and key variable: calls in flight, pauses and pace."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def rate_limiter_of(judge: Judge) -> RateLimiter:
 
 
 class RateLimiter:
-    """Counts calls in flight. The most at a time halves when the server says 429, and grows back by one per round.
+    """Limits the calls in flight. The limit halves on HTTP 429 and grows back by one per round of successes.
 
     Attributes
     ----------
     in_flight
         Calls sent and not answered.
     epoch
-        How often the most was halved: calls that were sent in one epoch and are refused halve it once.
+        How often the limit was halved; refusals of calls sent in one epoch halve it only once.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RateLimiter:
 
     @property
     def most(self) -> int | None:
-        """How many calls the server seems to accept at a time; None while it never refused one."""
+        """The limit learned from the server's refusals; None if there were none."""
         return None if self._most is None else max(1, int(self._most))
 
     def _has_room(self, concurrency: int) -> bool:
@@ -56,7 +56,7 @@ class RateLimiter:
         return self.in_flight < (concurrency if most is None else min(concurrency, most))
 
     async def enter(self, options: Options, tokens: int) -> None:
-        """Wait for room, then for the end of a pause and for the pace; count the call as in flight."""
+        """Wait until the call may start, and count it as in flight."""
         if self._waiting or not self._has_room(options.concurrency):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, options.concurrency))
@@ -75,7 +75,7 @@ class RateLimiter:
             raise
 
     def leave(self) -> None:
-        """Count one call less; let the next ones waiting start."""
+        """Count one call less, and start waiting calls."""
         self.in_flight -= 1
         while self._waiting and (self._waiting[0][0].done() or self._has_room(self._waiting[0][1])):
             turn, _ = self._waiting.popleft()
@@ -84,7 +84,7 @@ class RateLimiter:
                 turn.set_result(None)
 
     async def _wait_for_pace(self, options: Options, tokens: int) -> None:
-        """Sleep until this call may start; a pause that begins meanwhile moves its place in the pace, too."""
+        """Sleep until the pace, and the end of a pause, allow this call to start."""
         # the distance to the last start is that of this run: another run may have been slower
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
@@ -103,14 +103,14 @@ class RateLimiter:
                 return
 
     def succeeded(self) -> None:
-        """A call was answered: more may run at a time."""
+        """A call was answered: raise the limit."""
         if self._most is not None:
             self._most += 1 / self._most
             if self._most >= _MOST:
                 self._most = None
 
     def refused(self, wait_s: float, epoch: int) -> None:
-        """The server said 429 to a call of this epoch: none starts for `wait_s`, then half as many run at a time."""
+        """A call of this epoch got HTTP 429: start none for `wait_s` seconds, and halve the limit."""
         if epoch == self.epoch:
             self.epoch += 1
             self._most = max(1, (self.in_flight + 1 if self._most is None else self._most) / 2)

@@ -1,4 +1,4 @@
-"""The circuit breaker of a judge, and how long a failed call waits before it is tried again."""
+"""Backoff between attempts, and the circuit breaker of a judge."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NEVER_RETRIED = ("client_error", "refused_parameter")
 
 
 class Wait(NamedTuple):
-    """Seconds until a call is tried again, and, after a 429, for which no other call to the service starts."""
+    """Seconds until the call is retried, and seconds without any call to the service (after HTTP 429)."""
 
     call_s: float
     service_s: float = 0.0
 
 
 def wait_of(problem: ProviderError, tried: int) -> Wait | None:
-    """How long to wait after the `tried`-th repetition; None where another try is useless or the wait too long."""
+    """How long to wait after `tried` retries; None if a retry is useless or the wait too long."""
     asked = problem.retry_after
     if problem.kind in _NEVER_RETRIED or (asked or 0.0) > LONGEST_RETRY_AFTER_S:
         return None
@@ -44,14 +44,14 @@ def wait_of(problem: ProviderError, tried: int) -> Wait | None:
 
 
 class Breaker:
-    """Stops the calls to a judge that cannot answer, so that they are not tried one after another.
+    """Circuit breaker: stops all calls to a judge that cannot answer.
 
     Attributes
     ----------
     down
-        Why nothing more is sent, or None.
+        Why no calls are sent, or None.
     answered
-        Whether a reply came: from then on failures are those of single calls.
+        Whether any reply came; after that, failures in transport do not open the breaker.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Breaker:
         self._n_given_up = 0
 
     def failed(self, problem: ProviderError) -> bool:
-        """Count a failed attempt; whether the judge is down."""
+        """Count a failed attempt; return whether the judge is down."""
         if problem.kind in _PERMANENT:
             self.down = Failure("judge_down", problem.detail)
         elif problem.kind in _TRANSPORT and not self.answered:
@@ -71,19 +71,19 @@ class Breaker:
         return self.down is not None
 
     def gave_up(self, problem: ProviderError, failure: Failure, *, hopeless: bool) -> bool:
-        """Count a call that ended with `failure`; whether the judge is down.
+        """Count a call that ended with `failure`; return whether the judge is down.
 
-        A server that is still loading its model answers 503: single refusals count for nothing, calls that failed at
-        every try do. A rate limit that lasts longer than the longest wait ends all calls with that reason.
+        A server that is still loading its model answers 503; therefore only calls that failed on every attempt count. A
+        rate limit longer than the longest wait ends all calls with that reason.
         """
         if problem.kind == "rate_limited" and hopeless:
             self.down = self.down or failure
         elif problem.kind == "server_error" and not hopeless and not self.answered:
             self._n_given_up += 1
             if self._n_given_up >= FAILURES_TO_OPEN:
-                self._open(f"{FAILURES_TO_OPEN} calls failed at every try before any answer", problem)
+                self._open(f"{FAILURES_TO_OPEN} calls failed on every attempt before any answer", problem)
         return self.down is not None
 
     def _open(self, why: str, problem: ProviderError) -> None:
         if self.down is None:
-            self.down = Failure("judge_down", f"{why}, the last: {problem.detail}")
+            self.down = Failure("judge_down", f"{why}; the last: {problem.detail}")

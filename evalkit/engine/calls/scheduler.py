@@ -1,4 +1,4 @@
-"""One run: its samples are handed to the workers of each judge, stored, and reported to all who wait for them."""
+"""One run of calls: passes samples to the workers of each judge and collects their outcomes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlight[asyncio.Future
 
 
 class _Slot(NamedTuple):
-    """One sample of the run: its place in the outcomes, the number of its request, the sample, its reply key."""
+    """One sample of the run: its position in the outcomes, number of its request, sample number, reply key."""
 
     place: int
     number: int
@@ -42,11 +42,11 @@ class _Slot(NamedTuple):
 
 
 _Joined = tuple[_Slot, "asyncio.Future[Outcome]", bool]
-"""A slot, the future of its outcome, and whether this run asks for it."""
+"""A slot, the future of its outcome, and whether this run sends the call."""
 
 
 class Scheduler:
-    """What `fetch` starts; lives on the loop thread, except for `progress`, which any thread may read.
+    """One run of calls. Use it on the loop thread only; `progress` may be read in any thread.
 
     Attributes
     ----------
@@ -91,20 +91,20 @@ class Scheduler:
         return replace(self.counts, failed=self.counts.failed.copy(), stopped=self.stopped)
 
     def stop(self) -> None:
-        """Send nothing more; what is in flight comes to its end."""
+        """Send no new calls; calls in flight finish."""
         self.stopped = True
         self._stop.set()
         for workers in self._workers.values():
             workers.stop()
 
     def fail(self, error: BaseException) -> None:
-        """End the run with an error, after what is in flight has settled."""
+        """End the run with an error, after the calls in flight have finished."""
         if self._error is None:
             self._error = error
         self.stop()
 
     async def run(self) -> list[Outcome]:
-        """Ask for everything; see `evalkit.engine.calls.fetch`."""
+        """Run all calls; see `evalkit.engine.calls.fetching.fetch`."""
         if not self.counts.total:
             return []
         self.store.check_writable()
@@ -134,9 +134,9 @@ class Scheduler:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _schedule(self, slots: Iterable[_Slot]) -> list[_Joined]:
-        """Join the calls that are under way already, and queue calls for the other samples.
+        """Join calls that are in flight already, and queue calls for the other samples.
 
-        The first calls are sent while the others are still being queued: a million takes seconds.
+        The first calls are sent while others are being queued, since queueing a million takes seconds.
         """
         joined: list[_Joined] = []
         loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ class Scheduler:
         return joined
 
     async def _collect(self, joined: Sequence[_Joined], outcomes: list[Outcome | None]) -> list[_Slot]:
-        """Fill in the outcomes; returns the slots that another run was asking for and gave up."""
+        """Fill in the outcomes; return the slots that another run was requesting and gave up."""
         again: list[_Slot] = []
         stopping: asyncio.Future[Any] | None = None
         for slot, future, own in joined:
@@ -205,7 +205,7 @@ class Scheduler:
             self.notes.append(text)
 
     def resolve(self, key: bytes, outcome: Outcome) -> None:
-        """Report what became of a sample that this run asked for."""
+        """Publish the outcome of a sample that this run requested."""
         call_key = self._path, key, self.newer_than
         times = self._mine.pop(call_key, 0)
         if times:

@@ -1,6 +1,6 @@
 """The workers of one judge in one run: they take calls off a queue, send them, and store the replies.
 
-Long, but one thing: where a call is, and that it ends exactly once, can be seen here alone.
+Over 350 lines, because the whole life of a call, which must end exactly once, is in this module.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BEYOND_TIMEOUT_S = 10.0
 
 
 class Workers:
-    """The calls of one judge in one run, and the tasks that send them."""
+    """The queue of one judge in one run, and the tasks that send its calls."""
 
     def __init__(self, judge: Judge, scheduler: Scheduler) -> None:
         self.judge, self._scheduler = judge, scheduler
@@ -69,7 +69,7 @@ class Workers:
             self._workers.add(asyncio.ensure_future(self._work()))
 
     def stop(self) -> None:
-        """End the calls that were not sent, and wake the workers that wait for their turn."""
+        """End the calls that were not sent, and wake the workers that wait."""
         self._fail_waiting(Failure("stopped"))
         for worker in self._waiting:
             worker.cancel()
@@ -99,7 +99,7 @@ class Workers:
                 self._n_rendered = max(0, self._n_rendered - 1)
                 loop.call_soon(self._render_next)  # runs when this call has been sent
                 if len(call.request.keys) > 1 and not self._may_ask_n:
-                    self._put_back(call.singly())
+                    self._put_back(call.split())
                     continue
                 try:
                     await self._process(call)
@@ -123,7 +123,7 @@ class Workers:
             self._start_worker()
 
     def _render_next(self) -> None:
-        """Render one more of the next prompts while calls are in flight: then it takes no time between two rounds."""
+        """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
         if self._n_rendered < min(len(self._queue), self._most):
             try:
                 self._queue[self._n_rendered].request.prompt  # noqa: B018  # renders
@@ -151,7 +151,7 @@ class Workers:
                 await asyncio.wait(storing)
 
     async def _send(self, call: PendingCall) -> list[Reply]:
-        """Send one request, within budget, pace and concurrency; no replies if others have brought them meanwhile.
+        """Send one request, within budget, pace and concurrency; no replies if another process has stored them.
 
         If the model does not return several replies per request, the request is for the first sample alone.
         """
@@ -205,7 +205,7 @@ class Workers:
 
     @contextlib.contextmanager
     def _wakeable(self) -> Iterator[None]:
-        """Within, nothing is in flight and `stop` may interrupt the wait."""
+        """While the worker waits in this block, `stop` may interrupt it."""
         self._check_open()
         worker = asyncio.current_task()
         assert worker is not None
@@ -221,9 +221,9 @@ class Workers:
             self._waiting.discard(worker)
 
     def _claim(self, call: PendingCall) -> bool:
-        """Claim a call's samples, so that no other process asks for them too; False if nothing is left to ask for.
+        """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
-        A process that holds a claim for longer than an answer may take hangs: then the call is sent all the same.
+        If another process keeps its claim for longer than an answer may take, the call is sent anyway.
         """
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         if self._scheduler.store.claims.take(keys):
@@ -245,7 +245,7 @@ class Workers:
             call.claimed = tuple(key for key in call.claimed if key not in released)
 
     def _take_stored(self, call: PendingCall) -> bool:
-        """Take what another thread or process has stored since the run began; False if nothing is left to ask for."""
+        """Take replies that another thread or process has stored since the run began; False if no sample is left."""
         scheduler = self._scheduler
         stored = scheduler.store.get_many(call.request.keys, since=scheduler.newer_than, recorded=False)
         if not stored:
@@ -257,7 +257,7 @@ class Workers:
         return bool(call.request.keys)
 
     def _wait_for_others(self, call: PendingCall) -> None:
-        """Look again in a moment, less and less often: the reply will be there, or its claim is gone."""
+        """Look again later, with increasing waits: the reply will be stored, or its claim released."""
         if self._scheduler.stopped:
             self._fail(call, Failure("stopped"))
             return
@@ -266,7 +266,7 @@ class Workers:
         self._retry_in(wait, call)
 
     def _store(self, call: PendingCall, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
-        """Store the replies, to be reported once they are on disk; queue the samples that are still missing."""
+        """Store the replies (outcomes follow once they are on disk) and queue the samples that are still missing."""
         request, scheduler = call.request, self._scheduler
         storing = []
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
@@ -283,7 +283,7 @@ class Workers:
         n_asked, n_got = len(request.keys), len(replies)
         if n_got < n_asked:
             self._release(call, request.keys[n_got:])
-            rest = call.singly(n_got)
+            rest = call.split(n_got)
             if scheduler.stopped:
                 for part in rest:
                     self._fail(part, Failure("stopped"))
@@ -309,7 +309,7 @@ class Workers:
         self._scheduler.resolve(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
 
     def _retry_or_fail(self, call: PendingCall, problem: ProviderError) -> None:
-        """After an attempt that brought no reply: try again now or later, or end the call."""
+        """After a failed attempt: retry now or later, or end the call."""
         call.maybe_paid += problem.maybe_paid
         if problem.kind == "refused_parameter" and self._drop_parameter(problem, call):
             self._put_back([call])
@@ -332,7 +332,7 @@ class Workers:
         if wait is None or not patient:
             detail = problem.detail
             if problem.retry_after and wait is None:
-                detail += f" (it asks to wait {problem.retry_after:g} s)"
+                detail += f" (the server asks to wait {problem.retry_after:g} s)"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
@@ -350,7 +350,7 @@ class Workers:
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 
     def _drop_parameter(self, problem: ProviderError, call: PendingCall) -> bool:
-        """Learn that a parameter is refused; False if it was not even sent."""
+        """Remember that the model refuses a parameter; False if it was not sent."""
         name = str(problem.parameter)
         if name in call.adapt:
             return False
@@ -358,9 +358,8 @@ class Workers:
             other = "max_completion_tokens" if name == "max_tokens" else None
             self._adapt[name] = other
             self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
-            instead = f"{other} is sent instead" if other else "it is left out"
+            instead = f"evalkit sends {other} instead" if other else "evalkit leaves it out"
             self._scheduler.note(
-                f"{self.judge.model} at {self.judge.service} refuses {name}, so {instead}, now and from now on "
-                f"({problem.detail})"
+                f"{self.judge.model} at {self.judge.service} refuses {name}; {instead} from now on ({problem.detail})"
             )
         return True

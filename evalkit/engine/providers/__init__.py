@@ -1,4 +1,4 @@
-"""Who answers: one module per provider, loaded on first use. Each has `check` and `connect`."""
+"""One module per provider, loaded on first use. Each has `check` and `connect`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def connect(judge: Judge, run: RunSettings | None = None) -> Client:
 
 
 def check_ready(judge: Judge) -> None:
-    """Check, before anything is sent, that a judge can be asked; loads its provider's library.
+    """Check, before any call, that a judge can be called; loads its provider's library.
 
     Raises
     ------

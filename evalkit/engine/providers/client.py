@@ -22,12 +22,12 @@ ProblemKind = Literal[
     "unknown_model",
     "client_error",
 ]
-"""What went wrong with a call. All but the last four may pass: they are tried again."""
+"""Kinds of failed calls. All but the last four are retried."""
 
 
 @dataclass(eq=False)
 class ProviderError(Exception):
-    """A call that brought no reply.
+    """A call without a reply.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ProviderError(Exception):
     parameter
         The parameter that the server refuses (``refused_parameter``).
     maybe_paid
-        Whether the server may have done the work, and bill it, all the same.
+        Whether the server may have billed the call.
     """
 
     kind: ProblemKind
@@ -60,10 +60,10 @@ class Client(Protocol):
     """Asks one judge's model; used on the loop thread alone."""
 
     supports_n: bool | None
-    """Whether one request may ask for several replies; None: not known."""
+    """Whether one request can return several replies; None: unknown."""
 
     max_concurrency: int | None
-    """Most calls at a time that make sense; None: no limit of its own."""
+    """Maximum number of useful calls in flight; None: no limit."""
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.

@@ -74,7 +74,7 @@ class FakeClient:
         if judge.model not in PERSONAS:
             meant = guess(judge.model, PERSONAS)
             raise ConfigError(
-                f"unknown persona {judge.model!r} of the fake judge; {meant}allowed are {', '.join(PERSONAS)}"
+                f"unknown persona {judge.model!r} of the fake judge; {meant}allowed: {', '.join(PERSONAS)}"
             )
         self.persona = judge.model
 

@@ -21,7 +21,7 @@ from evalkit.errors import InputError
 from evalkit.errors.secrets import without_keys
 
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
-"""Errors of the function itself: asking again would bring the same."""
+"""Errors of the function itself, which are not retried."""
 
 _LONGEST_DETAIL = 240
 _DEFAULT_THREADS = 64
@@ -44,10 +44,10 @@ def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
 
 
 class FunctionClient:
-    """Calls the function: an async one on the loop, another one in threads, as many as the run's concurrency.
+    """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
-    A thread cannot be ended from outside. One that takes longer than the judge's `timeout_s` still counts until it
-    ends, so that a function that hangs does not fill the process with threads.
+    A thread cannot be stopped from outside. A thread that exceeds the judge's `timeout_s` still counts until it ends,
+    so that a hanging function does not fill the process with threads.
     """
 
     supports_n: bool | None = False
@@ -64,7 +64,7 @@ class FunctionClient:
             self._memoized = ReplyMemory(run.store.folder, since=run.newer_than).cache(self._reply)
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
-        """The reply for the request's first sample; a function is asked for one at a time."""
+        """The reply for the request's first sample; a function returns one reply per call."""
         del n, adapt
         reply: Reply = await self._memoized(replace(request, samples=request.samples[:1], keys=request.keys[:1]))
         return [reply]

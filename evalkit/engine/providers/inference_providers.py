@@ -80,10 +80,7 @@ connect = InferenceProvidersClient
 
 
 def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The body as arguments; the provider goes to the router with the model's name, which saves a look-up of the hub.
-
-    That look-up would be a blocking request.
-    """
+    """The body as arguments. The provider is sent with the model's name, which avoids a blocking look-up at the hub."""
     given = dict(body)
     provider = given.pop("hf_provider", None)
     if provider and provider != "auto" and not judge.base_url:

@@ -1,4 +1,4 @@
-"""What is checked of a judge before anything is sent: library, key and parameters."""
+"""Checks of a judge before any call: library, key and parameters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def check_key(judge: Judge) -> None:
     name = judge.api_key_env
     if name and not key_in(name):
         raise JudgeError(
-            f"judge '{judge.name}' needs a key and the environment variable {name} is not set; set it, name "
-            "another one as the judge's api_key_env, or work without one: the judge 'fake:strict', or judge offline"
+            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set; set it, "
+            "name another variable as the judge's api_key_env, or work without a key: judge 'fake:strict', or offline"
         )
 
 
@@ -34,6 +34,6 @@ def check_params(judge: Judge, taken: Sequence[str] = ()) -> None:
     found = [name for name in (*_SET_BY_EVALKIT, *taken) if name in judge.params]
     if found:
         raise ConfigError(
-            f"params of judge '{judge.name}' must not hold {listed(found)}: evalkit sets them; "
-            "for more replies set samples"
+            f"params of judge '{judge.name}' must not contain {listed(found)}, which evalkit sets "
+            "itself; for several replies set samples"
         )

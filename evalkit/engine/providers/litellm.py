@@ -1,4 +1,4 @@
-"""Any provider that LiteLLM speaks to: it sends, evalkit retries, keeps and counts."""
+"""All providers that LiteLLM supports. LiteLLM sends; evalkit handles retries, caching and costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_PARAMS = ("timeout", "num_retries", "max_retries", "caching", "cache", "fal
 
 
 def _library() -> Any:
-    """LiteLLM without its fetch of a price list at import, its telemetry and its advertising prints."""
+    """LiteLLM, without downloading a price list at import, without telemetry and without its advertising output."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm
 
@@ -49,7 +49,7 @@ def check(judge: Judge) -> None:
     ConfigError
         For a parameter that evalkit decides, or a model whose provider LiteLLM does not know.
     JudgeError
-        When a variable that holds a key is not set, where LiteLLM can tell which one it is.
+        If a variable for an API key is not set, and LiteLLM knows which one it is.
     """
     check_extra("litellm", "litellm")
     check_params(judge, _NOT_PARAMS)
@@ -58,8 +58,8 @@ def check(judge: Judge) -> None:
         litellm.get_llm_provider(judge.model, api_base=judge.base_url)
     except litellm.exceptions.BadRequestError:
         raise ConfigError(
-            f"litellm does not know whose model {judge.model!r} of judge '{judge.name}' is; put the provider before "
-            "it, as in litellm:anthropic/MODEL, or openai/MODEL with base_url"
+            f"litellm does not know the provider of the model {judge.model!r} of judge '{judge.name}'; put it "
+            "before the model, as in litellm:anthropic/MODEL, or openai/MODEL with base_url"
         ) from None
     named = judge.api_key_env
     if named:
@@ -70,7 +70,7 @@ def check(judge: Judge) -> None:
         missing = litellm.validate_environment(judge.model)["missing_keys"]
     if missing:
         raise JudgeError(
-            f"judge '{judge.name}' needs a key and {listed(missing)} is not set in the environment; set it"
+            f"judge '{judge.name}' needs an API key, but {listed(missing)} is not set in the environment; set it"
         )
 
 
@@ -142,7 +142,7 @@ def _problem_of(
 
 
 def _was_answered(error: BaseException) -> bool:
-    """Whether a library below LiteLLM saw an answer with an error's status: LiteLLM's own responses are made up."""
+    """Whether a library below LiteLLM received an answer with an error status; LiteLLM invents its own responses."""
     link: BaseException | None = error
     while link is not None:
         answer = None if type(link).__module__.startswith("litellm") else getattr(link, "response", None)

@@ -1,6 +1,6 @@
-"""Models that compute in this process: loaded once, asked by one thread, all who wait in one batch.
+"""Models that run in this process: each is loaded once and runs in its own thread; queued prompts form batches.
 
-Options of where a model runs are variables, not parameters, since replies are to be found again elsewhere:
+Where a model runs is set by variables, not parameters, so that reply keys do not depend on the machine:
 ``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (prompts per batch, default 8; for vLLM 256) and
 ``EVALKIT_VLLM`` (see `evalkit.engine.providers.vllm`).
 """
@@ -40,26 +40,26 @@ class _Waiting:
 
 
 def check_local(judge: Judge, allowed: Sequence[str]) -> None:
-    """Check that a judge asks of a model in this process only what it can do.
+    """Check the settings of a judge whose model runs in this process.
 
     Raises
     ------
     ConfigError
-        For a base_url, a parameter that is not in `allowed`, a `stop` that is not a text, or a batch size that is not a
-        number.
+        For a base_url, a parameter that is not in `allowed`, or an invalid `stop` or batch size.
     """
     if judge.base_url:
         raise ConfigError(
-            f"judge '{judge.name}' computes in this process and has no base_url; for a server use the provider 'openai'"
+            f"judge '{judge.name}' runs in this process and takes no base_url; for a server, use the provider 'openai'"
         )
     unknown = [name for name in judge.params if name not in allowed]
     if unknown:
         raise ConfigError(
-            f"params of judge '{judge.name}' hold {listed(unknown)}; '{judge.provider}' takes {', '.join(allowed)}"
+            f"params of judge '{judge.name}' contain {listed(unknown)}; "
+            f"allowed for '{judge.provider}': {', '.join(allowed)}"
         )
     if not all(isinstance(stop, str) and stop for stop in stops_of(judge)):
         raise ConfigError(
-            f"stop in params of judge '{judge.name}' must be a text or a list of texts, none of them empty"
+            f"stop in params of judge '{judge.name}' must be a string or a list of strings, none of them empty"
         )
     _batch_size(_BATCH)
 
@@ -83,7 +83,7 @@ class LocalClient:
         self.max_concurrency: int | None = 2 * self._batch
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
-        """Ask for `n` replies; `adapt` is of no use here, a model in this process refuses no parameter."""
+        """Request `n` replies; `adapt` is ignored, because a model in this process refuses no parameter."""
         del adapt
         return await asyncio.wrap_future(_thread_of(self._judge, self._load).take(request, n, self._batch))
 
@@ -230,9 +230,9 @@ def _thread_of(judge: Judge, load: Callable[[Judge], Model]) -> _ModelThread:
 
 
 def release_models() -> int:
-    """Give back the memory of all models in this process (`transformers`, `vllm`); the next call loads them again.
+    """Free the memory of all models in this process (`transformers`, `vllm`); the next call loads them again.
 
-    Waits for what is in line: calls that were made before are answered first.
+    Waits for the queue: earlier calls are answered first.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What evalkit needs of a model in this process, and settings that its libraries share."""
+"""The interface of a model in this process, and settings that both libraries share."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from evalkit.core.prompts_and_replies import Message, Request
 from evalkit.engine.providers.client import ProviderError
 
 ENDING = threading.Event()
-"""Set when the process ends: a model breaks off what it computes, since a library that is still at it aborts."""
+"""Set when the process ends: models stop computing, because a library that is still computing would abort."""
 
 MOST_TOKENS = 4096
-"""Longest reply of a judge whose `max_tokens` is None: some models come to no end."""
+"""Longest reply if `max_tokens` is None, since some models never stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a model wrote for one prompt and sample; token counts include neither padding nor the other samples."""
+    """The text for one prompt and sample; token counts exclude padding and other samples."""
 
     text: str
     finish_reason: str
@@ -33,19 +33,19 @@ class Model(Protocol):
     """A loaded model; used on its own thread alone."""
 
     name: str
-    """The model as served: its name, and its revision where it has one."""
+    """Name of the model, with its revision if it has one."""
 
     binds_schema: bool
-    """Whether a JSON schema binds its replies."""
+    """Whether its replies are constrained to a JSON schema."""
 
     seeds_samples: bool
-    """Whether each sample of a batch has a seed of its own; else a prompt with a seed is computed by itself."""
+    """Whether each sample of a batch can have its own seed; else a prompt with a seed is a batch of its own."""
 
     is_down: bool
-    """Whether it can answer no more: it is then loaded again."""
+    """Whether it has failed and must be loaded again."""
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """For each request of one judge `n` replies, or why there are none."""
+        """For each request of one judge, `n` replies or a `ProviderError`."""
         ...
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Model(Protocol):
 
 
 def stops_of(judge: Judge) -> list[Any]:
-    """The texts that end a reply, as the parameter `stop` names them: one or a list; they are no part of it.
+    """The strings of the parameter `stop`, which end a reply and are not part of it.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def stops_of(judge: Judge) -> list[Any]:
 
 
 def seed_of(seed: object, *samples: int) -> int:
-    """The seed of some samples, from the parameter `seed`: with one seed for all they would be the same reply.
+    """The seed of some samples, derived from the parameter `seed`; with equal seeds, samples would be equal.
 
     Examples
     --------
@@ -77,6 +77,6 @@ def seed_of(seed: object, *samples: int) -> int:
 
 
 def without_system(messages: Sequence[Message]) -> list[Message]:
-    """The system's text at the head of the first message of the user, for templates that know no such role."""
+    """The messages with the system text put before the user's text, for templates without a system role."""
     first, second, *rest = messages
     return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]

@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible server. A call costs one `orjson.dumps` and one request of aiohttp.
+"""Any OpenAI-compatible server, called with aiohttp.
 
 The openai client is not used: it takes half a second to import, and more CPU per call than everything else together.
 """
@@ -56,8 +56,8 @@ def connect(judge: Judge) -> OpenAIClient:
 def _drop_in_child() -> None:
     """A forked child keeps the parent's connections permanently, unused.
 
-    Were they collected, even at the child's end, aiohttp would take them out of the selector that both processes
-    share, and the parent would wait without end.
+    If they were garbage-collected, even at the child's end, aiohttp would remove them from the selector that both
+    processes share, and the parent would wait forever.
     """
     global _open
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))

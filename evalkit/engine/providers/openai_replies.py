@@ -1,4 +1,4 @@
-"""What an OpenAI-compatible server answered: replies with their share of the bill, or the problem."""
+"""Read the answer of an OpenAI-compatible server: replies with their share of the cost, or an error."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def replies_of(
     if not isinstance(choices, list) or not all(
         isinstance(c, dict) and isinstance(c.get("message"), dict) for c in choices
     ):
-        detail = f"the answer holds no choices: {_cut(answer.content, secret)}"
+        detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
         raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
         raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
@@ -95,9 +95,9 @@ def replies_of(
 
 
 def json_of(content: bytes) -> Any:
-    r"""The JSON value of a body, as far as a body can be read at all; None where there is none.
+    r"""The JSON value of a body; None if the body is not JSON.
 
-    A byte order mark, half of a surrogate pair, NaN or a number of any length costs no reply that was paid for.
+    A byte order mark, half a surrogate pair, NaN and very long numbers are accepted, since the reply was paid for.
 
     Examples
     --------
@@ -116,12 +116,12 @@ def json_of(content: bytes) -> Any:
 
 
 def _whole(digits: str) -> int | None:
-    """A whole number of 64 bits; None for longer ones: nothing that is read counts so far."""
+    """A whole number of up to 18 digits, else None."""
     return int(digits) if len(digits) < 19 else None
 
 
 def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
-    """A text; a list of text parts joined, those of thinking left out, as some servers send it; else None."""
+    """A string, or a list of text parts joined (without those of reasoning); else None."""
     if isinstance(value, list):
         parts = [
             part.get("text")
@@ -139,7 +139,7 @@ def _count(usage: Any, name: str) -> int | None:
 
 
 def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
-    """What kind of problem an answer of another status than 200 is; `secret` is cut out of every text."""
+    """The `ProviderError` for an answer with an error status; `secret` is removed from its text."""
     status = answer.status
     found = json_of(answer.content)
     if isinstance(found, list) and len(found) == 1:  # Google wraps its error in a list
@@ -163,7 +163,7 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
 
 def _from_body(error: Any, answer: Answer, secret: Secret) -> ProviderError:
     code = error.get("code") if isinstance(error, dict) else None
-    detail = _clean(f"{answer.origin} says: {_message(error) or _shown(error)}", secret)
+    detail = _clean(f"error from {answer.origin}: {_message(error) or _shown(error)}", secret)
     kind = _KINDS.get(code, "server_error") if isinstance(code, int) else "server_error"
     return ProviderError(kind, detail, status=answer.status, retry_after=_retry_after(answer.headers))
 
@@ -177,7 +177,7 @@ def _message(error: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A text as it is, another value as JSON; blank for what is nested too deeply to be shown."""
+    """A string unchanged, another value as JSON; blank if it is nested too deeply."""
     if isinstance(value, str):
         return value
     try:
@@ -187,13 +187,13 @@ def _shown(value: Any) -> str:
 
 
 def _field(error: Any, name: str) -> str:
-    """A field of an error as text; blank where it is missing or holds other values."""
+    """A field of an error as a string; blank if it is missing or of another type."""
     value = error.get(name) if isinstance(error, dict) else None
     return str(value) if isinstance(value, (str, int)) and value else ""
 
 
 def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
-    """The parameter that a 400 refuses, if it is one that evalkit can do without."""
+    """The parameter that an HTTP 400 refuses, if evalkit can leave it out."""
     code, named = _field(error, "code"), _field(error, "param").split(".")[0]
     if "n" in body and _REFUSES_N.search(said):
         return "n"
@@ -238,7 +238,7 @@ def _cut(body: bytes, secret: Secret) -> str:
 
 
 def _clean(text: str, secret: Secret) -> str:
-    """One line of bounded length without keys: some servers echo the caller's, or show their own."""
+    """One line of limited length without keys, since some servers echo keys."""
     # half of a surrogate pair cannot be logged; and to look through megabytes for the shapes of keys takes minutes
     text = secret.hide_in(text.encode("utf-8", "replace").decode())[:_READ]
     text = " ".join(str(without_keys(text)).split())
@@ -246,9 +246,9 @@ def _clean(text: str, secret: Secret) -> str:
 
 
 def without_prompt(detail: str, prompt: Prompt) -> str:
-    """The text without what it repeats of the prompt: messages go to logs, and prompts must not.
+    """The text without parts of the prompt: error messages are logged, prompts must not be.
 
-    Runs of 24 characters and more are cut; blanks count as equal.
+    Runs of 24 characters or more are cut; all white space counts as equal.
     """
     whole = " ".join(" ".join(message.content.split()) for message in prompt.messages)
     kept, at = [], 0

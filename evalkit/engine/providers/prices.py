@@ -1,4 +1,4 @@
-"""What tokens cost: the judge's own price, else that of the genai-prices list; unknown is None, never 0."""
+"""Prices of tokens: the judge's own price, else that of genai-prices; an unknown price is None, not 0."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ _PROVIDER_IDS = {"api.openai.com": "openai"}
 def price_of(judge: Judge) -> tuple[float, float] | None:
     """US$ per million prompt tokens and per million completion tokens; None if unknown.
 
-    The embedded juror costs nothing. Where a model's price depends on the length of the prompt, it is the
-    highest.
+    ``fake`` costs nothing. If a model's price depends on the length of the prompt, the highest price counts.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def check(judge: Judge) -> None:
     check_local(judge, _PARAMS)
     if judge.params.get("dtype", "auto") not in _DTYPES:
         raise ConfigError(
-            f"dtype {judge.params['dtype']!r} of judge '{judge.name}' is not known; allowed are {', '.join(_DTYPES)}"
+            f"dtype {judge.params['dtype']!r} of judge '{judge.name}' is unknown; allowed: {', '.join(_DTYPES)}"
         )
     check_extra("transformers", "torch", "transformers")
 
@@ -74,7 +74,7 @@ class TransformersModel:
         self._ends = _end_tokens(model.generation_config.eos_token_id, tokenizer.eos_token_id)
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """Replies to the prompts as one padded batch; a prompt that is too long is left out of it."""
+        """Replies to the prompts, as one padded batch; a prompt that is too long fails alone."""
         judge = requests[0].judge
         prompts = [self._tokens(request) for request in requests]
         most = getattr(self._model.config, "max_position_embeddings", None)
@@ -157,7 +157,7 @@ class TransformersModel:
             if stop is not None:  # what follows in the row is padding
                 n_tokens = next(n for n in range(1, len(row) + 1) if any(s in self._text(row[:n]) for s in stops))
             elif end is None and len(row) < limit:
-                return ProviderError("timeout", f"the model had not come to an end after {judge.timeout_s:g} s")
+                return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
             ended = end is not None or stop is not None
             written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens))
         return written
@@ -167,7 +167,7 @@ class TransformersModel:
 
 
 class _Stops:
-    """Which rows have written a text that ends a reply, or all when the process ends; the prompt does not count."""
+    """Stopping criterion: rows whose reply contains a stop string, or all rows when the process ends."""
 
     def __init__(self, text_of: Callable[[Sequence[int]], str], stops: Sequence[str], start: int) -> None:
         self._text_of, self._stops, self._start = text_of, stops, start
@@ -198,7 +198,7 @@ def _end_tokens(*given: Any) -> set[int]:
 
 @contextlib.contextmanager
 def _randomness(judge: Judge, samples: Sequence[int], device: Any) -> Iterator[None]:
-    """Random numbers of this batch's own: those of the notebook go on as if nothing had been drawn."""
+    """Separate random numbers for this batch; the random state of the caller is unchanged."""
     import torch
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

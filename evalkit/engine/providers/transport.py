@@ -1,4 +1,4 @@
-"""A lean way to a server: one aiohttp session, whose errors say whether a call may have been billed."""
+"""HTTP with aiohttp; errors record whether a call may have been billed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 
 MOST_BYTES = 16 << 20
-"""Most bytes of an answer that are read, and most that a compressed one may become: 16 MiB."""
+"""Maximum size of an answer, before and after decompression: 16 MiB."""
 
 _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
@@ -35,9 +35,9 @@ _NOT_SENT = (
 
 
 class Answer(NamedTuple):
-    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked, `path` for what.
+    """A complete answer of a server; `origin` is scheme, host and port of the URL, `path` its path.
 
-    `cost_usd` is what the client says that it cost, if it says so.
+    `cost_usd` is the cost that the client library reports, if any.
     """
 
     status: int
@@ -63,8 +63,8 @@ class Transport:
         self._proxy = proxy_of(base_url)
         if self._proxy and urlsplit(self._proxy.reveal()).scheme not in ("http", "https"):
             raise ConfigError(
-                f"the environment names a proxy for {self.origin} that does not speak HTTP "
-                f"({_without_password(self._proxy)}); name an http:// one in HTTPS_PROXY, or the host in NO_PROXY"
+                f"the proxy for {self.origin} in the environment is not an HTTP proxy "
+                f"({_without_password(self._proxy)}); set an http:// proxy in HTTPS_PROXY, or add the host to NO_PROXY"
             )
 
     def _open(self) -> aiohttp.ClientSession:
@@ -89,7 +89,7 @@ class Transport:
     ) -> Answer:
         """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
 
-        The key is in no variable that a traceback of evalkit's shows, and aiohttp's are emptied.
+        The key is in no variable that a traceback shows: evalkit has none, and those of aiohttp are emptied.
 
         Raises
         ------
@@ -127,12 +127,12 @@ class Transport:
         return ProviderError("connection", f"the connection to {self.origin} broke: {_said(error)}", maybe_paid=True)
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
-        """The body, decompressed by pieces, so that it never takes much more memory than `MOST_BYTES`."""
+        """The body, decompressed; it never takes much more memory than `MOST_BYTES`."""
         good = 200 <= answer.status < 300
         encoding = answer.headers.get("content-encoding", "").strip().lower()
         packed = encoding in ("gzip", "x-gzip", "deflate")
         if good and not packed and encoding not in ("", "identity"):
-            raise self._unreadable(f"is encoded as {encoding[:40]!r}, and gzip and deflate alone were asked for")
+            raise self._unreadable(f"is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
         content = bytearray()
         async for piece in answer.content.iter_any():
             content += piece
@@ -146,7 +146,7 @@ class Transport:
                     raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
                 content.clear()
         if good and len(content) > MOST_BYTES:
-            raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the most that is read")
+            raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the maximum")
         return bytes(content if good else content[:_ERROR_BYTES])
 
     def _unreadable(self, why: str) -> ProviderError:
@@ -155,7 +155,7 @@ class Transport:
     def _unreached(self, why: str) -> ProviderError:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
         return ProviderError(
-            "connection", f"no connection to {self.origin}{by}; is it running, and base_url right? ({why})"
+            "connection", f"no connection to {self.origin}{by}; is it running, and is base_url right? ({why})"
         )
 
     async def aclose(self) -> None:
@@ -165,7 +165,7 @@ class Transport:
 
 
 def _decompressed(packed: bytes) -> bytearray:
-    """Gzip, of one member or several, or deflate, with its header or without; one byte above `MOST_BYTES` at most."""
+    """Decompress gzip or deflate (with or without its header), up to one byte more than `MOST_BYTES`."""
     is_bare = not packed.startswith(_GZIP[:1]) and packed[0] & 15 != zlib.DEFLATED
     content = bytearray()
     while len(content) <= MOST_BYTES:
@@ -178,7 +178,7 @@ def _decompressed(packed: bytes) -> bytearray:
 
 
 def proxy_of(base_url: str) -> Secret | None:
-    """The proxy that the environment names for a server, or None; its address may hold a password."""
+    """The proxy for a server from the environment, or None; its address may contain a password."""
     url = urlsplit(base_url)
     if urllib.request.proxy_bypass(url.hostname or ""):
         return None

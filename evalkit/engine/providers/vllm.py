@@ -1,7 +1,7 @@
-"""Models of the vLLM library, whose engine this process starts, feeds and ends.
+"""Models that run in this process's own vLLM engine.
 
-Written against the source of vLLM 0.33 and tested with a stand-in of the same signatures: vLLM needs an accelerator,
-and there was none. ``EVALKIT_VLLM`` holds options of the engine that say how it uses the machine, as JSON:
+Written against the source of vLLM 0.33 and tested with a stub of the same signatures, because vLLM needs a GPU.
+``EVALKIT_VLLM`` contains options of the engine that depend on the machine, as JSON:
 ``{"gpu_memory_utilization": 0.8, "max_model_len": 8192}``.
 """
 
@@ -41,7 +41,7 @@ def check(judge: Judge) -> None:
     MissingExtraError
         Without vllm.
     ConfigError
-        For a parameter or an option that is not taken, or a base_url: a vLLM server is asked by ``openai``.
+        For an unknown parameter or option, or a base_url: to use a vLLM server, choose ``openai``.
     """
     check_local(judge, _PARAMS)
     _machine()
@@ -62,12 +62,12 @@ def _machine() -> dict[str, Any]:
     except json.JSONDecodeError:
         options = None
     if not isinstance(options, dict):
-        raise ConfigError(f'{_VARIABLE} is not a JSON object; give it as in {{"gpu_memory_utilization": 0.8}}')
+        raise ConfigError(f'{_VARIABLE} is not a JSON object; expected, for example, {{"gpu_memory_utilization": 0.8}}')
     unknown = [name for name in options if name not in _MACHINE]
     if unknown:
         raise ConfigError(
-            f"{_VARIABLE} holds {listed(unknown)}; allowed are {', '.join(_MACHINE)} (what changes replies goes into "
-            "the judge's params)"
+            f"{_VARIABLE} contains {listed(unknown)}; allowed: {', '.join(_MACHINE)} (put options that change "
+            "replies into the judge's params)"
         )
     return options
 
@@ -98,7 +98,7 @@ class VllmModel:
         self._defaults: dict[str, Any] = llm.model_config.get_diff_sampling_param()
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """Replies to the prompts, all of them in the engine at once; a prompt that it refuses fails alone."""
+        """Replies to the prompts, all queued at once; a prompt that the engine refuses fails alone."""
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -116,7 +116,7 @@ class VllmModel:
             done = self._compute([name for names in queued.values() for name in names], judge.timeout_s)
         except EngineDeadError as error:  # as after Ctrl-C, which reaches the engine's process too
             self.is_down = True
-            raise ProviderError("server_error", "the engine of vllm has ended; it is started again") from error
+            raise ProviderError("server_error", "the vLLM engine has ended; it will be started again") from error
         finally:  # also when the engine fails in between: what is left would be computed with the next batch
             left = [name for names in queued.values() for name in names if _outside(name) not in done]
             if left:
@@ -126,7 +126,7 @@ class VllmModel:
         return [answer for answer in found if answer is not None]
 
     def close(self) -> None:
-        """End the engine's process, and with it give its memory back."""
+        """End the engine's process, which frees its memory."""
         self._llm.llm_engine.engine_core.shutdown()
         del self._llm
         gc.collect()
@@ -155,7 +155,7 @@ class VllmModel:
         return list(names)
 
     def _params(self, request: Request, sample: int) -> Any:
-        """Sampling parameters: the model's own defaults, and above them what the judge says."""
+        """Sampling parameters: the model's defaults, overridden by the judge's."""
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
@@ -170,7 +170,7 @@ class VllmModel:
         return SamplingParams(**given | {"max_tokens": judge.max_tokens or MOST_TOKENS, "stop": stops_of(judge)})
 
     def _compute(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """The outputs of these requests, as far as they come in time."""
+        """The outputs of these requests that finish in time."""
         engine, done = self._llm.llm_engine, {}
         waited, until = {_outside(name) for name in names}, time.monotonic() + timeout_s
         while waited and engine.has_unfinished_requests() and time.monotonic() < until and not ENDING.is_set():
@@ -190,7 +190,7 @@ def _written(outputs: Sequence[Any], judge: Judge) -> list[Written] | ProviderEr
     written = []
     for output in outputs:
         if output is None:
-            return ProviderError("timeout", f"the model had not come to an end after {judge.timeout_s:g} s")
+            return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
         one = output.outputs[0]
         if one.finish_reason not in ("stop", "length", "repetition"):
             return ProviderError("server_error", f"the engine ended the reply with {one.finish_reason!r}")

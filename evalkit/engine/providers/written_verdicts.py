@@ -1,4 +1,4 @@
-"""Write a verdict in the form that a prompt asks for: JSON, tagged, one number or label, or by a pattern."""
+"""Write a verdict in the form that a prompt requires: JSON, tags, one number or label, or a pattern."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VERDICT_FIELDS = ("score", "label", "verdict", "result", "answer", "choice")
 
 
 def write_reply(prompt: Prompt, code: Code, text: str) -> str:
-    """A reply that gives the verdict `code`, explained by `text`."""
+    """A reply with the verdict `code` and the explanation `text`."""
     if prompt.form == "json":
         return orjson.dumps(verdict_fields(prompt.schema, code, text)).decode()
     if prompt.form == "tagged":
