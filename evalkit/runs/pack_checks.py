@@ -139,17 +139,15 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
     name = task.overrides.judge_profile or (config.profile if config is not None else None)
     if name is None:
         return None
+    own = {} if layout is None else layout.profiles
     try:
-        if layout is not None and name in layout.profiles:
-            profile = load_profile(layout.profile(name))
-        else:
-            profile = load_profile(name)
+        profile = load_profile(own.get(name, name))
     except EvalkitError as problem:
-        inside = f" (nor in its plugin, which has {listed(layout.profiles)})" if layout is not None else ""
+        inside = f" (nor in its plugin, which has {listed(own)})" if layout is not None else ""
         search.add(task, f"{problem}{inside}")
         return None
-    owner = plugin if layout is not None and name in layout.profiles else None
-    search.profiles[_owned(owner, f"{profile.profile}@{profile.version}")] = digest(profile.to_dict())
+    label = _owned(plugin if name in own else None, f"{profile.profile}@{profile.version}")
+    search.profiles[label] = digest(profile.to_dict())
     if profile.rubric is not None:
         try:
             profile.load()
@@ -186,10 +184,7 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
     is_asked = name or task.overrides.judge_template_id  # otherwise the task may have no judged metric
     if not is_asked or (profile is None and name) or _code_names_judges(layout):
         return
-    search.add(
-        task,
-        f"no judges in mode {search.scoring.mode!r}; set judges in the scoring config or in a profile",
-    )
+    search.add(task, f"no judges in mode {search.scoring.mode!r}; set judges in the scoring config or in a profile")
 
 
 def _code_names_judges(layout: PluginLayout | None) -> bool:
