@@ -373,7 +373,7 @@ def test_wrong_words_are_refused_where_the_metric_is_made(make):
         with pytest.raises((ConfigError, RubricError)) as problem:
             make(given.pop("rubric"), **given)
         assert said in str(problem.value)
-    with pytest.raises(ConfigError, match="two judges or more"):
+    with pytest.raises(ConfigError, match="two or more judges"):
         jury_metric("safety", judges="fake:strict")
 
 

@@ -92,7 +92,7 @@ def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
         model = given.pop("judges").removeprefix("fake:")
         config["judges"] = [{"judge_model_name": model, "judge_backend": "fake"}]
     # the scoring config has no vote: that is the metric's, after the run's profile
-    declared = Declared.of("faithfulness", None, "mine.yaml" if profile else None, None, None, given, ("judge",))
+    declared = Declared.of("faithfulness", None, "mine.yaml" if profile else None, None, None, given)
     return _of(resolve(declared, None, Scoring.of("judge", config), TaskBindings.of({})).spec)
 
 

@@ -168,7 +168,8 @@ def _change(
     ]
     verdicts = [(old.passed, now.passed) for _, old, now in pairs]
     steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
-    gaps = [(unit, now.score - old.score) for unit, old, now in pairs if None not in (old.score, now.score)]
+    scored = [(unit, old.score, now.score) for unit, old, now in pairs]
+    gaps = [(unit, b - a) for unit, a, b in scored if a is not None and b is not None]
     fixed, broke = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
     effect = (fixed - broke) / len(steps) if steps else math.nan
     changes = np.array([gap for _, gap in gaps], dtype=np.float64)

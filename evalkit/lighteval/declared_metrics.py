@@ -41,7 +41,7 @@ class Declared:
     @classmethod
     def of(
         cls, rubric: Any, judges: Any, profile: Any, samples: int | None, template: str | None,
-        rules: Mapping[str, Any], modes: tuple[str, ...],
+        rules: Mapping[str, Any],
     ) -> Declared:  # fmt: skip
         """From the arguments of a metric: names, paths, mappings or the objects themselves."""
         own = profile_of(profile)
@@ -55,7 +55,7 @@ class Declared:
         Rules.of(said)
         if samples is not None:
             check_samples(samples)
-        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own or named, modes)
+        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own or named)
 
 
 def profile_of(given: Any) -> Profile | None:

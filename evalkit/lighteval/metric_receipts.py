@@ -22,7 +22,7 @@ _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "m
 
 
 def leave_receipt(
-    settings: MetricSettings, task: str, metric: str, tables: Sequence[pd.DataFrame], n_wanted: int, **counts: int
+    settings: MetricSettings, task: str, metric: str, tables: Sequence[pd.DataFrame], n_wanted: int, **counts: Any
 ) -> None:
     """Write the receipt of a task if the run wants receipts, and log how much each judge left unscored.
 

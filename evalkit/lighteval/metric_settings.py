@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,7 +97,7 @@ def _resolve(declared: Declared, scoring: Scoring, binding: TaskBinding) -> Metr
     config = scoring.config
     layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
     profile_name = binding.judge_profile or (None if config is None else config.profile)
-    if layout is not None and profile_name in layout.profiles:
+    if layout is not None and profile_name is not None and profile_name in layout.profiles:
         profile_name = str(layout.profiles[profile_name])
     profile = profile_of(profile_name)
     rubric, rubric_source = _rubric(declared.rubric, profile)
@@ -184,7 +184,9 @@ def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> T
     try:
         return load_template(name)
     except RubricError:
-        places = {"the task's bindings": bound} | ({} if layout is None else {f"the plugin {layout.root}": own})
+        places: dict[str, Iterable[str]] = {"the task's bindings": bound}
+        if layout is not None:
+            places[f"the plugin {layout.root}"] = own
         places[", ".join(str(folder / "templates") for folder in rubric_folders())] = list_templates()
         searched = "; ".join(f"{place} ({listed(names, most=20)})" for place, names in places.items())
         raise RubricError(f"judge template {name!r} not found in {searched}") from None

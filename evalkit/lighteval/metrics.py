@@ -91,29 +91,7 @@ def judge_metric(
     """
     rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
-    modes = ("deterministic", "judge", "jury")
-    return _metric(Declared.of(rubric, judges, profile, samples, template, rules, modes), name, fields, options)
-
-
-def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
-    """A LightEval metric that needs a jury: as `judge_metric`, with the same options, but without judge mode.
-
-    Raises
-    ------
-    ConfigError, RubricError
-        As `judge_metric`.
-    """
-    metric = judge_metric(rubric, **given)
-    score: Any = metric.sample_level_fn
-    if len(score.declared.judges) == 1:
-        raise ConfigError("a jury needs two or more judges, and judges= names one; use judge_metric for a single judge")
-    score.declared = replace(score.declared, modes=("deterministic", "jury"))
-    return metric
-
-
-def _metric(
-    declared: Declared, name: str | None, fields: Fields | None, options: Mapping[str, Any]
-) -> SampleLevelMetric:
+    declared = Declared.of(rubric, judges, profile, samples, template, rules)
     if declared.rubric.mode == "pairwise":
         raise ConfigError(
             f"rubric {declared.rubric.id!r} compares two answers, and LightEval scores one model at a time; "
@@ -132,6 +110,22 @@ def _metric(
         )
     score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
     return batched_metric(score)
+
+
+def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
+    """A LightEval metric that needs a jury: as `judge_metric`, with the same options, but without judge mode.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        As `judge_metric`.
+    """
+    metric = judge_metric(rubric, **given)
+    score: Any = metric.sample_level_fn
+    if len(score.declared.judges) == 1:
+        raise ConfigError("a jury needs two or more judges, and judges= names one; use judge_metric for a single judge")
+    score.declared = replace(score.declared, modes=("deterministic", "jury"))
+    return metric
 
 
 def batched_metric(score: Any) -> SampleLevelMetric:

@@ -7,6 +7,9 @@ plugins, it loads exactly those, by path.
 
 from __future__ import annotations
 
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
@@ -30,11 +33,15 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     """
     given = TaskBindings.from_environ() if bindings is None else bindings
     _refuse_two_versions(given)
-    tables = _bound(given) if given.plugin_paths else _installed()
+    modules: list[tuple[str, Any]] = [(f"plugin {path}", PluginLayout.at(path).load) for path in given.plugin_paths]
+    if not modules:
+        modules = [("evalkit itself", partial(import_module, "evalkit.lighteval.tasks"))]
+        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+            modules.append((f"the installed plugin {point.name!r} ({point.value})", point.load))
     origin: dict[str, str] = {}
     tasks = []
-    for where, table in tables:
-        for task in table:
+    for where, load in modules:
+        for task in _table(where, load):
             if task.name in origin:
                 raise ConfigError(
                     f"the task {task.name!r} comes from {origin[task.name]} and from {where}; only one can have "
@@ -57,26 +64,6 @@ def _refuse_two_versions(bindings: TaskBindings) -> None:
                 f"plugin {plugin!r} is bound in {len(found)} versions ({'; '.join(found.values())}): their modules "
                 "have the same name, so a run can use only one of them"
             )
-
-
-def _bound(bindings: TaskBindings) -> list[tuple[str, list[Any]]]:
-    return [(f"plugin {path}", _table(f"plugin {path}", PluginLayout.at(path).load)) for path in bindings.plugin_paths]
-
-
-def _installed() -> list[tuple[str, list[Any]]]:
-    from importlib.metadata import entry_points
-
-    tables = [("evalkit itself", _own())]
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
-        where = f"the installed plugin {point.name!r} ({point.value})"
-        tables.append((where, _table(where, point.load)))
-    return tables
-
-
-def _own() -> list[Any]:
-    from importlib import import_module
-
-    return list(import_module("evalkit.lighteval.tasks").TASKS_TABLE)
 
 
 def _table(where: str, load: Any) -> list[Any]:

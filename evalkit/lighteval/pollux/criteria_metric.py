@@ -105,10 +105,9 @@ def pollux_metric(
     mapping = {key: as_gate(criterion) for key, criterion in given.items()}
     rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
-    modes = ("deterministic", "judge", "jury")
     inputs = ("question", "answer", "reference?")
     rubric = Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=tuple(mapping.values()))
-    declared = Declared.of(rubric, judges, profile, samples, template, rules, modes)
+    declared = Declared.of(rubric, judges, profile, samples, template, rules)
     named = tuple(mapping if shown is None else shown)
     return batched_metric(PolluxScore(declared, mapping, name, missing, named, options))
 
