@@ -116,7 +116,7 @@ def judgments_of(
     judgments = {}
     for item, places in table.groupby("item_id", observed=True, sort=False).indices.items():
         rows = {name: [column[place] for place in places] for name, column in columns.items()}
-        combined: Any = scores.loc[item]
+        combined: Any = scores.loc[str(item)]
         score, passed = combined["score_norm"], combined["passed"]
         verdict, samples = None if pd.isna(passed) else bool(passed), _samples(rubric, rows)
         weights = dict(zip(rows["judge"], rows.get("weight") or [1.0] * len(places), strict=True))

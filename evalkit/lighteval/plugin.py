@@ -8,8 +8,7 @@ plugins, it loads exactly those, by path.
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib import import_module, metadata
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
@@ -36,7 +35,7 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     modules: list[tuple[str, Any]] = [(f"plugin {path}", PluginLayout.at(path).load) for path in given.plugin_paths]
     if not modules:
         modules = [("evalkit itself", partial(import_module, "evalkit.lighteval.tasks"))]
-        for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+        for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
             modules.append((f"the installed plugin {point.name!r} ({point.value})", point.load))
     origin: dict[str, str] = {}
     tasks = []
