@@ -221,7 +221,7 @@ def test_a_migration_that_fails_changes_nothing(folder: Path, monkeypatch: pytes
     with monkeypatch.context() as older:
         older.setattr(schema, "SCHEMA", 1)
         path = filled(folder)
-    with pytest.raises(CacheError, match=r"from schema 1 to 2 \(no such column.*as it was, and a copy is .*schema1"):
+    with pytest.raises(CacheError, match=r"from schema 1 to 2 \(no such column.*unchanged, and a copy is .*schema1"):
         ReplyStore.open(folder)
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*), count(cost_usd) FROM replies").fetchone() == (300, 0)
@@ -322,7 +322,7 @@ def test_a_folder_without_write_permission_replays(open_folder: Path) -> None:
     finally:
         folder.chmod(0o755)
     assert said.startswith("True 300\n")
-    assert "is read-only, so replies could not be kept: set EVALKIT_CACHE to a folder that can be written" in said
+    assert "is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder that can be written" in said
     assert contents(folder) == before
 
 
@@ -390,7 +390,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM
 def shown_after_a_full_disk(folder: Path, said: str) -> None:
     acknowledged, message, still_there = said.strip().splitlines()
     assert int(acknowledged) > 10
-    assert "nothing of this was stored" in message
+    assert "these replies were not stored" in message
     assert str(folder / "replies.sqlite") in message
     assert int(still_there) == int(acknowledged)
     # from outside, afterwards

@@ -378,7 +378,7 @@ def test_the_last_line_says_what_a_run_came_to(
     ek.judge(items_of(5), RUBRIC, judge, samples=1, cache=tmp_path, progress=True)
     # three replies at (100 · 10 + 11 · 100) / 1e6 US$
     said = capsys.readouterr().err
-    assert "2 asked and scored, 2 cached, 1 unscored (unreadable 1), US$ 0.0063, " in said
+    assert "2 called and scored, 2 cached, 1 unscored (unreadable 1), US$ 0.0063, " in said
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=300)
         assert "in flight, so that nothing is paid twice" in err
-        assert "KeyboardInterrupt: stopped; every reply that came is stored in" in err
-        assert "only the rest is paid" in err
+        assert "KeyboardInterrupt: stopped; all replies received so far are stored in" in err
+        assert "you pay only for the rest" in err
         assert stored_in(tmp_path) == (len(server.paid), "ok")
         assert 24 <= len(server.paid) < 200
         server.always = REPLY
@@ -113,7 +113,7 @@ def test_sigterm_and_sighup_wait_for_calls_in_flight_as_ctrl_c_does(tmp_path: Pa
         going.set()
         out, rest = child.communicate(timeout=300)
         assert (child.returncode, out) == (128 + number, "")
-        assert "stopped; every reply that came is stored in" in rest
+        assert "stopped; all replies received so far are stored in" in rest
         assert "Traceback" not in err + rest
         assert stored_in(tmp_path) == (8, "ok")
         server.always = REPLY
@@ -169,7 +169,7 @@ def test_sigterm_stores_what_is_in_flight_of_an_awaited_call(tmp_path: Path) -> 
         child = started(AWAITED, server.url, tmp_path)
         wait_for(server, 8)
         child.send_signal(signal.SIGTERM)
-        err = read_until(child, "stopped; every reply that came is stored in")
+        err = read_until(child, "stopped; all replies received so far are stored in")
         going.set()
         out, rest = child.communicate(timeout=300)
         assert (child.returncode, out) == (143, ""), err + rest

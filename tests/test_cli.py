@@ -234,7 +234,7 @@ def test_plan_counts_what_is_to_be_asked(run) -> None:
     assert (code, err, found["n_items"], found["n_to_call"]) == (0, "", 4, 8)
     assert found["judges"][0]["n_cached"] == 4
     code, out, _ = run("plan", "items.jsonl", *FAKE)
-    assert out.startswith("4 items, 12 judgments: 4 cached (33%), 8 to ask")
+    assert out.startswith("4 items, 12 judgments: 4 cached (33%), 8 to call")
     assert re.search("^rubric +faithfulness@v1 +flag$", out, re.MULTILINE)
     assert found["settings"]["rubric"] == {"value": "faithfulness@v1", "source": "flag"}
     run("freeze", "p.yaml", *FAKE, "--quiet")

@@ -180,7 +180,7 @@ def test_a_signal_says_how_to_go_on_and_keeps_what_came(here: Path, number: int,
     assert (process.returncode, out) == (code, "")
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith(f"{start}; every reply that came is stored in ")
-    assert err.splitlines()[-1].endswith("run it again: only the rest is paid")
+    assert err.splitlines()[-1].endswith("run it again: you pay only for the rest")
     assert not (here / "out.jsonl").exists()
     before = _Slow.asked
     _Slow.over.set()
@@ -226,7 +226,7 @@ def test_a_cache_that_cannot_be_written(here: Path) -> None:
         done = bound("judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "fake:lenient")
         assert (done.returncode, done.stdout) == (2, "")
         assert len(done.stderr.splitlines()) == 1
-        assert "is read-only, so replies could not be kept: set EVALKIT_CACHE to a folder" in done.stderr
+        assert "is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder" in done.stderr
         done = bound("judge", "items.jsonl", *FAKE, "--json", "--quiet")
         assert (done.returncode, done.stderr) == (0, "")
         assert {row["source"] for row in json.loads(done.stdout)} == {"cache"}, "what is stored is still read"

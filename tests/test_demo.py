@@ -59,8 +59,8 @@ def test_twice_the_second_time_from_a_locked_folder(tmp_path):
         assert re.findall(r"^── (\d)\. ", done.stdout, re.MULTILINE) == list("12345")
         assert re.search(r"judge +changed +by chance", done.stdout)
         assert re.search(r"jury +\d+ of 24 +up to \d", done.stdout)
-    assert "0 cached (0%), 216 to ask; free" in first.stdout
-    assert "216 cached (100%), 0 to ask; nothing to pay" in second.stdout
+    assert "0 cached (0%), 216 to call; free" in first.stdout
+    assert "216 cached (100%), 0 to call; nothing to pay" in second.stdout
     assert [int(n) for n in re.findall(r"(\d+) asked now", second.stdout)] == [0]
     figures = [re.findall(r"\d\.\d\d \[.*?\]", done.stdout) for done in (first, second)]
     assert figures[0] == figures[1] != []

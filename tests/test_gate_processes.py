@@ -245,7 +245,7 @@ def test_ctrl_c_keeps_what_was_paid(here: Path, judge: JudgeServer) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (2, "")
-    assert "evalkit: stopped; every reply that came is stored in" in err
+    assert "evalkit: stopped; all replies received so far are stored in" in err
     before = len(judge.seen)
     judge.faults = None
     assert ci(here, *live(judge)).returncode == 0

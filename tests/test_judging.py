@@ -181,7 +181,7 @@ class TestRefresh:
         forms = {"float": later.timestamp(), "datetime": later, "iso": later.isoformat(), "pandas": pd.Timestamp(later)}
         assert Options(refresh=forms[form]).refresh == pytest.approx(later.timestamp())
         assert Options(refresh="2026-01-31").refresh == time.mktime((2026, 1, 31, 0, 0, 0, 0, 0, -1))
-        with pytest.raises(ConfigError, match="a time stamp: Unix seconds, a datetime, or a text"):
+        with pytest.raises(ConfigError, match="a time stamp: Unix seconds, a datetime, or a string"):
             Options(refresh="yesterday")
 
     def test_unscored_asks_again_for_what_had_no_score(self):
@@ -424,7 +424,7 @@ def test_none_replays_what_the_judges_of_a_profile_have_said():
     assert table["error"].isna().tolist() == [True] * 6 + [False] * 6
     pd.testing.assert_frame_equal(asyncio.run(ek.ajudge(rows(), profile, "none")), table)
     assert ek.evaluate(rows(), profile, "none").cost.n_missing == 6
-    with pytest.raises(ConfigError, match="'none' is no judge"):
+    with pytest.raises(ConfigError, match="'none' is not a judge"):
         ek.judge(rows(), "relevancy", "none")
 
 

@@ -86,7 +86,7 @@ class TestFigures:
     def test_fake_judges_are_free(self):
         made = ek.plan(ITEMS, RUBRIC, "fake:strict")
         assert (made.usd, made.usd_at_most) == (0.0, 0.0)
-        assert str(made).startswith("2 items, 6 judgments: 0 cached (0%), 6 to ask; free")
+        assert str(made).startswith("2 items, 6 judgments: 0 cached (0%), 6 to call; free")
 
 
 class TestCounts:
@@ -107,7 +107,7 @@ class TestCounts:
         assert table.loc[table["source"] == "live", "key"].nunique() == made.n_to_call
         after = ek.plan(doubled, RUBRIC, "fake:strict")
         assert (after.n_to_call, after.usd) == (0, 0.0)
-        assert "9 cached (100%), 0 to ask; nothing to pay" in str(after)
+        assert "9 cached (100%), 0 to call; nothing to pay" in str(after)
 
     def test_recorded_replies_are_counted_apart(self):
         ek.record(ITEMS, RUBRIC, PRICED, [["1", "0"], ["1"]])
@@ -124,7 +124,7 @@ class TestCounts:
     def test_no_items(self):
         made = ek.plan(pd.DataFrame({"answer": []}), RUBRIC, PRICED)
         assert (made.n_items, made.n_to_call, made.usd, made.usd_at_most) == (0, 0, 0.0, 0.0)
-        assert str(made).startswith("0 items, 0 judgments: 0 cached, 0 to ask; nothing to pay")
+        assert str(made).startswith("0 items, 0 judgments: 0 cached, 0 to call; nothing to pay")
 
 
 class TestRefusals:

@@ -298,6 +298,6 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
                 f"verdicts={verdicts!r} cannot be right: by it judge {judge!r} names the same winner in both orders "
-                f"for {same} of {counted(len(own), 'item')}, fewer than any preference for a place explains "
+                f"for {same} of {counted(len(own), 'item')}, fewer than any preference for a position can explain "
                 f"(correlation of the orders {r:.2f}); verdicts={other!r} would fit"
             )

@@ -365,7 +365,7 @@ class _Run:
             _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
 
     def _stopped(self) -> str:
-        again = "run it again: only the rest is paid"
+        again = "run it again: you pay only for the rest"
         if self.newer_than is not None and self.options.refresh != "unscored":
-            again = f"run it again with refresh {self.newer_than!r}: only the rest is paid"
-        return f"stopped; every reply that came is stored in {self.store.folder}; {again}"
+            again = f"run it again with refresh {self.newer_than!r}: you pay only for the rest"
+        return f"stopped; all replies received so far are stored in {self.store.folder}; {again}"

@@ -85,7 +85,7 @@ class Options:
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
-            raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
+            raise ConfigError("refresh calls the judges again, which offline forbids; use one of them")
 
     @property
     def takes_recorded(self) -> bool:
@@ -106,6 +106,6 @@ def _unix_time(stamp: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: "
-            "Unix seconds, a datetime, or a text such as 2026-01-31 or 2026-01-31T12:30"
+            "Unix seconds, a datetime, or a string such as 2026-01-31 or 2026-01-31T12:30"
         ) from None
     return seconds

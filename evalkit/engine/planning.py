@@ -89,7 +89,7 @@ class Plan:
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
         unique = "" if self.n_unique == self.n_items else f" ({self.n_unique} that differ)"
         size = f"{counted(self.n_items, 'item')}{unique}, {counted(n, 'judgment')}"
-        return f"{size}: {cached} cached{share}, {self.n_to_call} to ask; {cost}"
+        return f"{size}: {cached} cached{share}, {self.n_to_call} to call; {cost}"
 
 
 def _money(usd: float, most: float) -> str:

@@ -72,7 +72,7 @@ class ProgressBar:
             if progress.maybe_paid:
                 bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
         parts = [
-            f"{self._n_calls - n_unscored} asked and scored",
+            f"{self._n_calls - n_unscored} called and scored",
             f"{self._n_rows - self._n_calls} cached",
             f"{n_unscored} unscored ({reasons})" if reasons else "none unscored",
             *bill,

@@ -227,7 +227,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     if n_missing:
         raise CacheMiss(
             f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
-            "is it another folder?"
+            "check cache="
         )
     texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}
     imported = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
@@ -291,7 +291,7 @@ def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
     plain["order"] = plain["order"].where(plain["order"].notna(), None)
     if plain.duplicated().any():
         row = plain[plain.duplicated()].iloc[0]
-        raise InputError(f"a reply is in the table of {name} twice: {listed(row.dropna().tolist())}")
+        raise InputError(f"the table of {name} has a reply twice: {listed(row.dropna().tolist())}")
     label, error = table["label"].astype(object), table["error"].astype(object)
     label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))
     plain[name] = label.where(table["error"].isna().to_numpy(), error)

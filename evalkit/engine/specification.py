@@ -104,7 +104,7 @@ class Spec:
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
-                    "'none' is no judge: it replays what the judges of a profile have said, and here no profile names "
+                    "'none' is not a judge: it replays stored replies of a profile's judges, and here no profile names "
                     "any; name the judge, and judge offline"
                 )
             judges = None

@@ -20,7 +20,7 @@ _ADVICE = {
     "judge_down": "the key, URL or model name of this judge is wrong, or its service is down: see the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "budget": "left out to keep the budget: judge again with a larger one",
-    "stopped": "the run was stopped: judge again, only the rest is paid",
+    "stopped": "the run was stopped: judge again; you pay only for the rest",
     "not_asked": "the imported table has no judgment here; votes leave it out",
 }
 

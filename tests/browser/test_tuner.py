@@ -142,7 +142,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
         first = int(scored.inner_text().split(" of ")[0])
         assert 2 <= first < 24
         assert first == len(server.seen)
-        expect(tuner.get_by_role("alert").first).to_contain_text("judge again, only the rest is paid")
+        expect(tuner.get_by_role("alert").first).to_contain_text("judge again; you pay only for the rest")
         server.errors = None
         run(tuner)
         expect(scored).to_have_text("24 of 24")

@@ -63,9 +63,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         self.since = options.pop("since", None)
         read_only = options.pop("read_only", False)
         if options:
-            raise ConfigError(
-                f"unknown backend_options {sorted(options)}; allowed are 'read_only', 'recorded' and 'since'"
-            )
+            raise ConfigError(f"unknown backend_options {sorted(options)}; allowed: 'read_only', 'recorded', 'since'")
         folder = Path(location)
         if not self.for_replies and folder.name == "joblib":
             folder = folder.parent
@@ -89,7 +87,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         """The stored reply; KeyError if there is none, as joblib wants it."""
         reply = self.find(call_id)
         if reply is None:
-            raise KeyError(f"no reply of the key {call_id[1]} in {self.store.path}")
+            raise KeyError(f"no reply with the key {call_id[1]} in {self.store.path}")
         return reply
 
     def get_metadata(self, call_id: CallId) -> dict[str, Any]:
@@ -106,8 +104,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         """
         if not self.for_replies:
             raise ConfigError(
-                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store holds judges' replies by "
-                "reply key; use evalkit.engine.ReplyMemory for them, and another backend for other functions"
+                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store contains replies "
+                "of judges by reply key; use evalkit.engine.ReplyMemory for them, and another backend for other functions"
             )
 
     def get_cached_func_code(self, call_id: CallId) -> NoReturn:
@@ -127,7 +125,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise CacheError(
-            f"replies in {self.store.path} were paid for and joblib removes none; "
+            f"replies in {self.store.path} were paid for, and joblib does not remove them; "
             "use ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
         )
 

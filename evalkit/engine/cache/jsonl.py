@@ -146,7 +146,7 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *,
         else:
             part.replace(there)
     except FileExistsError:
-        raise CacheError(f"{path} exists: name another export_to; nothing was removed") from None
+        raise CacheError(f"{path} exists: choose another export_to; nothing was removed") from None
     except OSError as problem:
         raise CacheError(f"replies could not be exported to {path}: {problem}") from problem
     finally:

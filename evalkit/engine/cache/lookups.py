@@ -90,7 +90,7 @@ class Chosen:
 
     def __post_init__(self) -> None:
         if self.source not in (None, "live", "recorded"):
-            raise CacheError(f"source {self.source!r} is unknown; allowed are 'live' and 'recorded'")
+            raise CacheError(f"unknown source {self.source!r}; allowed: 'live', 'recorded'")
         if self.keep_generations is not None and self.keep_generations < 1:
             raise CacheError(f"keep_generations {self.keep_generations!r} must be 1 or more; clear() removes all")
 

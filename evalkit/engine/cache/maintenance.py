@@ -108,14 +108,14 @@ class Maintenance(Lookups):
         """Raise CacheError now, before anything is paid, if a reply could not be stored. Makes the file."""
         if self.read_only:
             raise CacheError(
-                f"reply store {self.path} is read-only, so replies could not be kept: set EVALKIT_CACHE to a folder "
+                f"reply store {self.path} is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder "
                 "that can be written, or judge offline"
             )
         self._connections.make()
         free = shutil.disk_usage(self.folder).free
         if free < _LEAST_FREE_BYTES:
             raise CacheError(
-                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be kept: "
+                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored: "
                 "free some space or set EVALKIT_CACHE to a folder elsewhere"
             )
 
@@ -305,7 +305,7 @@ class Maintenance(Lookups):
         with self._connections.writing() as connection:
             # only under the lock: another prune to this file may have ended in between, and its export is there
             if target.exists():
-                raise CacheError(f"{target} exists: name another export_to; nothing was removed")
+                raise CacheError(f"{target} exists: choose another export_to; nothing was removed")
             removed = _tally(connection, chosen)
             export(connection, target, chosen, fresh=True)
             where, parameters = chosen.where(connection)

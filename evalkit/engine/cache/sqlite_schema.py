@@ -64,8 +64,8 @@ _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content
 
 _ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
 _WHAT_TO_DO = {
-    sqlite3.SQLITE_FULL: "the disk is full and nothing of this was stored; free some space and run again",
-    sqlite3.SQLITE_IOERR: "the disk is full or faulty and nothing of this was stored; look at it and run again",
+    sqlite3.SQLITE_FULL: "the disk is full and these replies were not stored; free some space and run again",
+    sqlite3.SQLITE_IOERR: "the disk is full or faulty and these replies were not stored; check it and run again",
     sqlite3.SQLITE_BUSY: "another process kept it locked for a minute; end that process or wait, then run again",
     sqlite3.SQLITE_LOCKED: "another process kept it locked for a minute; end that process or wait, then run again",
     sqlite3.SQLITE_READONLY: "it cannot be written; set EVALKIT_CACHE to a folder that can, or judge offline",
@@ -244,7 +244,7 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
             what = f"no step from schema {problem}" if isinstance(problem, KeyError) else str(problem)
             raise CacheError(
                 f"{path} could not be brought from schema {found} to {SCHEMA} ({what}); "
-                f"it is as it was, and a copy is {copy}"
+                f"it is unchanged, and a copy is {copy}"
             ) from problem
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
