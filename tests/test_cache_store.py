@@ -112,7 +112,7 @@ def test_half_a_surrogate_pair_costs_no_reply(store: ReplyStore) -> None:
 
 
 def test_what_is_no_json_is_refused_by_name(store: ReplyStore) -> None:
-    with pytest.raises(CacheError, match="gpt-x holds what is not a JSON value"):
+    with pytest.raises(CacheError, match="gpt-x contains something that is not a JSON value"):
         store.put(parts(), reply("2", model="gpt-x", sent={"a": object()}))
 
 

@@ -205,7 +205,7 @@ class Connections:
         return not self.read_only or os.access(self.path.parent, os.W_OK)
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
-        """In the child: forget the parent's connections; they must never be used nor closed here."""
+        """In the child: forget the parent's connections; they must not be used or closed here."""
         inherited = [*self._idle, *self._used.values()]
         self._guard, self._seen = threading.RLock(), None
         self._idle, self._used = [], {}

@@ -1,4 +1,4 @@
-"""Calls in flight, by key: whoever asks for what is being asked for already waits for that call."""
+"""Calls in flight, by key: a second caller with the same key waits for the first one's call."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class InFlight(Generic[F]):
         return future, future is new
 
     def resolve(self, key: Hashable, outcome: object = None, *, error: BaseException | None = None) -> None:
-        """End the call of a key: all who wait get its outcome, or the error."""
+        """End the call of a key: all waiting callers get its outcome, or the error."""
         future = self._open.pop(key, None)
         if future is None or future.done():
             return
@@ -45,5 +45,5 @@ class InFlight(Generic[F]):
             future.set_exception(error)
 
     def clear(self) -> None:
-        """Forget all calls: after a fork they are the parent's."""
+        """Forget all calls: after a fork they belong to the parent."""
         self._open.clear()

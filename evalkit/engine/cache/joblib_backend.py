@@ -1,6 +1,6 @@
 """The store that joblib sees: registered as ``"evalkit"``, backed by `ReplyStore`.
 
-What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
+``tests/test_cache_memory.py`` checks the private parts of joblib that are used here.
 """
 
 # ruff: noqa: ARG002  # the signatures are joblib's
@@ -28,7 +28,7 @@ CallId = Sequence[str]
 class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     """joblib's view of one `ReplyStore`: looks replies up by key, and removes nothing.
 
-    Writing goes past joblib's `dump_item`, which knows neither the key's parts nor a failure: it would
+    It does not write through joblib's `dump_item`, which gets no key parts and reports no failure: it would
     only warn that a paid reply was not stored.
     """
 
@@ -41,8 +41,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def configure(self, location: str, verbose: int = 0, backend_options: Mapping[str, Any] | None = None) -> None:
         """Open the store of the folder `location`.
 
-        joblib appends ``joblib`` to a location that is a text; it is taken off again, so that both ways of
-        writing a folder mean the same store.
+        joblib appends ``joblib`` to a location that is a string; it is removed again, so that a string and a
+        Path name the same store.
 
         Parameters
         ----------
@@ -84,32 +84,32 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def load_item(
         self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
     ) -> Reply:
-        """The stored reply; KeyError if there is none, as joblib wants it."""
+        """The stored reply; KeyError if there is none, as joblib expects."""
         reply = self.find(call_id)
         if reply is None:
             raise KeyError(f"no reply with the key {call_id[1]} in {self.store.path}")
         return reply
 
     def get_metadata(self, call_id: CallId) -> dict[str, Any]:
-        """Nothing: what is known of a reply is in the reply."""
+        """An empty dict: all metadata is in the reply."""
         return {}
 
     def store_cached_func_code(self, call_id: CallId, func_code: str | None = None) -> None:
-        """Keep no source: an edit of the function must not cost a reply.
+        """Store no source: an edit of the function must not invalidate a reply.
 
         Raises
         ------
         ConfigError
-            If a function is memoized by joblib's own `Memory`, whose argument hash is no reply key.
+            If a function is memoized by joblib's own `Memory`, whose argument hash is not a reply key.
         """
         if not self.for_replies:
             raise ConfigError(
                 f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store contains replies "
-                "of judges by reply key; use evalkit.engine.ReplyMemory for them, and another backend for other functions"
+                "of judges by reply key; use evalkit.engine.ReplyMemory for them, another backend for other functions"
             )
 
     def get_cached_func_code(self, call_id: CallId) -> NoReturn:
-        """No source is kept; joblib takes OSError for that."""
+        """Raise OSError, which tells joblib that no source is stored."""
         raise OSError(f"no source is kept of {call_id[0]}")
 
     def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
@@ -121,7 +121,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         raise CacheError(f"{call_id[1]} cannot be stored without the parts of its key; use ReplyMemory.cache")
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
-        """Store nothing: joblib's metadata holds the arguments in clear."""
+        """Store nothing: joblib's metadata contains the arguments in plain text."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise CacheError(

@@ -1,6 +1,6 @@
-"""`ReplyMemory`: `joblib.Memory` over the reply store. What is memoized is one raw reply of a judge, by its key.
+"""`ReplyMemory`: `joblib.Memory` over the reply store. It memoizes raw replies of judges by their keys.
 
-What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
+``tests/test_cache_memory.py`` checks the private parts of joblib that are used here.
 """
 
 # ruff: noqa: ARG002  # the signatures are joblib's
@@ -30,16 +30,16 @@ from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import ConfigError, InputError
 
 FUNCTION_ID = "evalkit.reply"
-"""joblib's name of every memoized function: the key says what was asked, and who asked does not matter."""
+"""joblib's name of every memoized function: a reply is identified by its key, not by the function."""
 
 
 class ReplyMemory(Memory):  # type: ignore[misc]
-    """Memoize functions that ask a judge; the replies are those of `ReplyStore`, by the same keys.
+    """Memoize functions that call a judge; the replies are those of `ReplyStore`, by the same keys.
 
     The function takes one argument that has `parts`, the `KeyParts` of one sample (a `Request` for
     one sample will do), and returns a `Reply` or its text. Its source, name and place do not matter:
-    two functions asked with equal parts share one reply, and no edit of a function drops one.
-    A hit is what the store's newest generation holds; a reply is returned once it is stored.
+    two functions called with equal parts share one reply, and no edit of a function drops one.
+    A hit returns the newest generation in the store; a new reply is returned once it is stored.
 
     Parameters
     ----------
@@ -103,13 +103,13 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     ) -> Any:
         """Memoize a function, also a coroutine function; usable as a decorator with or without options.
 
-        `ignore`, `mmap_mode` and `cache_validation_callback` mean nothing here and must be left out:
-        the key decides, and `call` asks again.
+        joblib's `ignore`, `mmap_mode` and `cache_validation_callback` must be left out: only the key
+        decides. To call the function in any case, use `call`.
         """
         if ignore or mmap_mode or cache_validation_callback:
             raise ConfigError(
                 "ReplyMemory.cache takes no ignore, mmap_mode or cache_validation_callback: the reply key decides; "
-                "to ask again use .call(request)"
+                "to call the function again use .call(request)"
             )
         if func is None:
             return lambda function: self.cache(function, verbose=verbose)
@@ -124,11 +124,11 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 
 
 class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
-    """A function memoized by reply key; joblib's methods, none of its code checks.
+    """A function memoized by reply key, with joblib's methods and without its checks of the source.
 
-    `f(request)` returns the stored reply or asks; `f.call(request)` asks in any case and appends a
-    generation; `f.call_and_shelve(request)` returns a reference; `f.check_call_in_cache(request)` looks.
-    Threads that ask for one key at once make one call.
+    `f(request)` returns the stored reply or calls the function; `f.call(request)` calls it in any case and
+    appends a generation; `f.call_and_shelve(request)` returns a reference; `f.check_call_in_cache(request)`
+    returns whether a reply is stored. Threads that need one key at the same time make one call.
     """
 
     store_backend: ReplyBackend
@@ -195,8 +195,8 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
 class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[misc]
     """As `MemoizedReply` for a coroutine function; one call for all tasks and loops that await one key.
 
-    A hit is read in the running loop (some tens of microseconds); storing does not block it. A caller
-    that is cancelled does not cancel the call, which others may await and which is paid for already.
+    A hit is read in the running loop (some tens of microseconds); storing does not block it. Cancelling
+    a caller does not cancel the call: others may await it, and it is already paid for.
     """
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Awaitable[Any]:
@@ -245,7 +245,7 @@ def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
 
 @contextmanager
 def _resolving(key: object) -> Iterator[Callable[[Reply], None]]:
-    """Give the reply that is passed to the yielded function, or the error, to all who wait for the key."""
+    """Pass a reply (by the yielded function) or the error of the block to all callers that wait for the key."""
     replies: list[Reply] = []
     try:
         yield replies.append

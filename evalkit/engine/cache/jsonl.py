@@ -1,4 +1,4 @@
-"""Replies as JSONL: written sorted, the same bytes for the same replies; read without trust."""
+"""Replies as JSONL: equal replies give equal bytes; each line that is read is checked."""
 
 from __future__ import annotations
 
@@ -98,18 +98,18 @@ class _Line(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of the lines of an imported file.
+    """The result of an import: how many lines were added, and how many were not.
 
     Attributes
     ----------
     n_lines
-        Lines read; the sum of the others.
+        Lines read: the sum of the other three.
     n_added
         Replies that are new here.
     n_present
         Replies that were stored already.
     n_conflicts
-        Replies left out since the store holds another reply in their place.
+        Replies left out because the store has another reply for their key.
     """
 
     n_lines: int
@@ -122,14 +122,14 @@ class ImportReport:
             f"{counted(self.n_lines, 'reply', 'replies')} read: {self.n_added} added, {self.n_present} stored already"
         )
         if self.n_conflicts:
-            text += f", {self.n_conflicts} left out because the store holds others in their place"
+            text += f", {self.n_conflicts} left out because the store has others for their keys"
         return text
 
 
 def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *, fresh: bool = False) -> int:
     """Write the chosen replies to a file that appears whole or not at all; returns their number.
 
-    With `fresh` it replaces no other file.
+    With `fresh` an existing file is an error.
     """
     there = path if fresh else Path(os.path.realpath(path))  # a link stays a link
     part = there.with_name(f".{there.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
@@ -175,7 +175,7 @@ def _lines(connection: sqlite3.Connection | None, chosen: Chosen) -> Iterator[by
 
 
 def import_(connections: Connections, path: Path) -> ImportReport:
-    """Take the replies of a file over, all in one transaction.
+    """Import the replies of a file, all in one transaction.
 
     They are checked and staged before the store is locked, so that other processes go on writing.
     """
@@ -218,7 +218,7 @@ def _read(line: bytes) -> tuple[int, Row]:
 
 
 def _problem_in(problem: Exception) -> str:
-    """What is wrong with a line."""
+    """The problem of a line, in words."""
     if isinstance(problem, ValidationError):
         return explain(problem, _Line)
     if isinstance(problem, orjson.JSONDecodeError):

@@ -43,9 +43,8 @@ class Counts(TypedDict):
 class Counters:
     """Thread-safe counters of one store in one process.
 
-    The store itself counts `stored` alone. Who looks replies up in order to use them counts `hits`,
-    `misses`, `joins` (waited for a call already under way) and `saved_usd`: a look-up for a plan is
-    no hit.
+    The store itself counts only `stored`. Callers that use replies count `hits`, `misses`, `joins` (they waited
+    for a call that was already in flight) and `saved_usd`: a look-up for a plan is not a hit.
 
     Examples
     --------
@@ -79,7 +78,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which replies are meant: those that meet every condition that is not None (see `ReplyStore.prune`)."""
+    """A selection of replies: those that meet every condition that is not None (see `ReplyStore.prune`)."""
 
     rubric: str | None = None
     model: str | None = None
@@ -117,7 +116,7 @@ class Chosen:
 
 
 class Lookups:
-    """What a store answers by reading."""
+    """The methods of a store that only read."""
 
     _connections: Connections
     _learnt: dict[tuple[str, str], dict[str, Any]]
@@ -163,8 +162,8 @@ class Lookups:
     ) -> dict[bytes, tuple[bytes, bytes]]:
         """Replies to an unchanged criterion of another rubric version: content key -> (origin's key, JSON).
 
-        If several versions have one, the reply received last is taken; among equals the origin before its promoted
-        copy, then the smaller key, so that everybody gets the same one.
+        If several versions have one, the reply received last is returned. Ties: the origin before its promoted copy,
+        then the smaller key, so that every process returns the same one.
         """
         with self._connections.reading() as connection:
             if connection is None or not content_keys:
@@ -236,7 +235,7 @@ class Lookups:
 
 @contextlib.contextmanager
 def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """All reads inside see the store at one moment."""
+    """A read transaction: all reads inside see the same state of the store."""
     if connection.in_transaction:
         yield
         return

@@ -45,7 +45,7 @@ _JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
 
 
 class Stats(TypedDict):
-    """What is in a store: all generations count as replies; promoted ones cost nothing again.
+    """Statistics of a store. All generations count as replies; promoted ones add no cost.
 
     `judges` has one dict per `provider`, `service` and `model`, and `rubrics` one per `rubric` and `rubric_version`,
     each with `n_replies` and `cost_usd` (of the replies whose price is known).
@@ -66,14 +66,14 @@ class Stats(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was removed, or would be.
+    """The replies that were removed or, in a dry run, would be removed.
 
     Attributes
     ----------
     n_replies, n_keys
         Replies (all generations), and how many keys they belong to.
     n_bytes, cost_usd
-        Their size, and what they cost (US$; unknown prices count nothing).
+        Their size, and their cost in US$ (replies of unknown price count 0).
     applied
         False for a dry run.
     exported_to
@@ -92,11 +92,11 @@ class PruneReport:
         what = f"{size} ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
-        return f"would remove {what}; nothing was removed: apply does it"
+        return f"would remove {what}; nothing was removed; pass apply to remove them"
 
 
 class Maintenance(Lookups):
-    """The part of a store that looks after all of its replies."""
+    """The methods of a store that concern all of its replies."""
 
     folder: Path
     path: Path
@@ -105,7 +105,7 @@ class Maintenance(Lookups):
     _writer: Writer
 
     def check_writable(self) -> None:
-        """Raise CacheError now, before anything is paid, if a reply could not be stored. Makes the file."""
+        """Raise CacheError now, before anything is paid, if a reply could not be stored. Creates the file."""
         if self.read_only:
             raise CacheError(
                 f"reply store {self.path} is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder "
@@ -120,7 +120,7 @@ class Maintenance(Lookups):
             )
 
     def stats(self) -> Stats:
-        """What is stored, and what this process did with it (`session`). Reads the whole store."""
+        """Statistics of the store and of this process (`session`). Reads the whole store."""
         groups: list[tuple[int, str, int, int, float]] = []
         calls: dict[int, dict[str, Any]] = {}
         n_keys = 0
@@ -165,7 +165,7 @@ class Maintenance(Lookups):
         Parameters
         ----------
         path
-            The file; replaced whole, at the end.
+            The file; replaced as a whole, at the end.
         rubric
             ``id`` or ``id@version``.
         model
@@ -173,7 +173,7 @@ class Maintenance(Lookups):
         source
             ``live`` or ``recorded``.
         keys
-            These alone.
+            Only replies with these keys.
 
         Returns
         -------
@@ -190,8 +190,8 @@ class Maintenance(Lookups):
         """Read a file that `export` wrote; all of it or, after an error, nothing.
 
         Nothing in the file is trusted: each line is checked and its key is computed again. What is stored
-        already is skipped, so that importing twice changes nothing; where the store holds another
-        reply in a line's place, the store's stays and no generation of that key is taken over.
+        already is skipped, so that importing twice changes nothing. If the store has another reply for a
+        line's key, the store's reply stays and no generation of that key is imported.
 
         Raises
         ------
@@ -204,12 +204,12 @@ class Maintenance(Lookups):
         return import_(self._connections, Path(path))
 
     def promote(self, rubric_id: str, from_version: str, to_version: str, rubric_hashes: Collection[str]) -> int:
-        """Write the newest replies to unchanged criteria under another rubric version, marked `promoted_from`.
+        """Copy the newest replies to unchanged criteria to another rubric version, marked `promoted_from`.
 
         Parameters
         ----------
         rubric_id, from_version, to_version
-            Of which rubric, from where to where.
+            The rubric, the version to copy from, and the version to copy to.
         rubric_hashes
             Hashes of the criteria that are the same in both versions; others are not promoted.
 
@@ -246,7 +246,7 @@ class Maintenance(Lookups):
         apply: bool = False,
         export_to: Path | str | None = None,
     ) -> PruneReport:
-        """Remove replies that meet all conditions; a dry run unless `apply`, and exported before.
+        """Export and remove the replies that meet all conditions; a dry run unless `apply`.
 
         Parameters
         ----------
@@ -255,12 +255,12 @@ class Maintenance(Lookups):
         rubric, model
             As in `export`.
         keep_generations
-            Not among the newest so many of their key (1 or more).
+            How many of the newest generations of each key stay (1 or more).
         apply
             Really remove.
         export_to
-            Where what is removed is written first; must not exist. ``pruned-<time>.jsonl`` in the cache
-            folder if None.
+            The file to export to before removing; it must not exist. None: ``pruned-<time>.jsonl`` in the
+            cache folder.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class Maintenance(Lookups):
         return self._remove(chosen, apply=apply, export_to=export_to)
 
     def clear(self, *, confirm: str | None = None) -> PruneReport:
-        """Remove every reply, exported before; only if `confirm` says how many, as the error's text names it.
+        """Export and remove all replies, if `confirm` states their number as in the error's message.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class Maintenance(Lookups):
 
 
 def _tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
-    """How much the chosen replies are: a dry run."""
+    """Number, size and cost of the chosen replies."""
     if connection is None:
         return PruneReport(0, 0, 0, 0.0)
     with snapshot(connection):

@@ -1,4 +1,4 @@
-"""Claims: which samples this process is asking for just now, so that another one waits instead of paying too."""
+"""Claims: which samples this process is requesting, so that other processes wait instead of paying as well."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Claims:
     """Claims on reply keys, held by one process and seen by all on the machine.
 
     A claim is a lock on one byte of an empty file, at an offset made of the key: it takes a few microseconds, writes
-    nothing, and the operating system drops it when the process ends, be it by ``kill -9``. Two keys that share an
-    offset (one chance in 2^62) would only wait for each other. Where a file cannot be locked, every claim is granted.
+    nothing, and the operating system drops it when the process ends, even by ``kill -9``. Two keys that share an
+    offset (one chance in 2^62) would only wait for each other. If the file cannot be locked, every claim is granted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,7 +45,7 @@ class Claims:
         return True
 
     def release(self, keys: Iterable[bytes]) -> None:
-        """Let keys go that were claimed."""
+        """Release claimed keys."""
         for key in keys:
             if key in self._held:
                 self._held.discard(key)
@@ -82,7 +82,7 @@ class Claims:
         return self._file
 
     def close(self) -> None:
-        """Let the file and every claim go."""
+        """Release every claim and close the file."""
         file, self._file = self._file, None
         self._held.clear()
         if file is not None:

@@ -1,4 +1,4 @@
-"""What is stored of one reply: its row, made of key parts and the reply as JSON."""
+"""The row that is stored for one reply, made of its key parts and the reply as JSON."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def encoded(reply: Reply) -> bytes:
             text = canonical_json(orjson.loads(whole))
     except (TypeError, ValueError) as problem:
         raise CacheError(
-            f"a reply of {reply.model or 'a judge'} holds what is not a JSON value: {problem}"
+            f"a reply of {reply.model or 'a judge'} contains something that is not a JSON value: {problem}"
         ) from problem
     # orjson's output keeps the buffer that it was written to, 4 kB and more, for as long as it lives
     return memoryview(text).tobytes()

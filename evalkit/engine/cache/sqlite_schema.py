@@ -1,4 +1,4 @@
-"""The SQLite file: its tables, how it is made, recognised without being touched, and migrated.
+"""The SQLite file: its tables, and how it is created, checked before it is opened, and migrated.
 
 `docs/adr/0003-reply-store.md` says why it looks like this.
 """
@@ -26,7 +26,7 @@ SCHEMA = 1
 
 Migration = Callable[[sqlite3.Connection], None]
 MIGRATIONS: dict[int, Migration] = {}
-"""Schema number -> what makes the next one of it, inside a transaction that is already open."""
+"""Schema number -> the step to the next number, inside a transaction that is already open."""
 
 _PAGE_SIZE = 4096
 _TABLES = """
@@ -77,7 +77,7 @@ _WHAT_TO_DO = {
 
 
 def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
-    """What went wrong with the store at `path`, and what to do about it."""
+    """The error of the store at `path`, with advice."""
     if isinstance(problem, sqlite3.Error):
         code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
         advice = _WHAT_TO_DO.get(code, "the file was left as it is")
@@ -116,7 +116,7 @@ def check_file(path: Path) -> int:
             problem_text = f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
         else:
             return int(schema)
-        # another process may be writing its log into the file at this moment
+        # another process may be moving its log into the file at this moment
         if attempt < 2:
             time.sleep(0.05)
     raise CacheError(f"{path} {problem_text}; it was left untouched")
@@ -141,7 +141,7 @@ def _newer(schema: int) -> str:
 
 
 def check_objects(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuse a file that holds more than evalkit's tables: a trigger in it would run at every write."""
+    """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
     found = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
@@ -155,9 +155,9 @@ def check_objects(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def create(path: Path) -> None:
-    """Make an empty store at `path`; all is well if another process was faster.
+    """Create an empty store at `path`; if another process was faster, its store stays.
 
-    It is built under another name and linked into place whole, so that no process ever sees half a file.
+    It is built under another name and then linked, so that no process ever sees half a file.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     folder, log = path.parent, log_of(path)
@@ -219,12 +219,12 @@ def place(fresh: Path, path: Path) -> None:
 
 
 def migrate(path: Path, connection: sqlite3.Connection) -> None:
-    """Bring an older store to the present schema: a copy first, then all steps in one transaction.
+    """Migrate an older store to the present schema: make a copy, then run all steps in one transaction.
 
     Raises
     ------
     CacheError
-        If a step is missing or fails; the store is as it was, and the copy lies beside it.
+        If a step is missing or fails; the store is unchanged, and the copy is beside it.
     """
     with transaction(path, connection):
         found = schema_of(connection)
@@ -243,14 +243,14 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
         except (KeyError, sqlite3.Error) as problem:
             what = f"no step from schema {problem}" if isinstance(problem, KeyError) else str(problem)
             raise CacheError(
-                f"{path} could not be brought from schema {found} to {SCHEMA} ({what}); "
+                f"{path} could not be migrated from schema {found} to {SCHEMA} ({what}); "
                 f"it is unchanged, and a copy is {copy}"
             ) from problem
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def schema_of(connection: sqlite3.Connection) -> int:
-    """The schema number, the log included (the file's first bytes may lag behind)."""
+    """The schema number, including the log (the file's first bytes may be older)."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

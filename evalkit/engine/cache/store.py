@@ -47,11 +47,11 @@ class ReplyStore(Maintenance):
     folder, path
         The cache folder and the file in it.
     read_only
-        Whether nothing can be written: asked for, or the folder does not allow it.
+        Whether nothing can be written: as requested, or because the folder does not allow it.
     counters
-        What happened in this process: `Counters`.
+        Hits, misses and stored replies of this process: `Counters`.
     claims
-        Which samples are being asked for just now, by whichever process: `Claims`.
+        Which samples are being requested, by this or another process: `Claims`.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class ReplyStore(Maintenance):
     def open(cls, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
         """The store of a folder: one shared object in each process, so that opening again is cheap.
 
-        Nothing is made on disk before the first write.
+        Nothing is created on disk before the first write.
 
         Parameters
         ----------
@@ -92,8 +92,8 @@ class ReplyStore(Maintenance):
         Raises
         ------
         CacheError
-            If the file there is foreign, truncated, damaged or of a newer evalkit, or would lie on a
-            network file system. The file is left untouched.
+            If the file there is foreign, truncated, damaged or of a newer evalkit, or if the folder is on
+            a network file system. The file is left untouched.
         """
         folder = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
         with gate.opening:
@@ -123,19 +123,19 @@ class ReplyStore(Maintenance):
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
     ) -> Future[bytes]:
-        """Store one reply; the future gives the JSON that is stored once it is on disk.
+        """Store one reply; the future returns the stored JSON once it is on disk.
 
-        Where the key has a reply already, that one stays and is what the future gives, so that all
-        processes show one truth. The new reply becomes the next generation if it is asked for below,
-        or if it is live and the stored one was only recorded or promoted. A cancelled future changes
+        If the key has a reply already, that one stays and the future returns it, so that all processes
+        show the same reply. The new reply becomes the next generation if the arguments below require it,
+        or if it is live and the stored one was only recorded or promoted. Cancelling the future changes
         nothing: the reply is stored.
 
         Parameters
         ----------
         parts, reply
-            The reply and what its key is made of. A reply whose `created` is 0 gets the present time.
+            The reply and the parts of its key. A reply whose `created` is 0 gets the present time.
         overwrite
-            Append in any case (unless the very same is stored already).
+            Append in any case (unless an equal reply is stored already).
         newer_than
             Append if the stored reply was received before this Unix time: for a refresh.
 
@@ -179,14 +179,14 @@ class ReplyStore(Maintenance):
         self._writer.submit(job)
 
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
-        """Remember something of a service and model; `facts` shows it at once, the future says when it is on disk."""
+        """Store a fact about a service and model. `facts` returns it at once; the future resolves once it is on disk."""
         waiter: Future[list[bytes]] = Future()
         self._submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
-        """Reset the store in the child; returns the parent's connections, which must never be used nor closed here."""
+        """Reset the store in the child; returns the parent's connections, which must not be used or closed here."""
         connections = self._connections.abandon_after_fork()
         if self._writer.connection is not None:
             connections.append(self._writer.connection)
@@ -195,7 +195,7 @@ class ReplyStore(Maintenance):
         return connections
 
     def close(self) -> None:
-        """Finish writing, move SQLite's log into the file, let the file go. A later use opens it again."""
+        """Finish writing, move SQLite's log into the file, and close it. A later use opens it again."""
         self._connections.close()
         self._writer.close()
         self.claims.close()

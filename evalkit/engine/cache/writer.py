@@ -127,7 +127,7 @@ class Writer:
             if jobs:
                 try:
                     values = self._commit(jobs)
-                # every error goes to the waiters: nothing else reports it, and they would wait without end
+                # every error goes to the waiters: nothing else reports it, and they would wait forever
                 except Exception as problem:  # noqa: BLE001
                     _deliver(jobs, [None] * len(jobs), problem)
                 else:
