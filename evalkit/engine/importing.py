@@ -1,4 +1,4 @@
-"""`import_judgments`: scores or replies that exist already, as a judgments table."""
+"""`import_judgments`: existing scores or replies as a judgments table."""
 
 from __future__ import annotations
 
@@ -57,36 +57,36 @@ def import_judgments(
     r"""Turn judgments that exist already into a judgments table; nothing is called and nothing is stored.
 
     Every column is given by its name, as a Series on the table's index, or as a mapping from item to value. By default
-    `judge`, `sample`, `criterion` and `order` are the columns of these names, where the table has them.
+    `judge`, `sample`, `criterion` and `order` are the columns of these names, if the table has them.
 
     Parameters
     ----------
     table
-        One row per judgment: a DataFrame, a list of dicts. A cell of `score` or `text` may hold a list: the samples
+        One row per judgment: a DataFrame, a list of dicts. A cell of `score` or `text` may be a list: the samples
         of that row in order.
     rubric
         The rubric whose scale the scores are on: a Rubric, the name or path of one, or a Profile.
     item
         Ids of the items; by default the column ``item_id``, else the index.
     judge
-        The judge: a column, or for all rows a Judge or a text such as ``"openai:gpt-4o-mini"``.
+        The judge: a column, or for all rows a Judge or a string such as ``"openai:gpt-4o-mini"``.
     annotator
-        The same for human judges; give `judge` or `annotator`.
+        The column of human judges; pass either `judge` or `annotator`.
     sample
         Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
         or in that of `time`: repeated labels of one person are samples.
     criterion
-        A column, or the name of a criterion for all rows; may be left out where the rubric has only one.
+        A column, or the name of a criterion for all rows; optional if the rubric has only one.
     order
         For pairwise rubrics ``AB`` or ``BA``; without it all are ``AB``.
     score, text
-        Scores, or raw replies: give one of them.
+        Scores, or raw replies: pass one of the two.
     read
-        How replies are read: patterns with the code that each means, as in ``{r"\byes\b": 1, "unsure":
+        How replies are parsed: patterns with the code that each stands for, as in ``{r"\byes\b": 1, "unsure":
         "abstained"}``; or a form (``json``, ``tagged``, ``number``, ``label``, ``regex:PATTERN``). By default the form
         of the rubric's template.
     codes
-        What the values of `score` mean, where they are not codes or level names of the scale: a mapping to codes
+        The meaning of values of `score` that are not codes or level names of the scale: a mapping to codes
         or to reasons (``{"Agree": 1, "n/a": "abstained", None: "not_asked"}``), one per criterion
         (``{"tone": {…}}``), or a function. Values are never rescaled; a mapping to codes must name every value.
     verdicts
@@ -103,14 +103,14 @@ def import_judgments(
     pandas.DataFrame
         The judgments table (see `judge`) in the order of the rows; `source` is ``recorded``, `key` is NA, and `reply`
         holds the texts. A row without a score has an `error`: ``abstained`` (the judge declined to decide),
-        ``unreadable`` or another reason of reading, or ``not_asked`` (votes leave such rows out).
+        ``unreadable`` or another parsing error, or ``not_asked`` (votes leave such rows out).
 
     Raises
     ------
     InputError
-        For a value that does not fit, with column, row and what to do; for a value that is missing unless `codes`
-        says what ``None`` means; for `verdicts` that cannot be right, because a judge would contradict itself between
-        the orders more often than a preference for a place explains.
+        For an invalid value, with its column and row; for a missing value, unless `codes` defines ``None``; for
+        `verdicts` that cannot be right, because a judge would contradict itself between the orders more often than
+        a preference for a position can explain.
     ConfigError
         For arguments that contradict each other.
 
@@ -247,7 +247,7 @@ class _Coder:
         return meant
 
     def _meant(self, meaning: Any) -> tuple[Any, str | None]:
-        """The code that a value is, or the reason."""
+        """The code or the reason that a value stands for."""
         code = self._scale.code(meaning)
         if code is None and isinstance(meaning, str):
             code = self._scale.named(meaning)
@@ -276,10 +276,10 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
 
 
 def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
-    """Raise for `verdicts` by which a judge's winners in the two orders contradict each other.
+    """Raise if, with these `verdicts`, a judge's winners in the two orders contradict each other.
 
-    The quality of an answer moves both orders to the same side, and a preference for a place is the same for all items:
-    so over items the two are never negatively correlated. Under permutation the correlation's variance is 1/(n - 1).
+    The quality of an answer moves both orders to the same side, and a preference for a position is the same for all
+    items: so over items the two are never negatively correlated. Under permutation the correlation's variance is 1/(n - 1).
     """
     from scipy.special import ndtr  # takes as long to load as half of the package
 

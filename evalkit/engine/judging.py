@@ -1,6 +1,6 @@
 """`judge`: look everything up in the cache, call for what is missing, return the table.
 
-Long, but one thing: the steps of one call, and what each error leaves behind, are read from top to bottom.
+It is longer than most modules: the steps of one call, and the state after each error, are in one place, in order.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def judge(
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
 ) -> pd.DataFrame:
-    """Judge items by a rubric; what is in the cache is not paid again.
+    """Judge items by a rubric; replies in the cache are not paid again.
 
     Parameters
     ----------
@@ -81,31 +81,31 @@ def judge(
         Samples per judge and item, from 1 to 1000 (default 3). Offline, the default uses all recorded replies,
         however many each item has.
     template
-        A template for the judges that name none, instead of the rubric's.
+        The template of judges that have none of their own, instead of the rubric's.
     item_id
-        The column that holds the ids; by default ``item_id``, else the index.
+        The column with the ids; by default ``item_id``, else the index.
     offline
         Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
-        ``on_miss="raise"``, a `CacheMiss` that names the key field that differs.
+        ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
     recorded
-        ``use``: recorded replies answer for a live judge, too; offline they always do.
+        ``use``: recorded replies count for a live judge, too; offline they always do.
     refresh
-        What to ask again: True everything, ``"unscored"`` what had no score, a time stamp (Unix seconds, a datetime,
-        or a text such as ``"2026-01-31"``) what is older. The old replies stay in the store.
+        Which replies to request again: True: all; ``"unscored"``: those without a score; a time stamp (Unix seconds,
+        a datetime, or a string such as ``"2026-01-31"``): older ones. The old replies stay in the store.
     adopt
         Also use replies of other versions of the rubric whose criterion is unchanged.
     cache
         The cache folder (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
     concurrency, retries
-        Most calls in flight per service, model and key variable; most retries of a failed call.
+        Maximum calls in flight per service, model and key variable; maximum retries of a failed call.
     budget_usd, max_calls
-        Never spend or call more than this; what is left out has ``error = "budget"``.
+        Maximum US$ and requests; samples beyond them have ``error = "budget"``.
     requests_per_minute, tokens_per_minute
-        Pace per service, model and key; a call counts as its prompt's bytes / 4 and max_tokens.
+        Rate limits per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens tokens.
     progress
         False: silent. By default shown on a terminal and in notebooks, for live calls only.
     replies
-        Add the column `reply` with the raw texts.
+        Add the column `reply` with the raw replies.
     on_progress
         Called with the counters of the run, at most ten times per second.
 
@@ -190,11 +190,11 @@ class _Run:
     since
         Stored replies received before this Unix time count as missing.
     newer_than
-        Stored replies received before this Unix time may be superseded by what is fetched now.
+        Stored replies received before this Unix time may be superseded by new ones.
     missing, keys
         Rows without a reply, and their reply keys.
     unscored_before
-        Rows that are asked again because their stored reply has no score.
+        Rows that are requested again because their stored reply has no score.
     kept
         Which rows the table shows; None: all.
     """
@@ -212,7 +212,7 @@ class _Run:
 
     @classmethod
     def open(cls, worklist: Worklist, options: Options) -> _Run:
-        """The work list with what the cache has of it; offline, what it lacks has failed."""
+        """Look up a work list in the cache; offline, rows without a reply fail."""
         store, refresh, now = ReplyStore.open(options.cache), options.refresh, time.time()
         since = now if refresh is True else refresh if isinstance(refresh, float) else None
         newer_than = now if refresh == "unscored" else since
@@ -231,7 +231,7 @@ class _Run:
         return run
 
     def _look_up(self) -> StoredReplies:
-        """Read what the cache has; note what is missing."""
+        """Read the replies that are in the cache, and collect the missing rows."""
         stored = StoredReplies(self.worklist, self.store, self.options.takes_recorded, self.since)
         for first, keys, values in stored.chunks():
             hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
@@ -275,9 +275,9 @@ class _Run:
         return found.reshape(self.worklist.shape), self.columns.recorded.reshape(self.worklist.shape)
 
     def _keep_recorded(self, samples: int) -> None:
-        """Of judges with recorded replies keep the samples that are stored, or one row that says `cache_miss`.
+        """For judges with recorded replies show the samples that are stored, or one row with `cache_miss`.
 
-        For pairs that is one row per order, where the judge has replies in that order for another item.
+        For pairs that is one row for each order in which the judge has replies to another item.
         """
         found, recorded = self._cells()
         asked = np.asarray(found.any(axis=(0, -1)))
@@ -318,7 +318,7 @@ class _Run:
         self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
 
     def requests(self) -> list[Request]:
-        """What to call for. The first prompt of each judge is rendered here: an invalid template costs nothing."""
+        """The requests to send. The first prompt of each judge is rendered here: an invalid template costs nothing."""
         warn_changed_text(self.worklist.spec, self.store)
         requests = self.worklist.requests(self.missing)
         for request in {id(request.judge): request for request in reversed(requests)}.values():
@@ -327,7 +327,7 @@ class _Run:
 
     @contextmanager
     def calling(self) -> Iterator[Callable[[Any], object]]:
-        """Show progress while calls are made; where the run is stopped, report what is stored and what to do."""
+        """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
         n_rows, n_missing = self.worklist.n_rows, len(self.missing)
         try:
             with closing(ProgressBar(n_rows, n_missing, self.store.folder, self.options)) as bar:
@@ -341,7 +341,7 @@ class _Run:
             raise
 
     def take(self, outcomes: Sequence[Any]) -> None:
-        """Read what the calls brought; items of equal content share it."""
+        """Read the results of the calls; items of equal content share a reply."""
         by_key = {outcome.key: outcome for outcome in outcomes}
         answered = [row for row in self.missing if by_key[self.keys[row]].failure is None]
         with gc_paused():
@@ -353,7 +353,7 @@ class _Run:
             self._fail({row: failure for row in self.missing if (failure := by_key[self.keys[row]].failure)})
 
     def _fail(self, failures: dict[int, Any]) -> None:
-        """Note and report the rows without a reply; a row that was asked again keeps its stored reply."""
+        """Mark and report the rows without a reply; a row that was requested again keeps its stored reply."""
         rows = [row for row in failures if row not in self.unscored_before]
         self.columns.fail(rows, [self.keys[row] for row in rows], [failures[row].reason for row in rows])
         names = {row: self.worklist.spec.judges[self.worklist.place(row)[2]].name for row in failures}

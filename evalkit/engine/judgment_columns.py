@@ -112,7 +112,7 @@ class Columns(VerdictColumns):
     def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
         """Read the stored replies of these rows; with `source` None it is ``cache`` or ``recorded``, as stored.
 
-        A row that is read a second time keeps nothing of its first reply.
+        If a row is read a second time, the second reply replaces the first.
         """
         if not len(rows):
             return
@@ -154,14 +154,14 @@ class Columns(VerdictColumns):
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
-        """Note for these rows why they have no reply."""
+        """Mark these rows with the reason why they have no reply."""
         where = np.asarray(rows, dtype=np.int64)
         self._error[where] = [REASONS.index(reason) for reason in reasons]
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
 
     @property
     def cost_usd(self) -> float:
-        """US$ that the replies read so far cost, unknown prices left out."""
+        """Cost in US$ of the replies read so far, without unknown prices."""
         return float(np.nansum(self._cost))
 
     @property
@@ -189,7 +189,7 @@ class Columns(VerdictColumns):
         return whole.take(take, allow_fill=True)
 
     def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
-        """The judgments table, or only the rows that are `kept`; the columns are used up by it."""
+        """The judgments table, or only the rows that are `kept`; it can be made only once."""
         worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
         n_items, n_criteria, n_judges, n_orders, n_samples = worklist.shape
         n, n_asks = worklist.n_rows, n_orders * n_samples
@@ -223,7 +223,7 @@ class Columns(VerdictColumns):
 
 
 def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
-    """Codes with their names as a categorical that holds only the names in use."""
+    """Codes with their names as a categorical with only the names in use."""
     used = np.unique(codes[codes >= 0])
     place = np.full(len(names) + 1, -1, dtype=np.int32)
     place[used] = np.arange(len(used))

@@ -26,7 +26,7 @@ _LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where `judge` looks for replies and what it may call for. Can be pickled, except for `on_progress`.
+    """Where `judge` looks up replies, and the limits of its calls. Can be pickled, except for `on_progress`.
 
     Attributes
     ----------
@@ -35,15 +35,15 @@ class Options:
     cache
         The cache folder; None: the default one.
     concurrency
-        Most calls in flight per service, model and key variable; all judges and runs there share them.
+        Maximum calls in flight per service, model and key variable, shared by all judges and runs.
     retries
-        How often a call that failed in transport is tried again.
+        How often a failed call is sent again.
     budget_usd
-        Most US$ that may be spent, or None. Each call reserves its upper bound before it is sent.
+        Maximum cost in US$, or None. Each call reserves its upper bound before it is sent.
     max_calls
-        Most requests that may be answered or billed, or None.
+        Maximum number of requests that are answered or may be billed, or None.
     requests_per_minute, tokens_per_minute
-        Pace per service, model and key variable, or None.
+        Rate limits per service, model and key variable, or None.
     on_progress
         Called with the engine's `Progress` at most ten times per second, in the caller's thread. An exception that it
         raises stops the run; calls in flight are awaited and stored.
@@ -89,12 +89,12 @@ class Options:
 
     @property
     def takes_recorded(self) -> bool:
-        """Whether recorded replies count as found."""
+        """Whether recorded replies count."""
         return self.offline or self.recorded == "use"
 
 
 def _unix_time(stamp: Any) -> float:
-    """Unix seconds of a time stamp: a number, a datetime or date, an ISO text."""
+    """Unix seconds of a time stamp: a number, a datetime or date, an ISO string."""
     try:
         if isinstance(stamp, str):
             stamp = datetime.fromisoformat(stamp)

@@ -1,4 +1,4 @@
-"""`plan`: what a call of `judge` would take, before it is made."""
+"""`plan`: the calls and the cost of a `judge` call, without making any."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _SAMPLE = 200
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What judging would take.
+    """The calls and the cost of a `judge` call.
 
     Attributes
     ----------
     table
-        One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which answer for a
+        One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which count for a
         live judge only with ``recorded="use"``), `n_to_call` (replies; one that several judgments share counts once),
         `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
-        is billed once for all its samples where the service is known to do so) and `usd_at_most` (every byte a
-        token, replies of max_tokens; NA without max_tokens). Both are NA where the price is unknown.
+        is billed once for all its samples if the service is known to do so) and `usd_at_most` (every byte a
+        token, replies of max_tokens; NA without max_tokens). Both are NA if the price is unknown.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -121,7 +121,7 @@ def plan(
     adopt: bool = False,
     cache: str | Path | None = None,
 ) -> Plan:
-    """What `judge` would take: calls, cached share, US$. It makes no calls.
+    """The calls, the cached share and the cost of a `judge` call, without making any call.
 
     Takes the arguments of `judge`, raises the same errors, and returns a `Plan`. With `adopt`, replies of other
     versions of the rubric whose criterion is unchanged count as cached, as they do for ``judge(…, adopt=True)``.

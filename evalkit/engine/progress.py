@@ -17,7 +17,7 @@ _log = logging.getLogger("evalkit.engine")
 
 
 class ProgressBar:
-    """A line by tqdm: done, failed, US$, rate, time left; by default only on a terminal and in a notebook cell."""
+    """A line by tqdm: done, failed, US$, rate, time left; by default only on a terminal and in notebooks."""
 
     def __init__(self, n_rows: int, n_calls: int, folder: Path, options: Options) -> None:
         self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, options.on_progress
@@ -55,7 +55,7 @@ class ProgressBar:
         self._bar.update(progress.done + progress.n_failed - self._bar.n)
 
     def end(self, unscored: Mapping[str, int]) -> None:
-        """Write the last line: how much was asked, scored, cached and unscored (by reason), and what it cost."""
+        """Write the last line: numbers called, cached and unscored (by reason), and the cost."""
         if self._bar is None:
             if self._progress is not None and self._progress.maybe_paid:
                 _log.warning("calls without an answer that may have been billed: %d", self._progress.maybe_paid)
@@ -81,13 +81,13 @@ class ProgressBar:
         self._bar.write(f"evalkit: {', '.join(parts)}", sys.stderr)
 
     def _dollars(self) -> str:
-        """What was paid so far; a reply of unknown price is not one that cost nothing."""
+        """The cost so far; a reply of unknown price does not count as free."""
         progress = self._progress
         if progress.n_unpriced and progress.n_unpriced >= progress.done:
             return "NA"
         return f"{'>=' if progress.n_unpriced else ''}{progress.cost_usd:.4f}"
 
     def close(self) -> None:
-        """Close the line, however the run ended."""
+        """Close the line, no matter how the run ended."""
         if self._bar is not None:
             self._bar.close()

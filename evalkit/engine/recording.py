@@ -1,4 +1,4 @@
-"""Replies that exist already: store them under the keys that `judge` uses, fetch them, compare their readings."""
+"""Existing replies: store them under the keys that `judge` uses, fetch them, compare how they are parsed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(
     overwrite: bool = False,
     cache: str | Path | None = None,
 ) -> int:
-    """Store replies that exist already, to be replayed by ``judge(…, offline=True)``.
+    """Store existing replies, to be replayed by ``judge(…, offline=True)``.
 
     A reply belongs to one item, by its id: items of equal content keep their own replies.
 
@@ -52,14 +52,15 @@ def record(
         The judge that gave the replies: one.
     replies
         The raw texts, one or a list per item: in the order of the items, as a mapping from item id, or as a Series
-        whose index is that of the items or holds their ids; reply i is sample i. Or a table with the columns `item_id`
-        and `reply` (and `sample`), as `import_judgments` returns it. None is left out. A `Reply` has tokens and cost.
+        whose index is that of the items or contains their ids; reply i is sample i. Or a table with the columns
+        `item_id` and `reply` (and `sample`), as `import_judgments` returns it. None is skipped. A `Reply` may have
+        tokens and a cost.
     criterion
-        The criterion that the replies are about; may be left out where there is only one.
+        The criterion that the replies are about; optional if there is only one.
     order
         For pairwise rubrics: ``AB`` (default) or ``BA``, the order in which the answers were shown.
     overwrite
-        Supersede an item's stored reply by one of another text; the old one stays as an older generation.
+        Replace an item's stored reply by a different one; the old one stays as an older generation.
 
     Returns
     -------
@@ -211,7 +212,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     Returns
     -------
     pandas.Series
-        Text on the table's index, named `reply`; NA where there was no reply.
+        Strings on the table's index, named `reply`; NA if there was no reply.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Which stored reply answers for a row: the live one of its content, or the one recorded for its item."""
+"""Which stored reply counts for a row: the live one of its content, or the one recorded for its item."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoredReplies:
 
     A live reply counts for all items of equal content. A recorded one counts for its item alone and only with
     `recorded`; of the two, the one received last. A reply that an older evalkit recorded, without an item, counts
-    where one row of the work list has its key, but not where several do: its item is unknown.
+    if exactly one row of the work list has its key; with several, its item is unknown.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class StoredReplies:
             first += len(chunk)
 
     def recorded_samples(self) -> int:
-        """The most samples recorded for any item: twice as many are read until they bring no more."""
+        """The maximum number of samples recorded for any item, searched for by doubling."""
         samples = self.worklist.spec.samples
         while True:
             samples *= 2
@@ -131,9 +131,9 @@ def nearest(worklist: Worklist, store: ReplyStore, row: int) -> dict[str, tuple[
 def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     """Warn if a rubric's file was changed after replies were stored for its version.
 
-    The store knows versions, not files: it holds replies to an edit that was never saved under the version that was
-    edited. So the warning is limited to rubrics that their id and version load as they are, and to texts without any
-    stored reply while there are replies for another text.
+    The store knows versions, not files: replies to an unsaved edit are stored under the version that was edited. So the
+    warning is limited to rubrics that are loaded unchanged by id and version, and to texts without any stored reply
+    while there are replies for another text.
     """
     rubric = spec.rubric
     if rubric.edited:
@@ -158,7 +158,7 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
 
 
 def _is_file(spec: Spec) -> bool:
-    """Whether the rubric is what its id and version load, not one made by a program."""
+    """Whether loading by id and version returns this rubric; one made by a program has no file."""
     try:
         return load_rubric(f"{spec.rubric.id}@{spec.rubric.version}").content_hash == spec.rubric.content_hash
     except RubricError:

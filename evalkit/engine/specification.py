@@ -1,7 +1,7 @@
-"""What judging asks for, checked before anything is paid: rubric, judges, samples, templates, rules.
+"""The settings of a `judge` call, checked before anything is paid: rubric, judges, samples, templates, rules.
 
-This is the one resolver. Every door (`judge`, `evaluate`, the command line, the gate, LightEval's metrics, the tuner)
-gives the places that name settings, in its order of precedence, and gets a `Spec`; `print(spec.settings)` shows each
+All settings are resolved here. Each entry point (`judge`, `evaluate`, the command line, the gate, LightEval's metrics,
+the tuner) passes its sources of settings in order of precedence and gets a `Spec`; `print(spec.settings)` shows each
 value with its source.
 """
 
@@ -35,19 +35,19 @@ class Spec:
     rubric
         What is judged.
     judges
-        Who judges: names and identities are unique.
+        The judges; their names and identities are unique.
     prompt_builders
         For each judge the rubric with the template it gets.
     samples
         Samples per judge, item, criterion and order.
     profile
-        The profile that named them, if one did.
+        The profile that was used, if any.
     exact
-        Whether caller or profile named the number of samples; else recorded replies are taken as they are.
+        Whether the caller or the profile set the number of samples; if not, all recorded replies are used.
     rules
         How samples become votes, and votes scores; `judge` does not look at them.
     settings
-        Each setting with where its value came from.
+        Each setting with the source of its value.
     """
 
     rubric: Rubric
@@ -75,7 +75,7 @@ class Spec:
         *,
         source: str = "argument",
     ) -> Spec:
-        """Resolve what a caller names: argument > profile > default.
+        """Resolve the arguments of a caller: argument > profile > default.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Spec:
         profile: Profile | None = None,
         templates: Mapping[str, Template] | None = None,
     ) -> Spec:
-        """Check the settings of any door and fill in the defaults.
+        """Check the settings of any entry point and fill in the defaults.
 
         Parameters
         ----------

@@ -179,7 +179,7 @@ class ReplyStore(Maintenance):
         self._writer.submit(job)
 
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
-        """Store a fact about a service and model. `facts` returns it at once; the future resolves once it is on disk."""
+        """Store a fact about a service and model. `facts` returns it at once; the future resolves when it is stored."""
         waiter: Future[list[bytes]] = Future()
         self._submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
         self._learnt.setdefault((service, model), {})[name] = value
