@@ -279,7 +279,8 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
     """Raise if, with these `verdicts`, a judge's winners in the two orders contradict each other.
 
     The quality of an answer moves both orders to the same side, and a preference for a position is the same for all
-    items: so over items the two are never negatively correlated. Under permutation the correlation's variance is 1/(n - 1).
+    items: so over items the two are never negatively correlated. Under permutation the correlation's variance is
+    1/(n - 1).
     """
     from scipy.special import ndtr  # takes as long to load as half of the package
 
