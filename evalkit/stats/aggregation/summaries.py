@@ -86,7 +86,8 @@ def summarize(
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
-    columns |= {key: [row[key] for row in figures] for key in _FIGURES}
+    for key in _FIGURES:  # without rows, too, counts are whole numbers
+        columns[key] = pd.Series([row[key] for row in figures], dtype="int64" if key.startswith("n_") else None)
     known = tables.columns_of("summary")
     return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
 
