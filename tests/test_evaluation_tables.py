@@ -119,14 +119,14 @@ class TestRubric:
     def test_several_rubrics_in_one_table(self):
         table, items, _ = self.table()
         other, _, _ = self.table(version="v8")
-        with pytest.raises(InputError, match="of one rubric; the judgments are of 'mine@v7', 'mine@v8'"):
+        with pytest.raises(InputError, match="expected judgments of one rubric, got 'mine@v7', 'mine@v8'"):
             ek.Evaluation.of(pd.concat([table, other]), items)
 
     def test_other_items_and_criteria(self):
         table, items, rubric = self.table()
-        with pytest.raises(InputError, match="judgments are of item_id 'b', not among items"):
+        with pytest.raises(InputError, match="judgments have item_id 'b', not among items"):
             ek.Evaluation.of(table, items[:1])
-        with pytest.raises(InputError, match=r"judgments are of criterion 'kind', not among the criteria of rubric"):
+        with pytest.raises(InputError, match=r"judgments have criterion 'kind', not among the criteria of rubric"):
             ek.Evaluation.of(table, items, rubric=ek.Rubric(**rubric.to_dict() | {"criteria": rubric.criteria[:1]}))
 
     def test_no_rows(self):

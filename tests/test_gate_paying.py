@@ -106,7 +106,7 @@ def test_a_round_with_the_stub_server(
         a, b = (test["metrics"][0]["judgments"][0] for test in (old, new))
         assert [a[name] for name in same] == [b[name] for name in same]
         assert (a["source"], b["source"]) == ("live", "trace")
-    assert "three ways out" not in capsys.readouterr().err
+    assert "three ways to continue" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("k", [1, 3])

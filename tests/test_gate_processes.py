@@ -86,7 +86,7 @@ def test_a_cache_miss_with_no_judge_lists_three_ways_out(here: Path, judge: Judg
     done = ci(here, "--judge", "none", "--judge-base-url", judge.url, **named)
     assert done.returncode == 2
     assert "temperature: cached at 1.0, needed 0.0" in done.stdout
-    ways = [line for line in done.stderr.splitlines() if "three ways out" not in line and "warning" not in line]
+    ways = [line for line in done.stderr.splitlines() if "three ways to continue" not in line and "warning" not in line]
     assert [line.split(": evalkit ")[1].split()[0] for line in ways] == ["ci", "judge", "cache"]
 
 

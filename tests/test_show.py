@@ -186,7 +186,7 @@ class TestExample:
         assert len(labels) == sum(len(part) for _, part in parts)
 
     def test_an_unknown_task_lists_what_is_there(self):
-        with pytest.raises(InputError, match="no example task 'chat'; there are support, facts, assistant"):
+        with pytest.raises(InputError, match="example task 'chat' not found; available: support, facts, assistant"):
             ek.load_example("chat")
 
 

@@ -266,7 +266,7 @@ class TestReading:
     @pytest.mark.parametrize("given", [DEEP, f'{{"part": "level", "text": {DEEP}}}'])
     def test_an_edit_of_1_000_brackets_is_refused(self, given):
         found, refused, said = read_edits(Reply(f'{{"edits": [{given}]}}'), ALONE, "c", 3)
-        assert (found, len(refused), said) == ((), 1, "none of the edits can be taken")
+        assert (found, len(refused), said) == ((), 1, "none of the edits can be used")
 
     def test_a_reply_of_50_000_brackets_is_unreadable(self):
         found, _, said = read_edits(Reply('{"edits": ' + "[" * 50_000 + "]" * 50_000 + "}"), ALONE, "c", 3)
@@ -303,7 +303,7 @@ class TestReading:
             ({"part": "rubric"}, "has no levels"),
             ({"text": " "}, "text: string should have at least 1 character"),
             ({"text": "x" * 2_001}, "text: string should have at most 2000 characters"),
-            ({"text": "yes"}, "reads so already"),
+            ({"text": "yes"}, "has this text already"),
             ({"text": 2}, "text: must be a valid string"),
             ({"weight": 3}, "unknown key 'weight'"),
         ],
@@ -340,7 +340,7 @@ class TestReading:
             made = edit.apply(ALONE)
             assert read(made) == "new words"
             assert made.edited
-            with pytest.raises(RubricError, match="reads so already"):
+            with pytest.raises(RubricError, match="has this text already"):
                 edit.apply(made)
 
 

@@ -39,7 +39,7 @@ _FAILED = 1
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    parser = add_command(commands, "align", _align, "how well judges, or the jury, agree with people", _ALIGN)
+    parser = add_command(commands, "align", _align, "agreement of judges, or of the jury, with human labels", _ALIGN)
     parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
     parser.add_argument("labels", metavar="LABELS", help="item_id, criterion, annotator, label; or items with --label")
     add_label_columns(parser, "LABELS")
@@ -62,7 +62,9 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
     parser.add_argument("after", metavar="AFTER", help="the other side, with the same items")
-    parser.add_argument("--labels", metavar="FILE", help="human labels; or items, with --label: who became right?")
+    parser.add_argument(
+        "--labels", metavar="FILE", help="human labels, or items with --label: shows which changes are right"
+    )
     add_label_columns(parser, "--labels")
     add_flags(parser, "items", "item-id")
     parser.add_argument("--floor", metavar="FILE", help="judgments of BEFORE's rubric with twice the samples")

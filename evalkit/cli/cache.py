@@ -51,9 +51,11 @@ def add(commands: Commands) -> None:
 
     text = "let replies to unchanged criteria of one rubric version count for another"
     parser = add_part("promote", _promote, text, _PROMOTE)
-    parser.add_argument("rubric", metavar="RUBRIC", help="version they are to count for, as in support@v3; or the id")
-    parser.add_argument("old", metavar="OLD", nargs="?", help="version that was judged, as in v2 (default: all others)")
-    parser.add_argument("new", metavar="NEW", nargs="?", help="version they are to count for, as in v3")
+    parser.add_argument("rubric", metavar="RUBRIC", help="target version, as in support@v3; or the id")
+    parser.add_argument(
+        "old", metavar="OLD", nargs="?", help="version of the stored replies, as in v2 (default: all others)"
+    )
+    parser.add_argument("new", metavar="NEW", nargs="?", help="target version, as in v3")
 
 
 def _add_choice(parser: Parser) -> None:

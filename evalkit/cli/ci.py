@@ -67,7 +67,9 @@ def _add_traces(parser: Parser) -> Any:
     )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     group.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
-    group.add_argument("--judge-refresh", action="store_true", help="call again, whatever trace and cache contain")
+    group.add_argument(
+        "--judge-refresh", action="store_true", help="ignore recorded and cached judgments, and call again"
+    )
     group.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
     add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
@@ -143,7 +145,7 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
 
 @contextmanager
 def _hushed(redact: bool) -> Iterator[None]:
-    """With `redact`, evalkit's log and warnings say nothing that a server or a file said."""
+    """With `redact`, evalkit's log and warnings quote no server and no file."""
     log, show = logging.getLogger("evalkit"), warnings.showwarning
 
     def hide(record: logging.LogRecord) -> bool:
@@ -166,7 +168,7 @@ def _hushed(redact: bool) -> Iterator[None]:
 
 
 def _unquoted(text: str) -> str:
-    """The text; what stands in brackets are the words of others."""
+    """The text without what is in brackets, which quotes others."""
     head, bracket, _ = text.partition(" (")
     return head + (f" ({_HIDDEN})" if bracket else "")
 
@@ -178,14 +180,14 @@ def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
     more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
     judge = shlex.quote(_judge_of(result) or (args.judge_model and f"openai:{args.judge_model}") or "openai:MODEL")
     own = "" if args.cache is None else f" --cache {shlex.quote(args.cache)}"
-    tell("some judgments are neither recorded in the traces nor cached; three ways out:")
-    tell(f"  ask a judge now:        evalkit ci {files} --judge {judge}{more}")
+    tell("some judgments are neither recorded in the traces nor cached; three ways to continue:")
+    tell(f"  call a judge now:       evalkit ci {files} --judge {judge}{more}")
     tell(f"  record them once:       evalkit judge {files} --judge {judge}{more}")
-    tell(f"  bring a cache you have: evalkit cache import REPLIES.jsonl{own}")
+    tell(f"  import cached replies:  evalkit cache import REPLIES.jsonl{own}")
 
 
 def _judge_of(result: GateResult) -> str | None:
-    """Who was looked up in the cache, as ``--judge`` takes it: ``profile`` where the judges come from one."""
+    """The judge that was looked up in the cache, as for ``--judge``: ``profile`` if a profile names the judges."""
     for metric in (metric for test in result.tests for metric in test.metrics):
         for one in metric.measured:
             if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
@@ -205,7 +207,7 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
         "markdown": as_markdown(result).encode(),
         "json": as_json(result),
     }
-    if args.out is not None:  # first what may be refused: no report says "passed" where the exit code is 2
+    if args.out is not None:  # first, because it may fail: no report says "passed" if the exit code is 2
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
         enrich(args.trace_file, folder / _TRACES, _found(result), redact=args.redact, since=since)
@@ -221,7 +223,7 @@ def _found(result: GateResult) -> dict[int, dict[str, Any]]:
 
 
 def _record(args: argparse.Namespace) -> int:
-    """`evalkit judge --trace-file`: judgments into the traces, without gating."""
+    """`evalkit judge --trace-file`: record judgments in the traces, without gating."""
     from evalkit.gate import enrich, run_gate
     from evalkit.gate.trace_writing import stamp_of
 

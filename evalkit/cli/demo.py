@@ -37,7 +37,7 @@ _CLOSING = """
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    add_command(commands, "demo", lambda _: run(), "judge the bundled examples offline: what evalkit does, in a minute")
+    add_command(commands, "demo", lambda _: run(), "judge the bundled examples offline: a tour of evalkit in a minute")
 
 
 def run() -> None:

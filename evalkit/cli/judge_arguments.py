@@ -1,4 +1,4 @@
-"""From the flags to judges, and to what they judge."""
+"""From flags to judges, rubric, rules and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`evalkit lighteval`: LightEval's own command line, started right."""
+"""`evalkit lighteval`: LightEval's own command line, with evalkit's tasks and checks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from evalkit.cli.arguments import Commands, add_command
 _HELP = ("-h", "--help")
 _ABOUT = """\
 Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.
-What is added: evalkit's tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks of judges,
-keys and data before a model is loaded, and answers of the model that are kept by content.
+It adds evalkit's tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks of judges,
+keys and data before a model is loaded, and a cache of the model's answers.
 
 who judges, by variables:
   EVALUATOR_SCORING_MODE     deterministic (default) | judge | jury
@@ -29,12 +29,12 @@ def add(commands: Commands) -> None:
     parser.description = "Run LightEval's command line with evalkit's tasks, judges and checks."
     parser.epilog = _ABOUT
     parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and what it takes"
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and its arguments"
     )
 
 
 def passed_on(given: list[str]) -> argparse.Namespace | None:
-    """The command with its arguments as they are; None where evalkit's own parser is to read them."""
+    """The command with its arguments unchanged; None if evalkit's own parser reads them."""
     if given[0] != "lighteval" or len(given) == 1 or given[1] in _HELP:
         return None
     return argparse.Namespace(run=_run, arguments=given[1:])

@@ -52,7 +52,7 @@ _GROUPS = (
 _END = """\
 first steps:
   evalkit demo                    what evalkit does, offline, in a minute
-  evalkit rubric list             what can be judged
+  evalkit rubric list             the rubrics that can be used
   evalkit evaluate items.jsonl --rubric faithfulness --judge fake
                                   judge offline and see every figure
   evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini
@@ -153,7 +153,7 @@ def parser_of_commands() -> Parser:
     parser = Parser(
         prog="evalkit",
         description="LLM judges and juries: judge items by a rubric, see their spread and their agreement\n"
-        "with people, pay for no judgment twice.",
+        "with people, and never pay for a judgment twice.",
         epilog=_END,
     )
     parser.add_argument("--version", action="version", version=f"evalkit {__version__}")

@@ -1,4 +1,4 @@
-"""Tables in from files and out to files, terminal or JSON."""
+"""Tables from files, and to files, terminal or JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_items(args: argparse.Namespace) -> pd.DataFrame:
 
 
 def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
-    """One of evalkit's tables; of several names the first that fits."""
+    """One of evalkit's tables: the first of these names that fits."""
     from evalkit import tables
 
     return _read(path, lambda place: tables.read_table(place, name, *others))
@@ -58,7 +58,7 @@ def read_groups(args: argparse.Namespace) -> pd.Series | None:
 
 
 def read_side(path: str) -> Any:
-    """One side of a comparison: judgments, or what `evalkit evaluate --out` wrote into a folder."""
+    """One side of a comparison: judgments, or a folder of `evalkit evaluate --out`."""
     folder = Path(path)
     if not folder.is_dir():
         return read_table(path, "judgments")
@@ -73,7 +73,7 @@ def read_side(path: str) -> Any:
 
 
 def _rules(folder: Path) -> Rules | None:
-    """The rules that `evalkit evaluate --out` wrote down; None where the file is missing."""
+    """The rules that `evalkit evaluate --out` wrote; None if the file is missing."""
     from evalkit.core.vote_aggregate_rules import Rules
 
     path = folder / SETTINGS
@@ -86,7 +86,7 @@ def _rules(folder: Path) -> Rules | None:
 
 
 def _read(path: str, read: Callable[[str | Path], pd.DataFrame]) -> pd.DataFrame:
-    """What `read` makes of a file; '-' is JSONL on stdin."""
+    """The result of `read` for a file; '-' is JSONL on stdin."""
     if path != "-":
         return read(path)
     with tempfile.TemporaryDirectory() as folder:

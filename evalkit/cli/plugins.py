@@ -33,15 +33,15 @@ def add(commands: Commands) -> None:
     parts = add_group(commands, "plugin", "judge plugins: tasks, metrics, profiles and templates as code")
 
     end = "  evalkit plugin new support-tone\n  evalkit plugin new support-tone --folder plugins/tone"
-    parser = add_command(parts, "new", _new, "write a plugin project that works as it is, to be edited", end)
+    parser = add_command(parts, "new", _new, "write a working plugin project, to be edited", end)
     parser.add_argument("name", metavar="NAME", help="its name, as in support-tone")
     parser.add_argument("--folder", metavar="DIR", help="the project's folder, new or empty (default: NAME)")
     add_flags(parser, "quiet")
 
     end = "  evalkit plugin check support-tone@0.1.0\n  evalkit plugin check ./support-tone --json"
-    text = "import a plugin in a process of its own and list its tasks, profiles, templates and needs; exit code 2 if "
+    text = "import a plugin in a separate process and list its tasks, profiles, templates and needs; exit code 2 if "
     parser = add_command(parts, "check", _check, f"{text}anything is wrong", end)
-    parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or where one is")
+    parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or the path of one")
     parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds allowed (default 120)")
     add_flags(parser, "registry", "json", "quiet")
 
@@ -49,9 +49,9 @@ def add(commands: Commands) -> None:
         "  evalkit plugin register support-tone 0.1.0 ./support-tone --type bundle\n"
         "  evalkit plugin register support-tone 0.1.0 git+https://example.org/support-tone.git@v0.1.0"
     )
-    parser = add_command(parts, "register", _register, "let packs name a plugin; a hash of its files is kept", end)
+    parser = add_command(parts, "register", _register, "register a plugin for packs, with a hash of its files", end)
     parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("version", metavar="VERSION", help="its version; other content needs another one")
+    parser.add_argument("version", metavar="VERSION", help="its version; changed content needs a new one")
     parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, wheel, or URL that pip takes")
     parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what it brings (default task)")
     add_flags(parser, "registry", "json", "quiet")
@@ -60,8 +60,8 @@ def add(commands: Commands) -> None:
     add_flags(parser, "registry")
     add_output(parser, rows=50)
 
-    parser = add_command(parts, "show", _show, "one registered plugin, and whether its files are what was registered")
-    parser.add_argument("plugin", metavar="NAME[@VERSION]", help="without a version the one registered last")
+    parser = add_command(parts, "show", _show, "one registered plugin, and whether its files changed since")
+    parser.add_argument("plugin", metavar="NAME[@VERSION]", help="default version: the one registered last")
     add_flags(parser, "registry", "json", "quiet")
 
 
@@ -89,7 +89,7 @@ def _check(args: argparse.Namespace) -> int | None:
 
 
 def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
-    """On the plugin that is registered under the name, else on the one at that path."""
+    """The report on the plugin registered under the name, else on the one at that path."""
     from evalkit.runs.registry.plugin_report import inspect_plugin
     from evalkit.runs.registry.plugin_sources import locate
 

@@ -19,7 +19,7 @@ _FAILED = 1
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    parts = add_group(commands, "rubric", "list, show, check, compare and start rubrics")
+    parts = add_group(commands, "rubric", "list, show, check, compare and create rubrics")
     add_output(add_command(parts, "list", _list, "all rubrics that --rubric can name, with their versions"), rows=50)
 
     parser = add_command(parts, "show", _show, "the text of a rubric file")

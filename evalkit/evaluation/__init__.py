@@ -1,4 +1,4 @@
-"""Everything at once: judge, vote, aggregate, all figures; frozen into profiles, reported, improved by suggestions."""
+"""Evaluations: judge, vote, aggregate and compute all figures at once; freeze, report and improve the result."""
 
 from lazy_loader import attach_stub
 

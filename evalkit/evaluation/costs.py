@@ -1,4 +1,4 @@
-"""What an evaluation cost, now and when its replies were bought."""
+"""The cost of an evaluation, now and when its replies were bought."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from evalkit.core.formatting import Bill
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What an evaluation cost.
+    """The cost of an evaluation.
 
     Attributes
     ----------
     paid_usd
         US$ for the replies bought in this call; None if a price is unknown.
     reused_usd
-        US$ that replies from the cache had cost when they were bought; None if unknown.
+        US$ that replies from the cache cost when they were bought; None if unknown.
     n_live, n_cached, n_recorded, n_missing
-        Replies by where they came from, and how many did not come; one that several judgments share
-        counts once.
+        Replies by source, and missing replies. A reply that several judgments share counts once.
     known_usd, n_unpriced
-        US$ for those bought in this call whose price is known, and how many are of unknown price.
+        US$ for replies bought in this call with a known price; number of those with an unknown price.
     """
 
     paid_usd: float | None
@@ -54,7 +53,7 @@ class Cost:
 
     @property
     def paid(self) -> Bill:
-        """What the replies bought in this call cost."""
+        """The cost of the replies bought in this call."""
         return Bill(self.known_usd, self.n_live, self.n_unpriced)
 
     def __str__(self) -> str:

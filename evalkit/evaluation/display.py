@@ -1,4 +1,4 @@
-"""`show`: any table or evalkit object, readable on a page and on a terminal."""
+"""`show`: a table or evalkit object in readable form, on a page or a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KEPT = ("score", "label", "passed", "mean")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Something to look at: `print` it, or let a notebook draw it."""
+    """A text and an HTML page of the same: `print` it, or let a notebook draw it."""
 
     text: str
     page: str
@@ -45,17 +45,17 @@ class View:
 def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
     """A table or evalkit object in readable form.
 
-    Figures stand with their interval and coverage where the table has them; judge texts are escaped.
+    Figures are shown with their interval and coverage, if the table has them; judge texts are escaped.
 
     Parameters
     ----------
     shown
-        A DataFrame, or anything of evalkit's that draws itself.
+        A DataFrame, or an evalkit object that can draw itself.
     rows
         How many rows of a table to show.
     width
-        Make the text fit a terminal of so many columns: what all rows share moves to the last line, empty
-        columns go, long texts are cut.
+        Make the text fit a terminal of this many columns: values that all rows share move to the last line, empty
+        columns are left out, long texts are cut.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
     Raises
     ------
     InputError
-        For what is neither a table nor an object of evalkit.
+        For anything but a table or an evalkit object.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
 
 
 def _wrapped(text: str, width: int | None) -> str:
-    """Sentences that are too long go on in the next line; tables fit already."""
+    """Wraps sentences that are too long; tables fit already."""
     if width is None:
         return text
     lines = text.splitlines()
@@ -118,7 +118,7 @@ def _wrapped(text: str, width: int | None) -> str:
 
 
 def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
-    """What all rows share, in words; and the first rows without it, and without empty columns."""
+    """The values that all rows share, as text; and the first rows without these and without empty columns."""
     shared = []
     if len(frame) and {"rubric", "rubric_version"} <= set(frame.columns):
         named = frame["rubric"].astype(str) + "@" + frame["rubric_version"].astype(str)
@@ -139,7 +139,7 @@ def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
 
 
 def _left(frame: pd.DataFrame) -> set[str]:
-    """The columns that hold words, not figures."""
+    """The columns with words, not figures."""
     return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name != "scored"}
 
 
@@ -173,7 +173,7 @@ def _cell(value: Any) -> str:
 
 
 def cache_stats(cache: str | Path | None = None) -> Any:
-    """What lies in the cache, and what this process read from it and saved by it.
+    """The contents of the cache, and what this process read from it and saved by it.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     Returns
     -------
     items, labels : pandas.DataFrame
-        Items, and the labels of two annotators who disagree now and then.
+        Items, and the labels of two annotators who sometimes disagree.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     if task is not None:
         tasks = list(items["task"].unique())
         if task not in tasks:
-            raise InputError(f"there is no example task {task!r}; there are {', '.join(tasks)}")
+            raise InputError(f"example task {task!r} not found; available: {', '.join(tasks)}")
         items = items[items["task"] == task].dropna(axis="columns", how="all").reset_index(drop=True)
         labels = labels[labels["item_id"].isin(items["item_id"])].reset_index(drop=True)
     return items, labels

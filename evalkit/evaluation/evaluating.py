@@ -43,12 +43,12 @@ def evaluate(
     items, rubric, judges, samples, template, item_id
         As for `judge`. A `group_id` column makes the groups the unit of intervals.
     labels
-        Human labels: the long labels table, or for each criterion the item columns that hold them (see
-        `extract_labels`). Those of other items are left out.
+        Human labels: the long labels table, or for each criterion the item columns with its labels (see
+        `extract_labels`). Labels of other items are left out.
     vote, ties, min_self_agreement, aggregate, quorum
         Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
     **options
-        What else `judge` takes: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
+        Other options of `judge`: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
 
     Returns
     -------
@@ -59,8 +59,8 @@ def evaluate(
     Raises
     ------
     InputError, RubricError, ConfigError, JudgeError, CacheError
-        As `judge` does; for rules that are unknown or that these judges and scales cannot follow, and for labels off
-        the scale too, before anything is paid.
+        As `judge`; also for rules that are unknown or do not fit these judges and scales, and for labels off the
+        scale. All of them come before anything is paid.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def evaluate(
 
 
 def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None) -> Evaluation:
-    """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
+    """`evaluate` for a resolved spec: items with an `item_id`, labels in the long table."""
     try_rules(spec)
     work = Worklist.of(spec, items)
     judgments = judge_worklist(work, options)

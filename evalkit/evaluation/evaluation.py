@@ -1,4 +1,4 @@
-"""`Evaluation`: judgments with the votes, scores and figures that follow from them."""
+"""`Evaluation`: judgments with the votes, scores and figures computed from them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from evalkit.tables import ItemsLike, as_items, check
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Judgments with everything that follows from them.
+    """Judgments with all tables and figures computed from them.
 
     ``print`` shows the figures with coverage and spread; in a notebook it draws them as HTML.
 
-    `evaluate` makes one by judging items, `of` from judgments that exist already.
+    `evaluate` judges items and returns one; `of` makes one from judgments that exist already.
 
     Attributes
     ----------
     items, labels
-        What was judged; human labels (long table) or None.
+        The judged items; human labels (long table) or None.
     rubric, rules
-        By what was judged, and how samples became scores.
+        The rubric, and the rules from samples to scores.
     judgments
         One row per sample (see `judge`).
     clusters
@@ -50,9 +50,9 @@ class Evaluation:
     n_unique
         Number of items that differ in content.
     options
-        How it was judged: cache, offline and the like.
+        Options of `judge` for later calls: cache, offline …
     spec
-        Judges, samples and templates as they were asked; None for judgments that came from elsewhere.
+        Judges, samples and templates; None for an evaluation made from a table.
     """
 
     items: pd.DataFrame
@@ -82,30 +82,29 @@ class Evaluation:
     ) -> Evaluation:
         """An evaluation of judgments that exist already: imported, or saved from an earlier run.
 
-        All figures, `show`, `report`, `compare`, plots and `suggest_edits` work on it. What asks judges again does
-        not: a table does not hold how they were asked.
+        All figures, `show`, `report`, `compare`, plots and `suggest_edits` work on it. `freeze` and `sample_again` do
+        not, because a table does not record the judges' settings.
 
         Parameters
         ----------
         judgments
-            A judgments table of one rubric: of `import_judgments`, `judge`, or read from a file.
+            A judgments table of one rubric: from `import_judgments`, `judge` or a file.
         items
             The items that were judged.
         labels
-            Human labels: the long labels table, or for each criterion the item columns that hold them.
+            Human labels: the long labels table, or for each criterion the item columns with its labels.
         rubric
-            The rubric that they were judged by. By default the one that the table names, if it can be loaded and has
-            the table's scales; else criteria without texts, made from the table.
+            The rubric of the judgments. By default the one that the table names, if it can be loaded and has the
+            table's scales; else criteria without texts, made from the table.
         vote, ties, min_self_agreement, aggregate, quorum
             Rules of `vote` and `aggregate` (default: mean, mean, over half).
         item_id
-            The column that holds the ids; by default ``item_id``, else the index.
+            The column with the ids; by default ``item_id``, else the index.
 
         Raises
         ------
         InputError
-            When the table holds no judgments, those of several rubrics or versions, or judgments of other items or
-            criteria.
+            When the table has no rows, several rubrics or versions, or judgments of other items or criteria.
 
         Examples
         --------
@@ -145,7 +144,7 @@ class Evaluation:
 
     @cached_property
     def samples(self) -> int:
-        """Samples per judge, item and criterion: how many were asked for, or the most that the table holds."""
+        """Samples per judge, item and criterion: the number requested, or the most in the table."""
         return int(self.judgments["sample"].max()) + 1 if self.spec is None else self.spec.samples
 
     @cached_property
@@ -170,22 +169,22 @@ class Evaluation:
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:
-        """One row per item and criterion: how far the judges are apart (see `disagreement`)."""
+        """One row per item and criterion: how much the judges differ (see `disagreement`)."""
         return disagreement(self.votes)
 
     @cached_property
     def reliability(self) -> pd.DataFrame:
-        """How far the judges agree among themselves (see `reliability`)."""
+        """Agreement of the judges with each other (see `reliability`)."""
         return reliability(self.judgments, clusters=self.clusters)
 
     @cached_property
     def alignment(self) -> pd.DataFrame | None:
-        """Each judge, and the jury, against the human labels (see `align`); None without labels."""
+        """Agreement of each judge, and the jury, with the human labels (see `align`); None without labels."""
         if self.labels is None:
             return None
         if len(self.judges) < 2:
             return align(self.votes, self.labels, clusters=self.clusters)
-        # in one call, so that `same_items` is of the jury and its judges; no judge has this name
+        # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
         shared = [name for name in self.scores if name in self.votes]
         both = pd.concat([self.scores[shared].assign(judge=jury), self.votes[[*shared, "judge"]]], ignore_index=True)
@@ -197,7 +196,7 @@ class Evaluation:
 
     @cached_property
     def repeats(self) -> pd.DataFrame | None:
-        """Twice the samples on items drawn at random, where no judge is a model (see `sample_again`); else None."""
+        """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
         if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
             return None
         if self.judgments["source"].eq("recorded").any():
@@ -206,11 +205,11 @@ class Evaluation:
 
     @cached_property
     def cost(self) -> Cost:
-        """What it cost."""
+        """The cost of its replies."""
         return Cost.of(self.judgments)
 
     def wide(self) -> pd.DataFrame:
-        """One row per item: its columns, then for each criterion the score and verdict, and each judge's.
+        """One row per item: its columns, then for each criterion the score and verdict, and those of each judge.
 
         Returns
         -------
@@ -219,8 +218,8 @@ class Evaluation:
             `<criterion>_passed`, `<criterion>_status`; for each of its judges `<criterion>_<judge>`,
             `<criterion>_<judge>_label` and `<criterion>_<judge>_explanation` (of the first sample on the
             vote's side: of its verdict, else of its label, else the nearest); for each annotator
-            `<criterion>_<annotator>`. Where a name is taken, by an item column say, the later one gets
-            ``_2`` behind it.
+            `<criterion>_<annotator>`. If a name is taken already, for example by an item column, the later one ends
+            with ``_2``.
         """
         criteria = [(criterion.name, criterion.level) for criterion in self.rubric.criteria]
         tables = (self.judgments, self.votes, self.scores, self.labels)

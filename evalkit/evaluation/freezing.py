@@ -1,4 +1,4 @@
-"""`freeze`: an evaluation's judge as a profile for scripts, the gate and LightEval."""
+"""`freeze`: write the judges of an evaluation as a profile for scripts, the gate and LightEval."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def freeze(
     Returns
     -------
     Profile
-        As `load_profile(path)` will read it.
+        The profile, as `load_profile(path)` returns it.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def freeze(
 
 
 def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> Rubric:
-    """The rubric as a file that the profile finds: itself, or saved as its next version."""
+    """The rubric if its id and version load it; else it is saved as its next version."""
     if not rubric.edited and _is_found(rubric):
         return rubric
     saved = rubric.save(rubrics_folder)
@@ -92,7 +92,7 @@ def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> R
 
 
 def _is_found(rubric: Rubric) -> bool:
-    """Whether the rubric is what its id and version load."""
+    """Whether loading its id and version returns this rubric."""
     try:
         return load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash
     except RubricError:
@@ -125,7 +125,7 @@ def write_profile(
     Returns
     -------
     Profile
-        As `load_profile(path)` will read it.
+        The profile, as `load_profile(path)` returns it.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _yaml_file(path: str | Path) -> Path:
 
 
 def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
-    """The profile that is in the file already, if it is the very same judge; None if there is no file."""
+    """The profile in an existing file, if it is the same judge; None if there is no file."""
     if not target.exists():
         return None
     why = "it is another judge"
@@ -209,7 +209,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     Returns
     -------
     int
-        Replies written, marked `promoted_from`; those of changed criteria are not.
+        Number of replies written, marked `promoted_from`; replies to changed criteria are not.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
 
 
 def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
-    """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
+    """Let all replies of the evaluation, its own and adopted ones, count for the saved version."""
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
     adopted = not set(evaluation.judgments["key"]) <= asked

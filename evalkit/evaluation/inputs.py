@@ -1,4 +1,4 @@
-"""What an evaluation is made of: labels, clusters and rubric that fit its items and judgments."""
+"""Labels, clusters and rubric of an evaluation, checked against its items and judgments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IDS = ("item_id", "group_id", "system_id")
 
 
 def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
-    """The long labels table of these items, as codes of the rubric's scales."""
+    """The long labels table of these items, with codes of the rubric's scales."""
     if isinstance(given, Mapping):
         return extract_labels(items, given, rubric=rubric)
     said = check(given, "labels", need=[*LABEL_KEY, "label"])
@@ -51,7 +51,7 @@ def options_of(function: str, options: Mapping[str, Any]) -> Options:
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
-    """Item -> unit of the intervals: its group where it has one, else its content."""
+    """Item -> unit of the intervals: its group if it has one, else its content."""
     units = np.asarray(content, dtype=object)
     if "group_id" in items.columns:
         group = items["group_id"]
@@ -61,17 +61,17 @@ def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
 
 
 def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
-    """The rubric that a judgments table names, if it can be loaded and has these scales; else one made from the table.
+    """The rubric that a judgments table names, if it loads and has these scales; else one made from the table.
 
     Raises
     ------
     InputError
-        When the table holds several rubrics or versions.
+        When the table has several rubrics or versions.
     """
     names = judgments[["rubric", "rubric_version"]].drop_duplicates().astype(str)
     if len(names) > 1:
         there = listed([f"{name}@{version}" for name, version in names.itertuples(index=False)])
-        raise InputError(f"an evaluation is of one rubric; the judgments are of {there}: take the rows of one")
+        raise InputError(f"expected judgments of one rubric, got {there}: select the rows of one")
     name, version = names.iloc[0]
     scales = judgments[["criterion", "level", "scale"]].drop_duplicates().astype(str)
     with suppress(RubricError):
@@ -91,7 +91,7 @@ def _criterion(name: str, level: str, text: str) -> Criterion:
 
 
 def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -> None:
-    """InputError where judgments are of other items or criteria than these."""
+    """InputError for judgments of other items or criteria."""
     for column, known, what in (
         ("item_id", items["item_id"], "items"),
         ("criterion", rubric.names, f"the criteria of rubric {rubric.id!r}"),
@@ -99,13 +99,13 @@ def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -
         others = judgments.loc[~judgments[column].isin(known), column].unique()
         if len(others):
             raise InputError(
-                f"the judgments are of {column} {listed(others, most=5)}, not among {what} ({listed(known, most=5)}); "
-                "give the items and the rubric that were judged"
+                f"the judgments have {column} {listed(others, most=5)}, not among {what} ({listed(known, most=5)}); "
+                "pass the items and the rubric that were judged"
             )
 
 
 def spec_of(evaluation: Evaluation, what: str) -> Spec:
-    """The judges of an evaluation as they were asked; `what` in the message needs them.
+    """The spec of an evaluation; `what` names the function that needs it, for the message.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def spec_of(evaluation: Evaluation, what: str) -> Spec:
     """
     if evaluation.spec is None:
         raise InputError(
-            f"{what} needs the judges as they were asked; this evaluation was made from a table, which does not hold "
+            f"{what} needs the judges' settings; this evaluation was made from a table, which does not record "
             "them: judge the items with evaluate"
         )
     return evaluation.spec

@@ -72,7 +72,7 @@ def heading(evaluation: Evaluation) -> str:
 
 
 def _samples(evaluation: Evaluation) -> str:
-    """How many samples per judge: recorded replies are as many as there are."""
+    """Samples per judge; of recorded replies, the number that exists."""
     judgments = evaluation.judgments
     if not len(judgments) or not judgments["source"].eq("recorded").any():
         return counted(evaluation.samples, "sample")
@@ -97,7 +97,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The rows of the summary, and, of several criteria, that of all together."""
+    """The rows of the summary; if there are several criteria, with a last row for all together."""
     rows = evaluation.summary.to_dict("records")
     if len(rows) > 1:
         whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
@@ -125,14 +125,14 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
 
 
 def _passing(row: dict[str, Any]) -> str:
-    """The pass rate, and of how many where ties or failures left fewer verdicts than items."""
+    """The pass rate; with its counts if ties or failures left fewer verdicts than items."""
     rate = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
     short = not pd.isna(row["pass_rate"]) and row["n_verdicts"] < row["n_items"]
     return f"{rate} ({row['n_passed']} of {row['n_verdicts']})" if short else rate
 
 
 def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
-    """Why a figure of the summary is NA, and what to mind."""
+    """Notes on a row of the summary: why a figure is NA, and warnings."""
     rubric, name = evaluation.rubric, row["criterion"]
     if row["n_scored"] < row["n_items"]:
         scores = evaluation.scores if name != _ALL else evaluation.rubric_scores.assign(criterion=_ALL, label=None)
@@ -198,14 +198,14 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
 
 
 def _parts(notes: Any) -> list[str]:
-    """The parts of a note, in the words of the titles."""
+    """The parts of a note, with the titles' words."""
     if pd.isna(notes):
         return []
     return str(notes).replace("alpha_single", "alpha").replace("_", " ").split("; ")
 
 
 def _spread(row: Any) -> str:
-    """Where the spread of scores comes from, as shares of the whole variance."""
+    """The sources of the variance of scores, as shares of the whole."""
     names = {"items": "item", "judges": "judge", "items × judges": "item_judge", "samples": "sample"}
     parts = {title: row[f"spread_{name}"] for title, name in names.items()}
     known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
@@ -248,7 +248,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
 
 
 def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:
-    """The notes about these figures, and about all."""
+    """The notes about these figures, and about all figures."""
     known = "|".join((*_BY_VERDICT, *_BY_SCORE, *_NOT_SHOWN))
     for note in [] if pd.isna(notes) else str(notes).split("; "):
         found = re.fullmatch(rf"(no interval of )?((?:{known})(?:, (?:{known}))*): (.*)", note)

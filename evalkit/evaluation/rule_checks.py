@@ -1,4 +1,4 @@
-"""Rules that judges and scales cannot follow are errors before anything is paid."""
+"""A check, before anything is paid, that rules fit judges and scales."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def try_rules(spec: Spec) -> None:
     Raises
     ------
     ConfigError
-        For rules that these judges and scales cannot follow: on real judgments, it would come after they were paid.
+        For rules that do not fit these judges and scales; on real judgments, the error would come after payment.
     """
     rows = [
         {

@@ -32,11 +32,11 @@ _ROUNDS = 4
 def sample_again(
     evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Any
 ) -> pd.DataFrame:
-    """Ask the judges of an evaluation for as many samples again, on items drawn at random, to measure its noise floor.
+    """Draw twice the samples from an evaluation's judges, on random items, to measure its noise floor.
 
-    Ask for them in the hours in which the edited rubric is judged; else a change of the service counts as noise, or
-    as the edit. The samples that the evaluation has are in the cache, so only the further ones are paid, once per
-    rubric version.
+    Call it around the time when the edited rubric is judged; otherwise a change of the service counts as noise, or as
+    the edit. The evaluation's own samples are in the cache, so only the additional ones are paid, once per rubric
+    version.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def sample_again(
     n_items
         Draw this many items instead.
     **options
-        Of `judge`: budget_usd, max_calls, cache, progress …; by default cache and offline as in the evaluation.
+        Options of `judge`: budget_usd, max_calls, cache …; by default cache and offline as in the evaluation.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def sample_again(
     Raises
     ------
     InputError
-        When `evaluation` is none: a table does not say how it was judged.
+        When `evaluation` is not an Evaluation: a table does not record how it was judged.
     ConfigError
         When `half_width` or `n_items` is out of range; and as `judge`.
 
@@ -90,7 +90,7 @@ def sample_again(
 
 
 def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
-    """What `sample_again` would take. Nothing is called.
+    """The calls and cost of `sample_again`. Makes no calls.
 
     How many items it takes depends on the floor, which is not known before: here a floor of .1 is assumed.
 
@@ -115,7 +115,7 @@ def _checked(n_items: int, most: int) -> int:
 
 
 def _drawn(evaluation: Evaluation) -> list[str]:
-    """The ids in an order drawn at random, the same at every call."""
+    """The ids in a random order, the same at every call."""
     if not all(hasattr(evaluation, name) for name in ("items", "spec", "options")):
         raise InputError(
             f"a floor is measured on an evaluation, got {type(evaluation).__name__}; pass what evaluate returned "
@@ -126,14 +126,14 @@ def _drawn(evaluation: Evaluation) -> list[str]:
 
 
 def _work(evaluation: Evaluation, ids: list[str], *, exact: bool = True) -> Worklist:
-    """Twice the samples of these items; unless `exact` those that were recorded."""
+    """Twice the samples of these items; without `exact`, the recorded ones."""
     asked = spec_of(evaluation, "sampling again")
     spec = replace(asked, samples=2 * asked.samples, exact=exact)
     return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 
 def _shown(evaluation: Evaluation, judgments: pd.DataFrame) -> list[Floor]:
-    """The floors of what a reader looks at: of each criterion the jury, or the one judge."""
+    """The floors of the jury, or of the one judge, for each criterion."""
     k, judges = evaluation.samples, tuple(sorted(evaluation.judges))
     floors = []
     for part in parts_of(side_of(evaluation, "the evaluation")).values():

@@ -1,4 +1,4 @@
-"""`report`: one self-contained page of everything that an evaluation says, for reading, printing and keeping."""
+"""`report`: all figures, plots and settings of an evaluation as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def report(evaluation: Evaluation, path: str | Path, *, baseline: Evaluation | p
     Raises
     ------
     InputError
-        When `evaluation` is none, or the baseline cannot be compared.
+        When `evaluation` is not an Evaluation, or the baseline cannot be compared.
     ConfigError
         When the file is not called ``.html``, or cannot be written.
 

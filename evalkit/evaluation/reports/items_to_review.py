@@ -69,7 +69,7 @@ def _top(table: pd.DataFrame, values: Any, text: str, most: float | None = None)
 
 
 class _Known:
-    """What is known of each item and criterion."""
+    """The facts about each item and criterion."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.inputs = evaluation.rubric.inputs
@@ -113,7 +113,7 @@ def _vote(vote: dict[Any, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """An input as people read it: lists one below the other, messages with who speaks."""
+    """An input for people to read: list entries below each other, messages with their role."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

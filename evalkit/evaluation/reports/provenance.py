@@ -1,4 +1,4 @@
-"""What was used, so that an evaluation can be repeated: rubric, judges, templates, rules, versions, hashes."""
+"""What an evaluation used, to repeat it: rubric, judges, templates, rules, versions, hashes."""
 
 from __future__ import annotations
 

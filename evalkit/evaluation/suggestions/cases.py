@@ -59,7 +59,7 @@ class Cases:
 
 
 def groups_of(items: pd.DataFrame) -> pd.Series | None:
-    """item_id -> `group_id`, by which labels are split into parts; None where an item has none."""
+    """item_id -> `group_id`, by which labels are split into parts; None if an item has no group."""
     if "group_id" not in items.columns or items["group_id"].isna().any():
         return None
     return pd.Series(items["group_id"].astype("str").to_numpy(), index=items["item_id"].tolist())
@@ -96,7 +96,7 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
 
 
 def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
-    """Verdicts (0, 1) where there is a pass rule, else numbers of labels, by those of `kinds`; −1 for none."""
+    """Verdicts (0, 1) if there is a pass rule, else numbers of labels from `kinds`; −1 if missing."""
     if scale.has_rule:
         passed = scores["passed"].astype(object).tolist()
         return np.array([-1 if pd.isna(one) else int(one) for one in passed], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What an edit does: agreement with people before and after, on dev and, when asked to look, on held-out labels."""
+"""The effect of an edit: agreement with people before and after, on dev and (on request) held-out labels."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
 def change_of(
     evaluation: Evaluation, against: Evaluation, labels: pd.DataFrame | None, criterion: str
 ) -> tuple[pd.Series | None, str]:
-    """The row of `compare` for the jury (or the one judge) on a criterion; or None and why.
+    """The row of `compare` for the jury (or the one judge) on a criterion; or None and the reason.
 
     Parameters
     ----------
     evaluation, against
-        What is shown, and what it is compared with.
+        The evaluation, and the one to compare it with.
     labels
         The labels to compare by; None or empty for verdicts alone.
     criterion
@@ -70,19 +70,19 @@ def measure_edit(
     look: bool = False,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
-    """What an edit of the rubric does to the agreement of the jury (or the one judge) with people.
+    """How an edit of the rubric changes the agreement of the jury (or the one judge) with people.
 
-    Tuning looks at dev labels. ``look=True`` looks at the held-out ones too: the look is counted for both versions
-    (see `held_out_looks`), and each one lessens what the next is worth.
+    Tuning uses dev labels. ``look=True`` also uses the held-out ones: the look is counted for both versions (see
+    `held_out_looks`), because each look makes held-out figures less reliable.
 
     Parameters
     ----------
     before, after
         What `evaluate` returned for the two versions, on the same items.
     labels
-        Human labels; by default those of `before`. Labels without `part` are split here (see `split_labels`).
+        Human labels, as for `evaluate`; by default those of `before`. `split_labels` splits labels without `part`.
     criterion
-        Which criterion; may be left out where there is only one.
+        Which criterion; may be left out if there is only one.
     look
         Whether to look at the held-out labels.
     cache
@@ -91,8 +91,8 @@ def measure_edit(
     Returns
     -------
     pandas.DataFrame
-        One row a `part` (``dev``, with `look` also ``held-out``): `rubric`, `criterion`, `before`, `after` (versions);
-        `agreement_before`, `agreement_after` with the interval `agreement_low`, `agreement_high` (shares 0-1, against
+        One row per `part` (``dev``, with `look` also ``held-out``): `rubric`, `criterion`, `before` and `after`
+        (versions); `agreement_before`, `agreement_after` with the interval `agreement_low`, `agreement_high` (shares 0-1, against
         each annotator, see `align`); `effect` = (fixed − broke)/n against the majority of people, with its cluster
         interval `effect_low`, `effect_high` (see `compare`); `n_labelled` items, `n_verdicts` of them with a verdict
         after the edit; `fixed`, `broke`; `changed` verdicts, labelled or not, with `change_p`, `chance_up_to` and
@@ -104,7 +104,7 @@ def measure_edit(
     InputError
         Without labels; with `look`, when nothing is held out (under 50 labelled items).
     CacheError
-        When the look cannot be counted; then it is not shown.
+        When the look cannot be counted; then no figure is shown.
 
     Examples
     --------

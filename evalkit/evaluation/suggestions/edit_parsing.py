@@ -55,7 +55,7 @@ def read_edits(
         else:
             edits.append(edit)
     if not problem and not edits:
-        problem = "none of the edits can be taken" if refused else "the judge suggests no edit"
+        problem = "none of the edits can be used" if refused else "the judge suggests no edit"
     return tuple(edits), tuple(refused), problem
 
 

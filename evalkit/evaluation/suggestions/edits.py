@@ -1,4 +1,4 @@
-"""Edits of a rubric's wording as they were suggested, and what became of the others."""
+"""Suggested edits of a rubric's wording, and the suggestions that were refused."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ PARTS: tuple[Part, ...] = ("level", "criterion", "rubric")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One text of a rubric, worded anew.
+    """New wording for one text of a rubric.
 
     Attributes
     ----------
     criterion
         Which criterion was looked at.
     part
-        ``level`` (the text of the level `code`), ``criterion`` (its question) or ``rubric`` (what the whole is for).
+        ``level`` (the text of the level `code`), ``criterion`` (its question) or ``rubric`` (its description).
     code
         The level's code as text; None for the other parts.
     text
         The new text, in full.
     reason
-        Why, in the words of the judge that suggested it.
+        The reason that the judge gave.
     was
         The text that it replaces.
 
@@ -53,7 +53,7 @@ class Edit:
 
     @property
     def where(self) -> str:
-        """What is changed, in words."""
+        """The changed part, in words."""
         if self.part == "rubric":
             return "what is judged"
         return f"{self.criterion}: the question" if self.part == "criterion" else f"{self.criterion}: level {self.code}"
@@ -64,11 +64,11 @@ class Edit:
         Raises
         ------
         RubricError
-            When the rubric lacks the criterion or the level, or reads so already.
+            When the rubric lacks the criterion or the level, or has this text already.
         """
         had = text_of(rubric, self.criterion, self.part, self.code)
         if had.strip() == self.text.strip():
-            raise RubricError(f"{self.where} reads so already: nothing would change")
+            raise RubricError(f"{self.where} has this text already")
         if self.part == "rubric":
             return rubric.edit(description=self.text)
         if self.part == "criterion":
@@ -99,7 +99,7 @@ def text_of(rubric: Rubric, criterion: str, part: Part, code: str | None) -> str
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A suggestion that is not taken: what was given, and why."""
+    """A refused suggestion: what the judge gave, and the reason."""
 
     given: str
     why: str
@@ -107,7 +107,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """Edits that a judge suggested; goes like a list of `Edit`.
+    """Edits that a judge suggested; a sequence of `Edit`.
 
     Attributes
     ----------
@@ -116,17 +116,17 @@ class Suggestions:
     refused
         Those that cannot, with the reason.
     problem
-        Why there are none at all, if so; otherwise empty.
+        The reason if there are no edits; otherwise empty.
     rubric, criterion
-        What was looked at: the rubric's version as tables show it.
+        The rubric's version as in tables, and the criterion.
     judge
-        Who suggested.
+        The judge that suggested.
     n_differ, n_compared
         Dev items where jury and people differ, of those where both have a verdict (without pass rule: a label).
     shown
-        The ids of the items that the judge was shown; none of them is held out.
+        The ids of the items in the prompt; none of them is held out.
     source
-        ``live`` or ``cache``; None when nobody was asked.
+        ``live`` or ``cache``; None if no call was needed.
     cost_usd
         US$ of the reply when it was bought; None if unknown.
     key
@@ -157,7 +157,7 @@ class Suggestions:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row an edit: `criterion`, `part`, `code`, `text`, `reason`, `was`."""
+        """One row per edit: `criterion`, `part`, `code`, `text`, `reason`, `was`."""
         return pd.DataFrame([asdict(edit) for edit in self.edits], columns=list(Edit.__slots__))
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The question that a judge is asked for edits: rubric and cases, whose texts are data behind fences."""
+"""The prompt for suggestions: the rubric, and cases whose texts are delimited as data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TEMPLATE_HASH = hashlib.sha256("\0".join([_SYSTEM, _TASK, _CLOSING]).encode()).h
 
 
 def question_of(rubric: Rubric, criterion: str, cases: Cases, max_edits: int) -> Prompt:
-    """The prompt; its `inputs` hold what a judge inside evalkit needs of it, and are not sent."""
+    """The prompt; its `inputs` are for judges that run inside evalkit, and are not sent."""
     found = rubric.criterion(criterion)
     scale = found.scale
     sides = f" ({cases.n_false_pass} passed wrongly, {cases.n_false_fail} failed wrongly)" if scale.has_rule else ""
