@@ -91,13 +91,20 @@ def measure_edit(
     Returns
     -------
     pandas.DataFrame
-        One row per `part` (``dev``, with `look` also ``held-out``): `rubric`, `criterion`, `before` and `after`
-        (versions); `agreement_before`, `agreement_after` with the interval `agreement_low`, `agreement_high` (shares 0-1, against
-        each annotator, see `align`); `effect` = (fixed − broke)/n against the majority of people, with its cluster
-        interval `effect_low`, `effect_high` (see `compare`); `n_labelled` items, `n_verdicts` of them with a verdict
-        after the edit; `fixed`, `broke`; `changed` verdicts, labelled or not, with `change_p`, `chance_up_to` and
-        `floor_source`: what sampling alone explains (see `compare`); `n_looks` at these held-out labels, this one
-        included (0 for dev); `notes`. Judges are fixed. What cannot be computed is NA, with the reason in `notes`.
+        One row per `part` (``dev``; with `look` also ``held-out``):
+
+        - `rubric`, `criterion`, and the versions `before` and `after`
+        - `agreement_before`, `agreement_after` with its interval `agreement_low`, `agreement_high`: shares 0-1 against
+          each annotator (see `align`)
+        - `effect`: (fixed − broke)/n against the majority of people, with its cluster interval `effect_low`,
+          `effect_high` (see `compare`)
+        - `n_labelled` items; `n_verdicts`: those of them with a verdict after the edit; `fixed`; `broke`
+        - `changed` verdicts, labelled or not, with `change_p`, `chance_up_to` and `floor_source`: the change that
+          sampling alone explains (see `compare`)
+        - `n_looks` at these held-out labels, including this one (0 for dev)
+        - `notes`: the reason for each NA
+
+        The judges count as fixed, not as drawn at random.
 
     Raises
     ------
