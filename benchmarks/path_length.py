@@ -22,7 +22,7 @@ from typing import Any
 import evalkit as ek
 
 HOUSE = Path(ek.__file__).parent
-MOST = {"cold": (200, 30), "warm": (80, 18)}
+MOST = {"cold": (283, 52), "warm": (108, 31)}
 ITEMS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n), "reference": str(2 * n)} for n in range(12)]
 
 
@@ -74,14 +74,17 @@ def measured() -> dict[str, set[tuple[str, str]]]:
         return {"cold": functions_of(judge), "warm": functions_of(judge)}
 
 
-def main() -> None:
-    """Print the figures."""
+def main() -> int:
+    """Print the figures; 1 if a path is longer than `MOST` allows, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="print every function")
     listed = parser.parse_args().list
+    exit_code = 0
     for name, functions in measured().items():
         files = {file for file, _ in functions}
         most_functions, most_files = MOST[name]
+        if len(functions) > most_functions or len(files) > most_files:
+            exit_code = 1
         print(f"{name}: {len(functions)} functions (at most {most_functions}) in {len(files)} files ({most_files})")
         rooms = Counter(room_of(file) for file, _ in functions)
         for room, n in sorted(rooms.items()):
@@ -90,7 +93,8 @@ def main() -> None:
         if listed:
             for file, function in sorted(functions):
                 print(f"    {file:<44} {function}")
+    return exit_code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

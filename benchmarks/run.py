@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BARS = (
-    "imports", "cached", "edited", "memory", "statistics_at_scale", "topical_chat", "reference",
+    "imports", "path_length", "cached", "edited", "memory", "statistics_at_scale", "topical_chat", "reference",
     "interval_coverage", "live",
     "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
