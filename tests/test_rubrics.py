@@ -83,7 +83,6 @@ class TestRubricRules:
                 {"criteria": [{"name": "x", "scale": SCALE}, {"name": "x ", "scale": SCALE}]},
                 "two criteria have the same name",
             ),
-            ({"criteria_per_call": "all"}, "'all' is not available yet; use 'one'"),
             ({"id": "My Rubric"}, "'My Rubric' must consist of lower-case letters"),
             ({"id": "../up"}, "must consist of"),
             ({"id": "templates"}, "'templates' is reserved for a folder beside the rubrics"),

@@ -87,7 +87,8 @@ class ProbeRun:
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         self.spent_usd += float(new["cost_usd"].sum())
         self.calls += len(new)
-        return judgments
+        # a rubric narrowed to one criterion has another label
+        return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))
 
     def variants(self, field: str, makers: Mapping[str, Callable[[str], str]], ids: set[str] | None = None) -> Any:
         """The items once per variant, `field` rewritten by its maker; ids are ``variant/item_id``."""

@@ -246,22 +246,16 @@ def probe_injection(
         for at, judge in enumerate(run.spec.judges)
         if len(ids := failed.loc[failed["criterion"].eq(criterion.name) & failed["judge"].eq(judge.name), "item_id"])
     ]
-    version = run.spec.rubric.label
     attacked = [_attacked(run, criterion, spec, ids, used, field) for criterion, spec, ids in cases]
-    judgments = tables.check(pd.concat([plain, *_of_version(attacked, version)], ignore_index=True), "judgments")
+    judgments = tables.check(pd.concat([plain, *attacked], ignore_index=True), "judgments")
     judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
-    again = _of_version([run.again(ids, spec) for _, spec, ids in cases], version)
+    again = [run.again(ids, spec) for _, spec, ids in cases]
     repeats = pd.concat([plain.iloc[:0], *again], ignore_index=True)
     verdicts = verdict_table(judgments)
     names = [attack.name for attack in used]
     expected = passes_again(repeats, run.spec.samples)
     pairs = [pair_sides(verdicts, PLAIN, name, variant=name, expected=expected, only_failed=True) for name in names]
     return _probe("injection", run, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "gains")
-
-
-def _of_version(parts: list[pd.DataFrame], version: str) -> list[pd.DataFrame]:
-    """Judgments by the rubric for one criterion, with the version of the whole rubric."""
-    return [part.assign(rubric_version=tables.categorical([version] * len(part))) for part in parts]
 
 
 def _attacked(

@@ -11,7 +11,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.schemas import categorical, table
+from evalkit.tables.schemas import check, columns_of
 from evalkit.tables.values import is_missing
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
@@ -59,8 +59,7 @@ def extract_labels(
     """
     scales = None if rubric is None else rubric_of(rubric)
     frame = as_items(items, item_id=item_id)
-    found: dict[str, list[Any]] = {"item_id": [], "criterion": [], "annotator": [], "label": []}
-    ids = frame["item_id"].tolist()
+    rows: list[tuple[str, ...]] = []
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
@@ -72,16 +71,11 @@ def extract_labels(
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
             scale = None if scales is None else scales.criterion(criterion).scale
-            for key, value in zip(ids, frame[name].tolist(), strict=True):
-                if is_missing(value) or (isinstance(value, str) and not value.strip()):
-                    continue
-                found["item_id"].append(key)
-                found["criterion"].append(criterion)
-                found["annotator"].append(name)
-                found["label"].append(_label(value, scale, f"item {key!r}, column {name!r}"))
-    return table(
-        "labels", {name: values if name == "item_id" else categorical(values) for name, values in found.items()}
-    )
+            for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
+                if not is_missing(value) and str(value).strip():
+                    label = _label(value, scale, f"item {key!r}, column {name!r}")
+                    rows.append((key, criterion, name, label))
+    return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 
 def _label(value: Any, scale: Scale | None, where: str) -> str:

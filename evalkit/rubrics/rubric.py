@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
@@ -46,8 +46,6 @@ class Rubric(BaseModel):
         ``name@version``, or ``name`` for the newest.
     layout
         ``rubric_first`` (default; lets providers cache the beginning of the prompt) or ``item_first``.
-    criteria_per_call
-        ``one``: a reply scores one criterion.
     criteria
         One or more `Criterion`, names unique.
     pass_at
@@ -68,16 +66,11 @@ class Rubric(BaseModel):
     inputs: tuple[str, ...]
     template: str = "default"
     layout: Layout = "rubric_first"
-    criteria_per_call: Literal["one"] = "one"
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
     criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
     def __init__(self, **fields: Any) -> None:
-        if fields.get("criteria_per_call") == "all":
-            raise RubricError(
-                f"rubric {fields.get('id', '?')!r}: criteria_per_call 'all' is not available yet; use 'one'"
-            )
         try:
             super().__init__(**fields)
         except ValidationError as error:

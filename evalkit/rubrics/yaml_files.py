@@ -31,17 +31,14 @@ def read_text(path: Path) -> str:
 def parse_yaml(path: Path, text: str) -> Any:
     """The content of YAML text; RubricError with file and line if it is invalid."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.error import YAMLError
 
     try:
         return YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as problem:
-        line = f", line {problem.problem_mark.line + 1}" if problem.problem_mark else ""
-        raise RubricError(f"{path}{line}: invalid YAML ({problem.problem})") from None
-    except (YAMLError, ValueError) as problem:
-        raise RubricError(f"{path}: invalid YAML ({problem})") from None
-    except RecursionError:
-        raise RubricError(f"{path}: the YAML is nested too deeply") from None
+    except (YAMLError, ValueError, RecursionError) as problem:
+        mark = getattr(problem, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise RubricError(f"{path}{line}: invalid YAML ({getattr(problem, 'problem', problem)})") from None
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
