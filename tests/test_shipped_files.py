@@ -417,7 +417,7 @@ def test_pollux_criteria_make_a_rubric_whose_prompt_is_built(pollux_file):
         ({"a": entry(scale={"ru": {"0": "x", "1": " "}})}, r"criterion 'a': scale\.ru\.1"),
         ({"a": entry(scale={"ru": {"0": "x", "one": "y"}})}, "criterion 'a'.*'one' of an interval scale"),
         ({"a": CRITICAL | {"scale": {"ru": {"0": "x", "one": "y"}}}}, "criterion 'a'.*'one' of an interval scale"),
-        ({"a": entry(scale={"ru": {"1": "x", "1.0": "y"}})}, "criterion 'a'.*code twice"),
+        ({"a": entry(scale={"ru": {"1": "x", "1.0": "y"}})}, "criterion 'a'.*duplicate code"),
     ],
 )
 def test_pollux_errors_name_file_and_place(pollux_file, content, message):

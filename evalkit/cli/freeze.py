@@ -33,11 +33,10 @@ def add(commands: Commands) -> None:
 
 def _freeze(args: argparse.Namespace) -> None:
     from evalkit.evaluation import write_profile
-    from evalkit.rubrics.judge_profiles import profile_yaml
 
     profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
     note(args, f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
     if args.json:
         put_document(profile.to_dict())
     else:
-        put_text(profile_yaml(profile).rstrip())
+        put_text(str(profile).rstrip())

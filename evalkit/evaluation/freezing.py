@@ -17,7 +17,6 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.folders import file_versions, save_folder
-from evalkit.rubrics.judge_profiles import profile_yaml
 from evalkit.rubrics.yaml_files import write_new
 
 
@@ -164,7 +163,7 @@ def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
 
 def _write(target: Path, profile: Profile) -> Profile:
     try:
-        write_new(target, profile_yaml(profile))
+        write_new(target, str(profile))
     except FileExistsError:  # written by another process just now
         if load_profile(target) != profile:
             raise ConfigError(f"{target} exists already, as another judge; choose another name") from None

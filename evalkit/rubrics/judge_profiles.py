@@ -140,7 +140,7 @@ class Profile(BaseModel):
         return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
 
     def __str__(self) -> str:
-        return profile_yaml(self)
+        return dump_yaml(self.to_dict())
 
     def _repr_html_(self) -> str:
         return html_text(str(self))
@@ -149,7 +149,7 @@ class Profile(BaseModel):
         return isinstance(other, Profile) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash(profile_yaml(self))
+        return hash(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as in its file, defaults left out."""
@@ -203,11 +203,6 @@ def load_profile(name: str | Path) -> Profile:
     except EvalkitError as problem:
         where = "" if str(path) in str(problem) else f"{path}: "
         raise ConfigError(f"{where}{problem}") from None
-
-
-def profile_yaml(profile: Profile) -> str:
-    """The text of a profile's file."""
-    return dump_yaml(profile.to_dict())
 
 
 RubricLike = Rubric | Profile | str | Path
