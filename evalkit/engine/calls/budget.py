@@ -65,10 +65,6 @@ class Budget:
             most_usd is not None and self.usd >= most_usd > 0
         )
 
-    def bound(self, request: Request, n: int, price: tuple[float, float]) -> float:
-        """US$ to reserve for a request for `n` replies."""
-        return 0.0 if self._options.budget_usd is None else upper_bound(request, n, price)
-
     async def reserve(self, usd: float) -> bool:
         """Reserve one call of at most `usd`; False if it does not fit even after all calls in flight have settled."""
         most_usd, most_calls = self._options.budget_usd, self._options.max_calls

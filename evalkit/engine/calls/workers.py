@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
+from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
@@ -159,7 +160,8 @@ class Workers:
         budget, options, reserved, tokens = scheduler.budget, scheduler.options, 0.0, 0
         if budget is not None:
             with self._wakeable():
-                reserved = 0.0 if budget.is_used_up else budget.bound(request, len(request.keys), self._price)
+                if options.budget_usd is not None and not budget.is_used_up:
+                    reserved = upper_bound(request, len(request.keys), self._price)
                 if budget.is_used_up or not await budget.reserve(reserved):
                     raise CallFailedError(Failure("budget", budget.spent()))
         spent, billed = 0.0, False

@@ -71,14 +71,18 @@ class TransformersModel:
         self._model, self._tokenizer = model, tokenizer
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
-        self._ends = _end_tokens(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+        ends = model.generation_config.eos_token_id
+        self._ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """Replies to the prompts, as one padded batch; a prompt that is too long fails alone."""
         judge = requests[0].judge
         prompts = [self._tokens(request) for request in requests]
         most = getattr(self._model.config, "max_position_embeddings", None)
-        found: list[list[Written] | ProviderError] = [_too_long(len(tokens), most) for tokens in prompts]
+        found: list[list[Written] | ProviderError] = [
+            ProviderError("client_error", f"the prompt has {len(tokens)} tokens; the model takes fewer than {most}")
+            for tokens in prompts
+        ]
         fit = [place for place, tokens in enumerate(prompts) if most is None or len(tokens) < most]
         if fit:
             answers = self._generate(judge, [prompts[place] for place in fit], n, most, requests[fit[0]].samples)
@@ -183,17 +187,6 @@ class _Stops:
         tails = tokens[:, max(self._start, tokens.shape[1] - self._reach) :].tolist()
         ended = [any(stop in self._text_of(tail) for stop in self._stops) for tail in tails]
         return torch.tensor(ended, device=tokens.device)
-
-
-def _too_long(n_tokens: int, most: int | None) -> ProviderError:
-    return ProviderError("client_error", f"the prompt has {n_tokens} tokens and the model takes fewer than {most}")
-
-
-def _end_tokens(*given: Any) -> set[int]:
-    ends: set[int] = set()
-    for tokens in given:
-        ends |= set(tokens) if isinstance(tokens, list) else {tokens} - {None}
-    return ends
 
 
 @contextlib.contextmanager
