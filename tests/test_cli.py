@@ -344,7 +344,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         ([], "name a judge"),
         (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
         (["--judge", "fake", "--concurrency", "0"], "concurrency must be a whole number ≥ 1, not 0"),
-        (["--judge", "fake", "--offline", "--refresh"], "choose one"),
+        (["--judge", "fake", "--offline", "--refresh"], "which offline forbids"),
         (["--judge", "fake", "--template", "nosuch"], "nosuch"),
     ],
 )

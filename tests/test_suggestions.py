@@ -208,7 +208,7 @@ class TestAsking:
         for options in ({"max_edits": 0}, {"n_cases": 0}, {"draw": -1}, {"max_edits": True}):
             with pytest.raises(ConfigError, match="whole number"):
                 ek.suggest_edits(evaluation, JUDGE, **options)
-        with pytest.raises(ConfigError, match="choose one"):
+        with pytest.raises(ConfigError, match="which offline forbids"):
             ek.suggest_edits(evaluation, JUDGE, offline=True, refresh=True)
         with pytest.raises(RubricError, match="no criterion 'z'"):
             ek.suggest_edits(evaluation, JUDGE, criterion="z")

@@ -74,9 +74,8 @@ class _Known:
     def __init__(self, evaluation: Evaluation) -> None:
         self.inputs = evaluation.rubric.inputs
         self.items = evaluation.items.set_index("item_id")
-        said = explanations(evaluation.judgments, evaluation.votes)
-        votes = evaluation.votes.merge(said, on=["item_id", "criterion", "judge"], how="left")
-        self.votes = self._by_pair(votes)
+        reasons = explanations(evaluation.judgments, evaluation.votes)
+        self.votes = self._by_pair(evaluation.votes.merge(reasons, on=["item_id", "criterion", "judge"], how="left"))
         self.labels = {} if evaluation.labels is None else self._by_pair(evaluation.labels)
 
     @staticmethod

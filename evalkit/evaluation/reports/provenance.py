@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from dataclasses import asdict
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 from evalkit._version import __version__
@@ -86,10 +86,7 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "evalkit", __version__
     yield "python", platform.python_version()
     for package in _PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            yield package, "not installed"
+        yield package, version(package)
 
 
 def _digest(keys: Any) -> str:

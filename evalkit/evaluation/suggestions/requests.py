@@ -167,9 +167,8 @@ def _reply(
     if options.offline:
         raise CacheMiss(f"these suggestions of {name} are not in the cache at {store.folder}; run without offline")
     store.check_writable()
-    outcome = fetch(
-        [request], store, options, newer_than=time.time() if options.refresh else None, on_progress=on_progress
-    )[0]
+    newer_than = time.time() if options.refresh else None
+    outcome = fetch([request], store, options, newer_than=newer_than, on_progress=on_progress)[0]
     if outcome.value is None:
         failure = outcome.failure
         why = "no reply" if failure is None else f"{failure.reason.replace('_', ' ')} {failure.detail}".strip()
