@@ -28,7 +28,7 @@ _RECORDED = (
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "judge", "sample", "score", "passed", "error", "key"]
 
 
-def to_traces(items: ItemsLike, judgments: Any, path: str | Path) -> int:
+def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, path: str | Path) -> int:
     """Write items and their judgments as a trace file for `evalkit ci`: one line per item.
 
     Parameters
@@ -120,7 +120,7 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
-def _judgments_by_item(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
+def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
     """item_id -> rubric id -> judgment."""
     if isinstance(judgments, Evaluation):
         items = judgments.items

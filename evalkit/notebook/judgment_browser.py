@@ -17,7 +17,7 @@ from evalkit.notebook.item_table import Query, page_of, rows_of
 from evalkit.notebook.tuner_payload import unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
-from evalkit.tables import as_items, check, empty
+from evalkit.tables import ItemsLike, as_items, check, empty
 
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
 """Tiles that need labels or a second version."""
@@ -58,7 +58,12 @@ class JudgmentBrowser(NotebookWidget):
     """
 
     def __init__(
-        self, judgments: pd.DataFrame, items: Any = None, *, item_id: str | None = None, cache: str | Path | None = None
+        self,
+        judgments: pd.DataFrame,
+        items: ItemsLike | None = None,
+        *,
+        item_id: str | None = None,
+        cache: str | Path | None = None,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])

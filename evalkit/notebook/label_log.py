@@ -88,9 +88,7 @@ class LabelLog:
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
             rows = with_codes(known, rubric)[[*LABEL_KEY, "label"]].astype(str)
-            self._labels = {
-                (item, criterion, who): label for item, criterion, who, label in rows.itertuples(index=False)
-            }
+            self._labels = {row[:3]: row[3] for row in rows.itertuples(index=False, name=None)}
 
     def add_scales(self, rubric: Rubric) -> None:
         """Accept labels on the scales of this version too."""

@@ -129,7 +129,7 @@ class RubricTuner(TunerController):
         """Judge what the draft changed, and wait for it; raises what `judge` raises."""
         self._show_run(self.session.run(self._show_progress))
 
-    def label(self, item_id: str, label: Any, *, criterion: str | None = None) -> None:
+    def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:
         """Set the annotator's label of an item; None removes it."""
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
         self._draw("figures", "page", "item")

@@ -51,7 +51,6 @@ class TuningState:
         Options(**options)  # raises for unknown or invalid options
         self.options = options
         spec = Spec.of(rubric, judges, samples, template, {"aggregate": aggregate})
-        aggregate = spec.rules.aggregate
         self.source = source = Path(items) if isinstance(items, (str, Path)) else None
         self.item_id = item_id
         self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
@@ -61,14 +60,14 @@ class TuningState:
         self.base = self.draft = spec.rubric
         self.problem = ""
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
-        self.samples, self.aggregate, self.budget_usd = spec.samples, aggregate, budget_usd
+        self.samples, self.aggregate, self.budget_usd = spec.samples, spec.rules.aggregate, budget_usd
         self.criterion = spec.rubric.names[0]
         self.current = self.against = ""
         self.lock = threading.RLock()
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         self._revision = 0
-        self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, aggregate]
+        self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
         self.spec = spec
         self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
         self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)

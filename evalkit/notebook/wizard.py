@@ -12,10 +12,12 @@ from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import ConfigError
 from evalkit.lighteval.run_plan import RunPlan, plan_run
 from evalkit.notebook.run_form import RunForm
-from evalkit.notebook.wizard_controller import WizardController
+from evalkit.notebook.wizard_controller import WizardController, refuse
 from evalkit.runs import Run, Runner
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.registry import Registry
+
+ScoringConfigLike = ScoringConfig | Mapping[str, Any] | str | Path
 
 
 class RunWizard(WizardController):
@@ -63,7 +65,7 @@ class RunWizard(WizardController):
         registry: Registry | str | Path | None = None,
         *,
         runner: Runner | None = None,
-        scoring_config: ScoringConfig | Mapping[str, Any] | str | Path | None = None,
+        scoring_config: ScoringConfigLike | None = None,
         **fields: Any,
     ) -> None:
         if runner is None:
@@ -76,7 +78,7 @@ class RunWizard(WizardController):
         run_id = self.widget.progress.get("id") or self.widget.run.get("id")
         return self.runner.run(str(run_id)) if run_id else None
 
-    def set(self, scoring_config: Any = None, **fields: Any) -> None:
+    def set(self, scoring_config: ScoringConfigLike | None = None, **fields: Any) -> None:
         """Fill in fields; the others stay.
 
         Raises
@@ -94,7 +96,7 @@ class RunWizard(WizardController):
         ConfigError
             When the run could not start: with everything that is wrong.
         """
-        self._check_errors()
+        refuse(self.errors)
         return plan_run(self.registry, self.form.pack, look=look, **self.form.settings)
 
     def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
@@ -135,7 +137,7 @@ class RunWizard(WizardController):
         return html_page(parts) + self._run_html()
 
 
-def _initial_form(runner: Runner, config: Any) -> RunForm:
+def _initial_form(runner: Runner, config: ScoringConfigLike | None) -> RunForm:
     """The form of the registry's newest run; with its scoring config only if none is passed."""
     table = runner.registry.runs()
     if table.empty:

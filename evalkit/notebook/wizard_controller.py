@@ -82,7 +82,7 @@ class WizardController(RunPanel):
         RegistryError
             When the registry cannot be reached.
         """
-        self._check_errors()
+        refuse(self.errors)
         return self._start(self.form)
 
     def stop(self) -> None:
@@ -133,10 +133,6 @@ class WizardController(RunPanel):
     def _draw_form(self) -> None:
         self.widget.form = self.form.model_dump() | {"revision": self._revision, "answers": self._form_message}
 
-    def _check_errors(self) -> None:
-        if errors := self.errors:
-            raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
-
     def command(self) -> str:
         """The command line that starts the same run."""
         database = self.registry.database
@@ -184,8 +180,7 @@ class WizardController(RunPanel):
     def _save(self, file: Path) -> None:
         if self.form.config is None:
             raise ConfigError("deterministic mode has no scoring config, so there is nothing to save")
-        if errors := self.form.errors():
-            raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
+        refuse(self.form.errors())
         if file.exists():
             raise ConfigError(f"{file} already exists and is not overwritten; choose another file name")
         write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
@@ -251,7 +246,7 @@ class WizardController(RunPanel):
         unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
         if self._starting or unseen or progress.get("status") in _UNFINISHED:
             return  # a second click would start a second run
-        self._check_errors()
+        refuse(self.errors)
         self._alert("")
         with self._lock:
             self.widget.check = {**self.widget.check, "ready": False, "plan": ["starting …"]}
@@ -274,6 +269,12 @@ class WizardController(RunPanel):
         file = Path(str(message["file"]).strip() or "scoring.yaml")
         self._save(file)
         self.widget.check = {**self.widget.check, "saved": f"saved as {file}"}
+
+
+def refuse(errors: Mapping[str, str]) -> None:
+    """Raise ConfigError with all errors of a form, if there are any."""
+    if errors:
+        raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
 
 
 def _names(table: Any) -> list[str]:

@@ -63,7 +63,7 @@ def plot_versions(
     MissingExtraError
         Without matplotlib.
     """
-    if isinstance(before, Comparison) and after is None:
+    if isinstance(before, Comparison):
         comparison = before
     elif after is None:
         raise InputError("plot_versions takes two evaluations, or one comparison from compare")
