@@ -10,9 +10,10 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.plots.inputs import EvaluationLike, Judged
+from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Panel, Picture, check_columns, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
+from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.tables.grouping import Floats
 
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
@@ -20,7 +21,7 @@ _MARKS = "oDs^vP*X"
 
 
 def plot_cost(
-    alignments: Judged | Mapping[str, EvaluationLike], *, measure: Measure = "accuracy", theme: Theme = "auto"
+    alignments: Judged | Mapping[str, HasJudgments], *, measure: Measure = "accuracy", theme: Theme = "auto"
 ) -> Picture:
     """Agreement with people against cost, for judges and juries of one or several evaluations.
 
@@ -68,7 +69,7 @@ def plot_cost(
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
 
-def _gathered(evaluations: Judged | Mapping[str, EvaluationLike], measure: str) -> pd.DataFrame:
+def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) -> pd.DataFrame:
     if isinstance(evaluations, pd.DataFrame):
         need = ["criterion", "judge", "usd_per_1000", measure, "n_scored", "n_labelled"]
         check_columns(evaluations, need, "align with costs")
@@ -79,15 +80,15 @@ def _gathered(evaluations: Judged | Mapping[str, EvaluationLike], measure: str) 
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
-def _of(evaluation: EvaluationLike, prefix: str) -> pd.DataFrame:
-    alignment = evaluation.alignment
+def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
+    alignment = getattr(evaluation, "alignment", None)
     if alignment is None:
         raise InputError("plot_cost needs evaluations with labels: pass labels= to evaluate")
     once = evaluation.judgments.drop_duplicates(["judge", "key"])
     usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan
     judges = alignment["judge"].astype("str")
-    costs = judges.map(usd).astype("float64") * 1000 / max(evaluation.n_unique, 1)
+    costs = judges.map(usd).astype("float64") * 1000 / max(getattr(evaluation, "n_unique", 0), 1)
     labelled = (alignment["n_labelled"] > 0).to_numpy()
     table: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
     return table

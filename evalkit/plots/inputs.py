@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError
+from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.tables.grouping import group
 
 RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
@@ -16,35 +17,8 @@ LABELLED = [*RUBRIC_KEY, "item_id", "score", "label", "passed", "tied", "level",
 """Columns of votes and scores that are compared with human labels."""
 
 
-class EvaluationLike(Protocol):
-    """The tables of an `Evaluation` that plots draw."""
-
-    @property
-    def judgments(self) -> pd.DataFrame:
-        """One row per item, criterion, judge and sample."""
-
-    @property
-    def votes(self) -> pd.DataFrame:
-        """One row per item, criterion and judge."""
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """One row per item and criterion."""
-
-    @property
-    def labels(self) -> pd.DataFrame | None:
-        """Human labels."""
-
-    @property
-    def alignment(self) -> pd.DataFrame | None:
-        """Agreement of judges and jury with people."""
-
-    @property
-    def n_unique(self) -> int:
-        """Number of items of different content."""
-
-
-Judged = pd.DataFrame | EvaluationLike
+Judged = pd.DataFrame | HasJudgments
+"""A table, or an evaluation, which has the tables that are drawn."""
 
 
 def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[str]) -> pd.DataFrame:

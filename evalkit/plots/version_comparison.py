@@ -9,11 +9,12 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
-from evalkit.plots.inputs import EvaluationLike, Judged
+from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
 from evalkit.stats.comparison.comparisons import compare
+from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 
@@ -94,13 +95,14 @@ def _name(row: dict[Any, Any], *, several: bool) -> str:
     return f"{short(str(row['criterion']), 24)}\n{judge}" if several else judge
 
 
-def _means(side: EvaluationLike, rows: pd.DataFrame, shared: set[str]) -> list[tuple[float, float, float]]:
+def _means(side: HasJudgments, rows: pd.DataFrame, shared: set[str]) -> list[tuple[float, float, float]]:
     """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
     clusters = getattr(side, "clusters", None)  # the command line passes saved tables, which have none
     means = []
     for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
-        table = side.scores if judge == "jury" else side.votes[(side.votes["judge"] == judge).to_numpy()]
+        table = getattr(side, "scores" if judge == "jury" else "votes")
         own = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
+        own = own if judge == "jury" else own[(own["judge"] == judge).to_numpy()]
         own = own[own["score_norm"].notna().to_numpy()]
         values = own["score_norm"].to_numpy(dtype=np.float64)
         ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], clusters)), bounds=(0.0, 1.0))
