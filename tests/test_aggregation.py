@@ -67,7 +67,7 @@ def test_weight_zero_removes_a_judge():
         one({"a": [2]}, weights={"a": 0})
     with pytest.raises(ConfigError, match="≥ 0"):
         one({"a": [2]}, weights={"a": -1})
-    with pytest.raises(ConfigError, match="unknown judges 'z'; the votes are of 'a'"):
+    with pytest.raises(ConfigError, match="unknown judges in weights: 'z'; the votes are of 'a'"):
         one({"a": [2]}, weights={"z": 1})
 
 

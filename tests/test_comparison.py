@@ -193,7 +193,7 @@ def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
         noise_floor(side([1]).drop(columns="passed"))
     with pytest.raises(ConfigError, match="samples must be a whole number"):
         noise_floor(side([1]), samples=0)
-    with pytest.raises(ConfigError, match="half_width is a share"):
+    with pytest.raises(ConfigError, match="half_width must be a share"):
         noise_floor(side([1]), half_width=3)
 
 
@@ -358,7 +358,7 @@ def test_only_an_evaluation_is_sampled_again(again):
 
 def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
-    with pytest.raises(InputError, match="floor holds no judgments like those of before"):
+    with pytest.raises(InputError, match="floor contains no judgments like those of before"):
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
     with pytest.raises(InputError, match=r"floor is not a judgments table .*got float"):
         compare(a, b, floor=0.03)
@@ -534,7 +534,7 @@ def test_what_cannot_be_compared():
     with pytest.raises(InputError, match="share no rubric, criterion and judge"):
         compare(side([1]), side([1], criterion="other"))
     both = pd.concat([side([1]), side([1], version="v2")])
-    with pytest.raises(InputError, match="before holds the versions 'v1', 'v2'"):
+    with pytest.raises(InputError, match="before contains the versions 'v1', 'v2'"):
         compare(both, side([1]))
     assert len(compare(tables.empty("judgments"), tables.empty("judgments")).table) == 0
 

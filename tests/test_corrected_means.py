@@ -152,7 +152,7 @@ def test_a_judge_of_no_use_gets_no_power():
     assert row["power"] == 0
     assert row["mean"] == pytest.approx(row["human"])
     assert (row["mean_low"], row["mean_high"]) == pytest.approx((row["human_low"], row["human_high"]))
-    assert "judge of no use" in row["notes"]
+    assert "useless judge" in row["notes"]
 
 
 def test_unscored_is_one_constant_on_both_sides():
@@ -342,7 +342,7 @@ def test_balanced_accuracy_finds_the_rare_passes():
     assert threshold(codes, people)["cut"] == math.inf
     assert math.isnan(threshold(codes, people)["pass_at"])
     assert threshold(codes, people)["in_sample"] == pytest.approx(0.9)
-    assert "pass all, or nothing" in threshold(codes, people)["notes"]
+    assert "pass all or none" in threshold(codes, people)["notes"]
     rare = threshold(codes, people, objective="balanced_accuracy")
     assert (rare["cut"], rare["pass_at"]) == (2.5, 3)
     assert rare["in_sample"] == pytest.approx((1 + 15 / 18) / 2)

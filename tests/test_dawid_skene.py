@@ -190,16 +190,16 @@ def test_missing_votes_quorum_and_weights():
     assert more["label"].tolist() == ["1", "1", "0", "0"]
     heavy = aggregate(votes_of(answers), method="dawid_skene", quorum=0, weights={"j0": 5})
     assert heavy["score"].tolist() == more["score"].tolist()
-    with pytest.raises(ConfigError, match="needs 3 judges or more, here are 2"):
+    with pytest.raises(ConfigError, match="needs 3 judges or more, got 2"):
         aggregate(votes_of(answers), method="dawid_skene", weights={"j0": 0})
 
 
 def test_what_it_is_not_for_is_refused():
     two = votes_of([[1, 0], [1, 1]])
-    with pytest.raises(ConfigError, match="criterion 'c': method 'dawid_skene' needs 3 judges or more, here are 2"):
+    with pytest.raises(ConfigError, match="criterion 'c': method 'dawid_skene' needs 3 judges or more, got 2"):
         aggregate(two, method="dawid_skene")
     wide = Scale.of(dict.fromkeys(range(6), ""))
-    with pytest.raises(ConfigError, match="2 to 5 levels, this has 6"):
+    with pytest.raises(ConfigError, match="2 to 5 levels, got 6"):
         aggregate(votes_of([[1], [2], [3]], wide), method="dawid_skene")
     with pytest.raises(ConfigError, match="interval scale has none"):
         aggregate(votes_of([[0.1], [0.2], [0.3]], DECIMAL), method="dawid_skene")

@@ -184,11 +184,11 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("labels", "message"),
         [
-            (lambda make: make(7, 1), "not on its scale: '7'; allowed are 0, 1"),
+            (lambda make: make(7, 1), "not on its scale: '7'; allowed: 0, 1"),
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
             (lambda make: pd.concat([make(1)] * 2), "have the key of another row"),
             (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
-            (lambda make: make(1, items=("x",)), "no label belongs to one of these items"),
+            (lambda make: make(1, items=("x",)), "no label is for one of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
             (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),
@@ -405,7 +405,7 @@ class TestCost:
 @pytest.mark.parametrize(
     ("changes", "jury", "message"),
     [
-        ({}, JURY[:2], "needs 3 judges or more, here are 2"),
+        ({}, JURY[:2], "needs 3 judges or more, got 2"),
         ({"level": "interval"}, [*JURY[:2], "fake:verbose"], "an interval scale has none"),
     ],
     ids=["two judges", "interval"],

@@ -166,7 +166,7 @@ def test_weights_references_and_judges_that_weigh_nothing():
         jury_value(votes, labels, figure="f1")
     with pytest.raises(ConfigError, match="reference='median'"):
         jury_value(votes, labels, reference="median")
-    with pytest.raises(ConfigError, match="unknown judges 'z'"):
+    with pytest.raises(ConfigError, match="unknown judges in weights: 'z'"):
         jury_value(votes, labels, weights={"z": 1})
 
 
@@ -179,7 +179,7 @@ def test_effective_judges_by_hand():
     said = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
     values, why = effective_judges(said, people, np.arange(4))
     assert values[0] == pytest.approx(2)
-    assert why == "a lower bound: one annotator an item"
+    assert why == "a lower bound: one annotator per item"
     # Judges that err alike are one.
     values, _ = effective_judges(said[:, [0, 0]], people, np.arange(4))
     assert values[0] == pytest.approx(1)

@@ -475,8 +475,8 @@ def test_one_criterion_may_have_any_name(run, tmp_path):
 
 
 IMPOSSIBLE = {
-    "two judges": ([fake("strict"), fake("lenient")], "needs 3 judges or more, here are 2"),
-    "two with a weight": ([fake("strict"), fake("lenient"), fake("noisy", weight=0)], "3 judges or more, here are 2"),
+    "two judges": ([fake("strict"), fake("lenient")], "needs 3 judges or more, got 2"),
+    "two with a weight": ([fake("strict"), fake("lenient"), fake("noisy", weight=0)], "3 judges or more, got 2"),
 }
 
 

@@ -305,7 +305,7 @@ def test_grid_refuses_and_says_why():
     made = phi_grid(one_sample, judges=(2,), samples=(1, 3))
     assert not math.isnan(made["phi"].iloc[0])
     assert math.isnan(made["phi"].iloc[1])
-    assert made["notes"].iloc[1] == "phi: one sample each says nothing about more of them"
+    assert made["notes"].iloc[1] == "phi: one sample each gives no estimate for more samples"
     alone = phi_grid(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]}), judges=(1,), samples=(1,))
     assert (alone["phi"].isna().all(), alone["notes"].iloc[0]) == (True, "phi: one judge")
     for wrong in ({"judges": (0,)}, {"samples": (1.5,)}, {"judges": ()}, {"samples": (True,)}):

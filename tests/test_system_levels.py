@@ -272,7 +272,7 @@ def test_parts_that_are_not_there():
         align(votes, labels, part="held-out")
     with pytest.raises(InputError, match="under 50 labelled items is not split"):
         align(votes, split_labels(many(20)), part="held-out")
-    with pytest.raises(InputError, match="holds 'test'"):
+    with pytest.raises(InputError, match="contains 'test'"):
         align(votes, labels.assign(part="test"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

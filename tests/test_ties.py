@@ -339,7 +339,7 @@ def test_options_that_cannot_be_applied_are_refused():
     votes, labels = judged(SAID), labels_of(GOLD)
     with pytest.raises(ConfigError, match=r"level='system' compares mean scores"):
         align(votes, labels, level="system", systems={"i00": "s"}, ties="half")
-    with pytest.raises(ConfigError, match=r"figure 'mae' is of scores alone"):
+    with pytest.raises(ConfigError, match=r"figure 'mae' uses scores only"):
         jury_value(votes, labels, figure="mae", ties="wrong")
     with pytest.raises(ConfigError, match=r"pass_threshold got ties='na'; .*all its figures are of the same items"):
         pass_threshold(votes, labels, ties="na")

@@ -1,8 +1,8 @@
 """Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson; NA with a reason.
 
 The unit is the cluster (`group_id`, else the item), taken with all its criteria, judges and samples. Judges
-are fixed: no interval here speaks of other judges than those that were asked. All intervals are 95 %. They stand
-in one file so that the reasons for having none are the same for all.
+are fixed: intervals do not cover the choice of judges. All intervals are 95 %. They are in one file so that the
+reasons for a missing interval are the same everywhere.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from evalkit.tables.grouping import Floats, Ints
 Transform = Literal["atanh", "logit", "log", "none"]
 
 FEW_CLUSTERS = 10
-"""Under this number of clusters an interval is given, and flagged."""
+"""With fewer clusters, a note says that the interval comes from few clusters."""
 
 FEWEST_OTHERS = 3
 """Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
-no interval: simulated, what the jackknife gives covers 20-85 % then, however many items there are."""
+no interval: in simulations the jackknife then covers 20-85 %, however many items there are."""
 
 TOO_LITTLE = "too little varies to say"
 
@@ -44,7 +44,7 @@ class Interval:
     low, high
         The ends, in the units of the figure.
     reason
-        Why there is none; None where there is one.
+        Why there is no interval; None if there is one.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def cluster_codes(names: pd.Series) -> Ints:
 
 
 def jackknife_groups(clusters: Ints) -> tuple[Ints, int]:
-    """What is left out together: the clusters, or 200 random groups of them where there are over 2,000.
+    """The units that are left out together: the clusters, or 200 random groups of them if there are over 2,000.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     Interval
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
         undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
-        them (kappa where one side is constant): nothing then says how sure it is. Undefined without any one
+        them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
         cluster: ``too little varies to say``.
 
     Examples
@@ -134,7 +134,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
 
 
 def few_others(answers: npt.NDArray[Any], units: Ints) -> bool:
-    """Do under three units hold an answer other than the most frequent one? `answers` are codes or numbers.
+    """Do under three units have an answer other than the most frequent one? `answers` are codes or numbers.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
         The cluster of each value.
     bounds
         The ends of the scale. The interval is then Wilson's with the effective number of items (see
-        `bounded_interval`) and never leaves them; where all values (or clusters) are equal it is that of the mean's
+        `bounded_interval`) and never leaves them; if all values (or clusters) are equal it is that of the mean's
         place between them and the number of clusters, never [1, 1].
 
     Examples

@@ -170,7 +170,7 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
 
 
 def _voted(cube: _Cube, k: int, panel: Panel, method: str) -> Answers:
-    """The vote of the first k samples; none where there are fewer."""
+    """The vote of the first k samples; none if there are fewer."""
     enough = cube.there[:, :k].sum(axis=1) == k
     score, kind = cube.score[:, :k], cube.kind[:, :k]
     some = ~np.isnan(score).all(axis=1) & enough

@@ -60,11 +60,11 @@ def vote(
     Parameters
     ----------
     judgments
-        The table of `judge`; rows in any order, several rubrics and versions together if wanted. Rows with error
+        The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
         ``not_asked`` are left out: they are no sample.
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
-        modal code. Nominal criteria have the majority alone, whatever is asked for.
+        modal code. Nominal criteria always use the majority.
     ties
         ``na`` (default): a tie has no label (and, under ``majority``, no score). To reproduce published
         studies: ``low`` takes the lowest of the tied codes, ``mean`` makes `score` their mean. Nominal
@@ -92,12 +92,12 @@ def vote(
           than half), or the samples' most frequent error when none was scored;
         - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
           k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
-          unbiased in k); NA under two. Both compare `passed` where there is a pass rule, else the code;
+          unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
         - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
         - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
         - `method`: what was used (nominal criteria: ``majority``); `options`: what else, as in
           ``ties=low unscored=0``; NA if nothing;
-        - `tied_labels`: where two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
+        - `tied_labels`: if two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
           (it counts in `n_scored`) without one label.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
@@ -168,7 +168,7 @@ def _check_options(method: str, ties: str, unscored: object, least: float | None
     if least is not None:
         check_share("min_self_agreement", least)
     if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
-        raise ConfigError(f"vote got unscored={unscored!r}; allowed are 'drop' and a number")
+        raise ConfigError(f"vote got unscored={unscored!r}; allowed: 'drop' or a number")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,23 +40,23 @@ def aggregate(
     Parameters
     ----------
     votes
-        The table of `vote`; rows in any order, several rubrics and versions together if wanted.
+        The table of `vote`; rows in any order, several rubrics and versions may be in one table.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
-          an equal part of its weight (nothing where an older votes table does not hold `tied_labels`);
+          an equal part of its weight (nothing if an older votes table has no `tied_labels`);
         - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best;
         - ``dawid_skene``: labels and every judge's error rates estimated together (Dawid and Skene 1979, eq.
           2.3-2.5; start at each item's shares of labels, 0.01 added to every count, at most 100 rounds or until the
           log-likelihood gains under 1e-6). `score` is the posterior mean, `label` its mode, `passed` whether
-          passing is more probable than not. One label a judge, whose weights do not count; for 3 judges or
+          passing is more probable than not. One label per judge, whose weight does not count; for 3 judges or
           more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
           error rate, and `options` says ``one_coin``. Unscored where fewer than three judges of the
-          criterion gave any label. Look at `jury_value` first: where judges share their mistakes, it
+          criterion gave any label. Look at `jury_value` first: if judges share their mistakes, it
           trusts the majority's.
 
-        Nominal criteria take the majority for mean and median, and for min and max where nothing says what
-        passes. The column `method` tells what was used.
+        Nominal criteria take the majority for mean and median, and for min and max without a pass
+        rule. The column `method` shows the method used.
     quorum
         More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
         tied vote is scored.
@@ -147,11 +147,11 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
         judges = frame["judge"].cat.categories
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
-            raise ConfigError(f"weights names unknown judges {listed(unknown)}; the votes are of {listed(judges)}")
+            raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes are of {listed(judges)}")
         given = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         found = np.where(np.isnan(given), found, given)
     if not np.isfinite(found).all() or (found < 0).any():
-        raise ConfigError("a judge's weight is a number ≥ 0; 0 removes the judge")
+        raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
     return found
 
 
@@ -167,7 +167,7 @@ class _Jury:
     norm: Floats
     label: Ints  # code of the label among `names`, −1 for none
     names: Objects  # its last entry is None, so that −1 finds it
-    among: Objects  # cells of `tied_labels`; None where a vote has a label, or an old table does not say
+    among: Objects  # cells of `tied_labels`; None if a vote has a label, or in old tables
     answered: Flags  # has a label or score to give
     scored: Flags  # answered, or tied
     passes: Flags
@@ -242,7 +242,7 @@ def _averages(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Obj
 
 
 def _extreme(jury: _Jury, method: str) -> Flags:
-    """The votes that are least good (min) or best (max); all with an answer where nothing orders them."""
+    """The votes that are least good (min) or best (max); all with an answer if nothing orders them."""
     ordered = jury.answered & ~np.isnan(jury.norm)
     worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
     pick = np.minimum if method == "min" else np.maximum

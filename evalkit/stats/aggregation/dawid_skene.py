@@ -70,7 +70,7 @@ def estimate(item: Ints, judge: Ints, label: Ints, n_levels: int, *, one_coin: b
     posterior = given.sum(axis=1)
     posterior /= posterior.sum(axis=1, keepdims=True)
     last, n_rounds = -np.inf, 0
-    for n_rounds in range(1, _MOST_ROUNDS + 1):  # noqa: B007 - it is told
+    for n_rounds in range(1, _MOST_ROUNDS + 1):  # noqa: B007 - it is returned
         share = posterior.sum(axis=0) + _SMOOTHING
         counts = (posterior.T @ flat).reshape(n_levels, shape[1], n_levels)
         rates = _one_rate(counts) if one_coin else _rates(counts)

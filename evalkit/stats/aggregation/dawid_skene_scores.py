@@ -98,9 +98,9 @@ def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
     if scale.level == "interval":
         raise ConfigError(f"{what} needs labels to count, and an interval scale has none; use 'mean' or 'median'")
     if len(scale) > _MOST_LEVELS:
-        raise ConfigError(f"{what} takes scales of 2 to {_MOST_LEVELS} levels, this has {len(scale)}; use 'mean'")
+        raise ConfigError(f"{what} takes scales of 2 to {_MOST_LEVELS} levels, got {len(scale)}; use 'mean'")
     if n_judges < _FEWEST_JUDGES:
-        raise ConfigError(f"{what} needs {_FEWEST_JUDGES} judges or more, here are {n_judges}; use 'mean'")
+        raise ConfigError(f"{what} needs {_FEWEST_JUDGES} judges or more, got {n_judges}; use 'mean'")
 
 
 def _codes(scale: Scale, said: pd.DataFrame) -> Floats:

@@ -62,4 +62,4 @@ def effective_judges(said: Floats, people: Floats, clusters: Ints) -> tuple[Floa
     values: Floats = np.divide(top, bottom, out=nothing, where=(bottom > 1e-12) & (top > 1e-12))
     if np.isnan(values[0]):
         return values, "the judges err no more than the people differ, or all their errors cancel out"
-    return values, "a lower bound: one annotator an item" if not n_several[0] else None
+    return values, "a lower bound: one annotator per item" if not n_several[0] else None

@@ -70,7 +70,7 @@ def jury_value(
     labels
         Long table: `item_id, criterion, annotator, label`.
     figure
-        Which figure of `align`; by default ``accuracy`` where there are verdicts or nominal labels, else
+        Which figure of `align`; by default ``accuracy`` if there are verdicts or nominal labels, else
         ``quadratic_kappa``.
     method, quorum, weights
         As in `aggregate`; weights count in the jury without a judge as well.
@@ -82,7 +82,7 @@ def jury_value(
     items
         Items with `system_id`, the model that wrote the answer, to find judges of their own answers.
     models
-        Judge -> model, or the judgments (column `model`); by default what the judge's name says.
+        Judge -> model, or the judgments (column `model`); by default from the judge's name.
     clusters
         item_id -> cluster, for the intervals; the item by default.
 
@@ -140,7 +140,7 @@ def jury_value(
     check_choice("reference", reference, REFERENCES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
-        raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} is of scores alone")
+        raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} uses scores only")
     frame, said = checked(votes, labels)
     frame = frame.assign(weight=vote_weights(frame, weights))
     whole = aggregate(frame, method=method, quorum=quorum)

@@ -39,7 +39,7 @@ def _known(name: str) -> str | None:
 
 
 def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None) -> dict[str, str]:
-    """The model of each judge: given, or that of a judgments table, or what its name ``provider:model`` says.
+    """The model of each judge: passed, from a judgments table, or from its name ``provider:model``.
 
     The personas of the provider ``fake`` are one model.
     """
@@ -61,7 +61,7 @@ class JuryFamilies:
     families
         Family -> its judges, of those with two or more.
     own
-        Judge -> number of items that a system of its own family answered, where there are any.
+        Judge -> number of items that a system of its own family answered, if there are any.
     """
 
     families: dict[str, list[str]]

@@ -37,7 +37,7 @@ def win_rates(
     system_a, system_b
         Columns of `items`: which system gave `answer_a` and which `answer_b`.
     clusters
-        item_id -> cluster; by default the items' `group_id` where there is one, else the item.
+        item_id -> cluster; by default the items' `group_id` if there is one, else the item.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def win_rates(
         One row per `rubric, rubric_version, criterion, judge, system, opponent`; opponent ``all`` comes first:
 
         - `win_rate` 0-1: a win counts 1, a tie .5, a loss 0, over the `n_scored` items; with its 95 % interval by
-          clusters in `win_rate_low` and `win_rate_high` (judges are fixed; where every item has the same outcome,
+          clusters in `win_rate_low` and `win_rate_high` (judges are fixed; if every item has the same outcome,
           Wilson's);
         - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
           whichever answer stands first;

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.figure_tables import joined, note_few_clusters, verdict_codes
+from evalkit.stats.figure_tables import joined, note_few_clusters, result_table, verdict_codes
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
@@ -35,7 +35,7 @@ def summarize(
     by
         Further columns to group by, of `scores` or of `items` (``system_id``).
     items
-        The items; their `group_id`, where there is one, makes the clusters.
+        The items; their `group_id`, if there is one, makes the clusters.
     clusters
         item_id -> cluster, instead: items of one conversation, or of equal content. Items without an entry
         are clusters of their own.
@@ -46,14 +46,14 @@ def summarize(
         Keyed by `rubric, rubric_version, criterion` (NA for rubric scores) and `by`:
 
         - `mean` in rubric units, with `low` and `high`; `mean_norm` 0-1, with `norm_low` and `norm_high`:
-          Wilson's by cluster errors and t_{G−1}; where all items are equal too, so
+          Wilson's by cluster errors and t_{G−1}; if all items are equal too, so
           never [1, 1]. Nominal criteria have no mean; the mean of ordinal codes assumes equal steps;
         - `worst` and `best`: `mean_norm` with the unscored items at 0 and at 1: what is unscored is not random;
         - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
           and `n_passed`, `n_verdicts`;
         - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
           left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters`;
-        - `notes`: why an interval is NA, or that there are fewer than 10 clusters; NA if there is nothing to say.
+        - `notes`: why an interval is NA, or that there are fewer than 10 clusters; else NA.
 
         Judges are fixed: the intervals are about other items, not other judges.
 
@@ -86,8 +86,7 @@ def summarize(
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
-    for key in _FIGURES:  # without rows, too, counts are whole numbers
-        columns[key] = pd.Series([row[key] for row in figures], dtype="int64" if key.startswith("n_") else None)
+    columns |= result_table(figures, _FIGURES).to_dict("series")
     known = tables.columns_of("summary")
     return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
 

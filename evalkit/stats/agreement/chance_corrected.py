@@ -1,6 +1,6 @@
 """Agreement beyond chance on labels: Fleiss' kappa and Gwet's AC1 and AC2, with one cluster left out at a time.
 
-Each judge gives an item one label (its vote), never one a sample. All figures are (p_a − p_e) / (1 − p_e) and
+Each judge gives an item one label (its vote), never one per sample. All figures are (p_a − p_e) / (1 − p_e) and
 differ in what is taken as chance, and in which items count.
 """
 

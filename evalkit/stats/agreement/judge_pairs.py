@@ -44,7 +44,7 @@ def judge_agreement(
     Parameters
     ----------
     judged
-        Votes, or judgments: then one vote a judge is taken, the mean of its samples and the code nearest to
+        Votes, or judgments: then one vote per judge is taken, the mean of its samples and the code nearest to
         it (nominal: the majority). Judges of weight 0 are left out.
     ties
         How a tied vote counts in the figures on labels: ``na`` (default) leaves the item out; ``half`` spreads it

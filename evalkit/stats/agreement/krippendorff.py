@@ -79,7 +79,7 @@ def alpha(cells: Cells, metric: Metric) -> Floats:
     """Krippendorff's alpha: on all, then without each unit; NaN where nothing varies or nothing is pairable.
 
     NaN without any unit where fewer than two judges have answers other than their most frequent one in three units:
-    an interval would cover much less than it says.
+    an interval would cover much less than 95 %.
     """
     cells = cells.paired()
     values = {"interval": _interval, "nominal": _nominal, "ordinal": _ordinal}[metric](cells)

@@ -29,7 +29,7 @@ def phi_grid(
     Parameters
     ----------
     judgments
-        The table of `judge`, two judges or more; repeated samples, or only the observed k can be told.
+        The table of `judge`, two judges or more; repeated samples, else only the observed k has a figure.
     judges, samples
         The J and the k to show, each ≥ 1.
     clusters
@@ -86,7 +86,7 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
             if found is None:
                 notes.append(f"phi: {why}")
             elif np.isnan(found.sample[0]) and n_samples != 1:
-                notes.append("phi: one sample each says nothing about more of them")
+                notes.append("phi: one sample each gives no estimate for more samples")
             else:
                 values = dependability(found, n_judges, n_samples)
                 row |= jackknife_row("phi", values, "logit", notes, "nothing varies")

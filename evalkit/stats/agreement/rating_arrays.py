@@ -82,12 +82,12 @@ class Answered:
 
     @property
     def n_items(self) -> int:
-        """Items that any judge was asked about."""
+        """Items sent to any judge."""
         return int(self.items.max()) + 1
 
     @property
     def n_judges(self) -> int:
-        """Judges that were asked."""
+        """Judges of the criterion."""
         return len(self.names)
 
     @property
@@ -125,12 +125,12 @@ def answered(
 ) -> Iterator[Answered]:
     """Each rubric, version and criterion of a checked table, in order of first appearance.
 
-    With `half`, a tied vote stands in `cells` and `labels` once for each of its labels, of which a judge has shares.
+    With `half`, a tied vote is in `cells` and `labels` once for each of its labels, as equal shares.
 
     Raises
     ------
     InputError
-        For `half` where it is not known among which labels a tie is.
+        For `half` if it is not known among which labels a tie is.
     """
     groups = group(frame, CRITERION_KEY)
     units = clusters_of(frame["item_id"], clusters)

@@ -74,10 +74,10 @@ def reliability(
           `n_clusters`; `ties` as chosen, `n_tied`: votes without a label because of a tie; `notes`: why something is
           NA, and what to mind.
 
-        With `full`, one vote a judge (of judgments: the mean of the samples and the code nearest to it, nominal
-        the majority; a tie has no label), never one coder a sample:
+        With `full`, one vote per judge (of judgments: the mean of the samples and the code nearest to it, nominal
+        the majority; a tie has no label), never one coder per sample:
 
-        - `alpha_vote` beside `alpha_single`: it rises with `n_samples` (k); `vote_metric` says on what: labels
+        - `alpha_vote` beside `alpha_single`: it rises with `n_samples` (k); `vote_metric` is its metric: labels
           with the ``nominal`` or ``ordinal`` metric, mean scores with ``interval``;
         - `fleiss_kappa` on the `n_complete` items that all judges gave a label (Fleiss 1971);
         - `gwet_ac1` on labels as they are (Gwet 2008), `gwet_ac2` with quadratic weights between ordinal codes

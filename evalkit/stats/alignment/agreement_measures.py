@@ -64,7 +64,7 @@ class Answers:
 
 
 def counted_rows(one: Answers, counting: Counting) -> Flags:
-    """The items that count in figures on verdicts or labels, where there is a reference."""
+    """The items that count in figures on verdicts or labels, if there is a reference."""
     counted: Flags = one.kind >= 0
     if counting.ties != "na":
         counted = counted | one.tied
@@ -113,13 +113,13 @@ def compare_each(
     dict
         Figure -> its value on all, then without each unit; NaN where it is not defined. Kappas and correlations
         are NaN without any unit where on one side under three units hold an answer other than the most frequent
-        one, figures of classes where the reference has one in under three: their interval would cover much less
-        than it says.
+        one, figures of classes if the reference has one in under three: their interval would cover much less
+        than 95 %.
 
     Raises
     ------
     InputError
-        For ``half`` where it is not known among which labels a tie is.
+        For ``half`` if it is not known among which labels a tie is.
     """
     found = [_compared(one, reference, unit, n_units, options) for reference in references]
     return average(found, [*FIGURES, *options.extra], n_units)
@@ -154,7 +154,7 @@ def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, option
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The table of kinds, one entry per item and cell: what `one` and the reference say, the part of the item."""
+    """The table of kinds, one entry per item and cell: the kinds of `one` and of the reference, and the weight."""
 
     said: Ints  # −1: no kind, which is wrong
     true: Ints
@@ -269,7 +269,7 @@ def _correlation(sxy: Floats, sxx: Floats, syy: Floats, n: Floats) -> Floats:
 
 
 def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
-    """Spearman and Kendall's tau-b, ranked afresh without each unit."""
+    """Spearman and Kendall's tau-b, ranked again without each unit."""
     if len(x) < 3:
         return {"spearman": np.full(rows, np.nan), "kendall": np.full(rows, np.nan)}
     # Means of samples that are equal on paper may differ in the sixteenth digit.

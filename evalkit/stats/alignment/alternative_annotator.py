@@ -1,4 +1,4 @@
-"""The alternative annotator test: may the judge stand in for one of the people?"""
+"""The alternative annotator test: may the judge replace one of the people?"""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def alt_test(
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
         raise ConfigError(
-            f"alt_test got epsilon={epsilon!r}; give a number from 0 to below 1: .2 expert, .15 skilled, .1 crowd"
+            f"alt_test got epsilon={epsilon!r}; expected a number from 0 to below 1: .2 expert, .15 skilled, .1 crowd"
         )
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
@@ -168,7 +168,7 @@ def alt_test(
             raise ConfigError(f"criterion {panel.head['criterion']!r} has no scores for scoring='rmse'; use 'accuracy'")
         if way == "rmse" and ties == "half":
             raise ConfigError(
-                "alt_test got ties='half' with scoring='rmse', where no label is right; use 'na' or 'wrong'"
+                "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
             )
         sides = {
             judge: _Side(
@@ -232,7 +232,7 @@ class _Side:
         return self.usable & (counted | (missing & ~tied & (self.counting.unscored == "wrong")))
 
     def closeness(self, at: Flags, others: Annotators, *, verdicts: bool) -> Floats:
-        """S on some items: of a tie the mean over its labels, or less than anybody's where it is wrong."""
+        """S on some items: for a tie the mean over its labels, or below everybody's if it counts as wrong."""
         answers, known = self.answers.take(at), self.known[at]
         close = np.where(known, _closeness(answers, others, self.way), -np.inf)
         spread: Flags = ~known & answers.tied & (self.counting.ties == "half")

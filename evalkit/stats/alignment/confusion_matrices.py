@@ -1,4 +1,4 @@
-"""Confusion: which labels of the judge stand against which labels of people."""
+"""Confusion: how often each label of the judge meets each label of people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def confusion(
     unscored: Unscored = "drop",
     part: PartOption | None = None,
 ) -> pd.DataFrame:
-    """How often each label of a judge stands against each label of a person.
+    """How often each label of a judge meets each label of a person.
 
     Parameters
     ----------
@@ -35,10 +35,10 @@ def confusion(
         Long table: `item_id, criterion, annotator, label`. Every annotator's label counts once. Where people gave
         nothing but ``true`` and ``false``, verdicts are counted instead of labels.
     ties, unscored
-        As in `align`: ``half`` counts a tie as 1/t in each of its t cells; what is left out stands in rows of its own,
+        As in `align`: ``half`` counts a tie as 1/t in each of its t cells; left-out labels are in rows of their own,
         whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.
     part
-        ``dev`` or ``held-out``, for labels of `split_labels`; by default all, or ``dev`` where there are parts.
+        ``dev`` or ``held-out``, for labels of `split_labels`; by default all, or ``dev`` if there are parts.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def confusion(
         Per `rubric, rubric_version, criterion, judge` one row for each pair of `label_judge` and `label_human`, in the
         order of the scale and with pairs that never occur (interval scales: only labels that occur): `n`, the
         number of labels, and `share` 0-1 of those that count. Where the judge has no label, `label_judge` is NA and
-        `reason` says ``tied`` or ``unscored``: those rows are there only if they occur. A person's number between the
+        `reason` says ``tied`` or ``unscored``: these rows exist only if they occur. A person's number between the
         codes is no label and is left out.
 
     Raises

@@ -48,7 +48,7 @@ def corrected_mean(
     part: PartOption | None = None,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
-    """The mean that people would give all items, by the judge where there are no labels (PPI++).
+    """The mean score that people would give to all items, from a judge and a few labels (PPI++).
 
     The naive mean of a judge has the judge's bias however many items it scores. Here labels of n items correct the
     judge's scores f of N others: θ = λ f̄_N + mean_n(Y − λf), λ = Cov_n(Y, f) / ((1 + n/N) Var f) cut to [0, 1]; a
@@ -64,7 +64,7 @@ def corrected_mean(
     figure
         ``score`` (rubric units) or ``passed`` (share of passes: Y is the share of the annotators who pass).
     unscored
-        What stands for f where the judge has none (and for ``passed`` where its verdict is a tie), on labelled and
+        The value of f if the judge has none (and for ``passed`` if its verdict is a tie), on labelled and
         other items alike: one number, by default the mean of f over the scored items.
     clusters
         item_id -> cluster; the item by default.
@@ -84,7 +84,7 @@ def corrected_mean(
         - `mean`: corrected;
         - `naive`: the judge's own mean over its scored items, `human`: the mean of the labels alone;
         - `power`: λ; `method`: ``ppi++``, or ``human`` (the mean of the labels alone) under 30 labelled items, without
-          unlabelled ones, or where nothing varies;
+          unlabelled ones, or if nothing varies;
         - `n_items` used, `n_labelled` of them (n), `n_unlabelled` (N), `n_unscored`, `n_clusters` of the labelled;
         - `notes`.
 
@@ -181,7 +181,7 @@ def _row(
             row |= {"power": found.power, "method": "ppi++"}
             notes += [f"no interval: {ends.reason}"] if ends.reason else []
             notes += (
-                [f"judge of no use (power 0): the mean of {counted(row['n_labelled'], 'label')}"]
+                [f"useless judge (power 0): the mean of {counted(row['n_labelled'], 'label')}"]
                 if not found.power
                 else []
             )
@@ -235,10 +235,10 @@ def power_tuned(
 ) -> Corrected:
     """PPI++ for a mean: y and f of the labelled items, f of the others, and the clusters of both.
 
-    Var = λ² s²_f/N + s²_{Y−λf}/n where every item is its own cluster; else squared sums over clusters, those that
+    Var = λ² s²_f/N + s²_{Y−λf}/n if every item is its own cluster; else squared sums over clusters, those that
     have items on both sides counted once. A rate on two values that are `width` apart has (width/n_eff)² added, one
     more error than was seen: without it a judge that is right on nearly all of a few labels has an interval that
-    covers 70-90 %. n_eff = n / deff of Y − λf; each cluster counts once where nothing varies.
+    covers 70-90 %. n_eff = n / deff of Y − λf; each cluster counts once if nothing varies.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def _cluster_sums(values: Floats, unit: Ints) -> dict[int, float]:
     """Each cluster's part in the error of the mean, scaled so that its squares add up to SE²."""
     names, codes = np.unique(unit, return_inverse=True)
     if len(names) < 2:
-        # one cluster says nothing of how clusters differ
+        # one cluster cannot show how clusters differ
         return {int(name): math.nan for name in names} if np.ptp(values) > 0 else {}
     sums = np.bincount(codes, weights=values - values.mean()) / len(values) * math.sqrt(len(names) / (len(names) - 1))
     return dict(zip(names.tolist(), sums.tolist(), strict=True))

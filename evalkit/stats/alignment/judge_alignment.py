@@ -87,7 +87,7 @@ def align(
     reference
         ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
         so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
-        what all annotators say together (verdicts and labels by majority in both; a tie is no reference).
+        the answers of all annotators combined (verdicts and labels by majority in both; a tie is not a reference).
     ties
         How a tie of the judge counts in the figures on verdicts (labels): ``na`` (default) leaves it out, which rewards
         a judge for abstaining; ``half`` gives 1/t where the right label is among the t equal ones (a verdict is
@@ -123,7 +123,7 @@ def align(
         One row per `rubric, rubric_version, criterion` (and `by`) and `judge`, every figure NA where it is
         not defined, with its 95 % interval in `_low` and `_high` (judges and annotators are fixed):
 
-        - verdicts where the criterion has a pass rule, else labels: `accuracy` and `kappa` (Cohen);
+        - verdicts if the criterion has a pass rule, else labels: `accuracy` and `kappa` (Cohen);
           `false_pass_rate` (the judge passes, of what people fail) and `false_fail_rate`;
         - scores, in rubric units: `quadratic_kappa` (Lin's concordance 2s_xy/(s_x² + s_y² + (x̄ − ȳ)²) with
           1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
@@ -158,6 +158,7 @@ def align(
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
     ...     "judge": ["j"] * 4, "score": [0.0, 1.0, 1.0, 1.0], "label": ["0", "1", "1", "1"],
@@ -179,7 +180,7 @@ def align(
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
     if rows and len(said) and not any(row["n_labelled"] for row in rows):
         raise InputError(
-            f"no label belongs to one of these items: label ids such as {str(said['item_id'].iloc[0])!r}, "
+            f"no label is for one of these items: label ids such as {str(said['item_id'].iloc[0])!r}, "
             f"item ids such as {str(frame['item_id'].iloc[0])!r}; name the id column when reading either"
         )
     made = _framed(rows, keys, options)
@@ -218,7 +219,7 @@ def _check_level(level: str, clusters: ClustersLike | None, systems: Any, counti
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
             f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
-            "do not touch; use ties='na', unscored='drop'"
+            "do not affect; use ties='na', unscored='drop'"
         )
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=: which group each item_id belongs to")
@@ -234,7 +235,7 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = {str(item): name for item, name in by.items()}
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        raise InputError(f"by names {by!r}, which the table does not have; pass item_id -> group, or add the column")
+        raise InputError(f"by={by!r} is not a column of the table; pass item_id -> group, or add the column")
     return frame, [*CRITERION_KEY, by]
 
 
@@ -266,7 +267,7 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     Raises
     ------
     ConfigError
-        When F1 is asked of a class that the scale does not have.
+        When F1 is requested for a class that the scale does not have.
     """
     classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
     unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
@@ -432,6 +433,6 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     floats += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
     columns = [*keys, "judge", *_COUNTS, *extra, *floats, *_CHOICES, "notes"]
     if len(set(columns)) < len(columns):
-        raise ConfigError(f"figures={list(options.figures)!r} give two columns of one name; ask for them one at a time")
+        raise ConfigError(f"figures={list(options.figures)!r} would repeat a column; pass them one at a time")
     others = {name: "object" for name in keys if name not in CRITERION_KEY}
     return result_table(rows, columns, others)

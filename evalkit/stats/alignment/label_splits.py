@@ -83,7 +83,7 @@ def _place(name: str) -> float:
 def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str | None]:
     """The labels of a part, and a note on them.
 
-    Without `part`, labels that are split are those of ``dev``, so that nobody looks at held-out labels by mistake.
+    Without `part`, labels that are split are those of ``dev``, so that held-out labels are not used by mistake.
 
     Raises
     ------
@@ -96,12 +96,12 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
         check_choice("part", part, (DEV, HELD_OUT))
     if "part" not in said.columns:
         if part is not None:
-            raise InputError(f"part={part!r} needs labels with a column 'part'; split_labels(labels) makes it")
+            raise InputError(f"part={part!r} needs labels with a column 'part'; split_labels(labels) adds it")
         return said, None
     wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
     if wrong or said["part"].isna().any():
         raise InputError(
-            f"column 'part' of the labels holds {listed(sorted(wrong) or ['NA'])}; allowed are dev, held-out"
+            f"column 'part' of the labels contains {listed(sorted(wrong) or ['NA'])}; allowed: dev, held-out"
         )
     if part == HELD_OUT:
         said = said.loc[(said["part"] == HELD_OUT).to_numpy()]

@@ -21,7 +21,7 @@ from evalkit.tables.grouping import Flags, Ints, refuse_doubles, tally
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One label: code text, score, verdict; None or NaN where it says nothing about that."""
+    """One label: code text, score, verdict; None or NaN if missing."""
 
     label: str | None
     score: float
@@ -31,7 +31,7 @@ class Reading:
 def read_label(text: str, scale: Scale) -> Reading | None:
     """What a label means on a scale, or None if it means nothing there.
 
-    Codes are codes. ``true`` and ``false`` are verdicts, where the criterion has a pass rule. On ordinal
+    Codes are codes. ``true`` and ``false`` are verdicts, if the criterion has a pass rule. On ordinal
     scales a number between the codes is a mean of people's codes: a score without label and verdict.
     """
     code = scale.code(text)
@@ -64,7 +64,7 @@ class Annotators:
     names
         The annotators.
     kind
-        Verdicts (0, 1) where the criterion has a pass rule, else codes of labels; −1 for none.
+        Verdicts (0, 1) if the criterion has a pass rule, else codes of labels; −1 for none.
     score
         In rubric units; NaN for none.
     """
@@ -122,7 +122,7 @@ def annotators_of(
     *,
     verdicts: bool | None = None,
 ) -> Annotators:
-    """The labels of one criterion, spread over `items`; `verdicts` says what kinds are (by default the pass rule).
+    """The labels of one criterion, spread over `items`; `verdicts`: are kinds verdicts (default: by the pass rule)?
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: 
     unknown = [text for text, read in zip(texts, readings, strict=True) if read is None]
     if unknown:
         raise InputError(
-            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed are {_allowed(scale)}"
+            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed: {_allowed(scale)}"
         )
 
 

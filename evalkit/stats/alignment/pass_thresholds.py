@@ -52,7 +52,7 @@ def pass_threshold(
     labels
         Long table: `item_id, criterion, annotator, label`; a code is a verdict by the rubric's pass rule.
     folds
-        Number of folds, 2 or more; fewer where there are fewer clusters. Clusters go to folds by the sha256 of their
+        Number of folds, 2 or more; fewer if there are fewer clusters. Clusters go to folds by the sha256 of their
         name, in any order of rows the same.
     objective
         ``accuracy``: the share of verdicts that agree, or ``balanced_accuracy``: the mean of that share among the
@@ -66,7 +66,7 @@ def pass_threshold(
     clusters
         item_id -> cluster; the item by default. A cluster is in one fold.
     part
-        As in `align`; by default the labels of ``dev`` where labels carry parts.
+        As in `align`; by default the labels of ``dev`` if labels carry parts.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def pass_threshold(
         One row per `rubric, rubric_version, criterion, judge`:
 
         - `cut`: the best threshold (score ≥ cut passes; ≤ where low is better), half-way between two scores that
-          occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite where nothing should pass;
+          occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite if nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
         - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the figure of the verdicts as
           they are, on the same items; one that unscored samples left open is wrong;
@@ -167,7 +167,7 @@ def _row(
         "pass_at": _code(panel.scale, sign, cut),
     }
     row |= {"cut_lowest": min(sign * one for one in cuts), "cut_highest": max(sign * one for one in cuts)}
-    return row | {"notes": "the best is to pass all, or nothing" if np.isinf(cut) or cut <= np.nanmin(score) else None}
+    return row | {"notes": "the best is to pass all or none" if np.isinf(cut) or cut <= np.nanmin(score) else None}
 
 
 def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:
@@ -180,7 +180,7 @@ def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: 
     if scale.level == "nominal":
         return "a nominal criterion has no scores"
     if not scale.has_rule:
-        return "the criterion has no pass rule, so labels are no verdicts"
+        return "the criterion has no pass rule, so labels are not verdicts"
     if np.isnan(score).all():
         return "no item has both a verdict of people and a score"
     if n_folds < _FEWEST:

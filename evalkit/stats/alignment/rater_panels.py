@@ -95,7 +95,7 @@ def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, p
     if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):
         raise InputError(
             f"the labels are of criterion {listed(said['criterion'].unique())}, judged was "
-            f"{listed(frame['criterion'].unique())}; name the labels' criterion as in the rubric"
+            f"{listed(frame['criterion'].unique())}; use the criterion's name in the rubric"
         )
     return frame, said
 
@@ -113,11 +113,11 @@ def panels(
     Parameters
     ----------
     keys
-        What tells panels apart; `CRITERION_KEY` by default, those beyond may be NA.
+        Columns that separate panels; `CRITERION_KEY` by default, further ones may be NA.
     clusters
         item_id -> cluster; the item by default.
     kinds
-        ``rule``: verdicts where the criterion has a pass rule, else labels. ``label``: labels, but verdicts
+        ``rule``: verdicts if the criterion has a pass rule, else labels. ``label``: labels, but verdicts
         where people gave nothing else. ``passed``: verdicts.
 
     Raises

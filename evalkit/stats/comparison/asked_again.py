@@ -1,4 +1,4 @@
-"""Which judges were asked again between two sides, on which items, and with which outcomes."""
+"""Which judges have new replies between two sides, on which items, and with which outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Again:
     judges
         Judges with new replies on both sides, in order of their names.
     items
-        Ids of the items that they were asked about.
+        Ids of the items with new replies.
     outcomes
         Their samples: one cell per item, judge and order. Items that share a reply are one cell.
     same
@@ -39,7 +39,7 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     """Compare the judgments of one criterion on the items that both sides have.
 
     A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
-    the same key, the judge was asked again with ``refresh``, and all of its samples count as new.
+    the same key, the judge was called again with ``refresh``, and all of its samples count as new.
     """
     # not `isin`, which makes a scalar of each id
     common = [items.get_indexer(pd.Index(side["item_id"])) >= 0 for side in (a, b)]

@@ -72,14 +72,14 @@ class Comparison:
         table = self.table
         broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
         fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
-        # a lower score may well be right: people, where there are any, say what is
+        # a lower score may well be right: if there are labels, they decide
         found = table[broke | (fell & ~table["against"].eq("labels"))]
         juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
         counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
         return list(dict.fromkeys(counted["criterion"].astype(str)))
 
     def text(self, width: int | None = None) -> str:
-        """As `print` shows it; for a terminal of `width` columns lines are wrapped, and a jury's row stands first."""
+        """As `print` shows it; for a terminal of `width` columns lines are wrapped and a jury's row comes first."""
         heads, rows, notes = self._heads(), self._rows(), self._notes()
         if width is not None:
             # rows without room are left out at the end
@@ -130,7 +130,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     cells["by chance"] = chance_words(row, p=False).removeprefix("by chance ")
     cells["p by chance"] = "–" if row["floor_source"] == SAME else _p(row["change_p_holm"])
     if isinstance(row["against"], str):
-        # without an effect nothing could be fixed: 0 would say that nothing was
+        # without an effect nothing could be fixed: 0 would suggest that nothing was
         known = [str(row["fixed"]), str(row["broke"]), _p(row["mcnemar_p_holm"])]
         cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else known, strict=True))
     cells["mean difference (0-1)"] = figure(

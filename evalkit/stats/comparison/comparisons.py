@@ -51,8 +51,8 @@ def compare(
     Parameters
     ----------
     before, after
-        What `evaluate` returned, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
-        these say nothing of how a jury is aggregated, so they have no row for it. Rubric versions may
+        The results of `evaluate`, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
+        tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out.
     labels
         Human labels: then `fixed` and `broke` count items that became right and wrong against the
@@ -92,7 +92,7 @@ def compare(
     Raises
     ------
     InputError
-        When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion; when
+        When a side has no judgments or several versions of one rubric, or the sides share no criterion; when
         a label is there twice or not on its scale; when `floor` is of other prompts.
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
@@ -138,7 +138,7 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
         raise InputError(
-            f"floor holds no judgments like those of before ({side.name}): same rubric version, criterion and judge"
+            f"floor contains no judgments like those of before ({side.name}): same rubric version, criterion and judge"
         )
     return table
 
@@ -194,7 +194,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     if again.same:
         return row | {"floor_source": SAME, "chance_up_to": 0.0}
     if not again.judges:
-        return row | {"note": "no judge was asked on both sides: cannot tell change from noise"}
+        return row | {"note": "no judge has new replies on both sides: cannot tell change from noise"}
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}

@@ -33,10 +33,10 @@ def noise_floor(
     Parameters
     ----------
     judgments
-        The table of `judge`, or what `evaluate` returned: then the jury has a row, and judges that run without model
+        The table of `judge`, or the result of `evaluate`: then the jury has a row, and judges that run without model
         or service are sampled again (`sample_again`, kept in the cache).
     samples
-        k, the samples of a vote; by default all (an evaluation: those that it was asked for). ``samples=3`` measures
+        k, the samples of a vote; by default all (of an evaluation: its `samples`). ``samples=3`` measures
         the floor of votes of three on a table with six.
     half_width
         The half-width of the interval that `n_wanted` is for.
@@ -93,7 +93,7 @@ def noise_floor(
 def check_half_width(half_width: float) -> None:
     """Raise ConfigError unless `half_width` is a share above 0 and under .5."""
     if not 0 < half_width < 0.5:
-        raise ConfigError(f"half_width is a share above 0 and under .5, as in 0.03 for ±3 points, not {half_width!r}")
+        raise ConfigError(f"half_width must be a share above 0 and under .5 (0.03 is ±3 points), not {half_width!r}")
 
 
 def _parts(given: JudgmentsLike) -> list[Part]:

@@ -24,7 +24,7 @@ NO_REPEATS = "one sample each: cannot tell change from noise"
 NOT_MEASURED = "noise floor not measured"
 _UNKNOWN = Interval.none(NOT_MEASURED)
 NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
-"""Errors of judgments that nobody was asked for."""
+"""Errors of judgments for which no call was made."""
 
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
 _MOST_PER_CLUSTER = 1.6
@@ -32,7 +32,7 @@ _MOST_PER_CLUSTER = 1.6
 _USED = ("score", "score_norm", "label", "passed", "error", "weight", "level", "scale")
 
 Decide = Callable[[pd.DataFrame], pd.DataFrame]
-"""Judgments of one criterion to the table that holds the verdict: votes of one judge, or scores of a jury."""
+"""From judgments of one criterion to the table with the verdict: votes of one judge, or scores of a jury."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
 
     n_eff is at most 1.6 per cluster, that of halves of three samples: where few clusters waver, and those little, their
-    small variance says nothing of the clusters that were not drawn.
+    small variance does not cover clusters that were not drawn.
     """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):

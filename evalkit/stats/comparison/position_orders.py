@@ -40,7 +40,7 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         - `flip_rate`: different winners, as a share of the `n_scored` items with a winner in both orders;
         - `first_rate`: judgments for the answer that was shown first, as a share of the `n_judgments` scored (a tie
           is half of one): .5 is no preference for a place;
-        - `n_items`, `n_scored`, `n_judgments`; `notes` says why something is NA.
+        - `n_items`, `n_scored`, `n_judgments`; `notes`: why something is NA.
 
     Raises
     ------

@@ -67,7 +67,7 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     Raises
     ------
     InputError
-        If it has no judgments, a row is there twice, or it holds several versions of a rubric.
+        If it has no judgments, it has a row twice, or several versions of a rubric.
     """
     judgments = judgments_of(source, name)
     refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
@@ -78,7 +78,7 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
         versions = votes["rubric_version"].unique()
-        raise InputError(f"{name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
+        raise InputError(f"{name} contains the versions {listed(versions)} of one rubric; pass one of them") from None
     judges = judges_of(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
@@ -103,7 +103,7 @@ class Part:
     scale: Scale
     rows: pd.DataFrame  # indexed by item_id
     judgments: pd.DataFrame  # of all judges that the verdicts come from
-    decide: Decide | None  # from judgments to such rows; None where it is not known how
+    decide: Decide | None  # from judgments to such rows; None if unknown
 
     def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are of the same prompts."""
@@ -122,7 +122,7 @@ def pairs(a: Side, b: Side) -> list[tuple[Part, Part]]:
 
 
 def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
-    """Every criterion and judge, and what stands for the jury where there are scores."""
+    """Every criterion and judge, and the jury if there are scores."""
     parts: dict[tuple[str, str, str], Part] = {}
     samples = {True: by_keys(side.judgments, ROW[:2]), False: by_keys(side.judgments, ROW)}
     for table, jury in ((side.votes, False), (side.scores, True)):
@@ -148,7 +148,7 @@ def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.Da
 
 
 def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
-    """How judgments become votes, or scores; a table alone says nothing of how a jury is aggregated."""
+    """How judgments become votes, or scores; None if this is unknown, as for a jury in a bare table."""
     if rules is None:
         return None if jury else vote
     votes: Decide = partial(vote, **rules.vote_options)
