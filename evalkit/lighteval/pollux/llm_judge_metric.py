@@ -90,8 +90,6 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     ----------
     is_judged
         True: a judge scores it.
-    scoring_modes
-        The scoring modes that the metric supports.
 
     Raises
     ------
@@ -108,7 +106,6 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     """
 
     is_judged = True
-    scoring_modes = ("deterministic", "judge")
 
     def __init__(
         self,
