@@ -26,7 +26,7 @@ METADATA = {
 }
 SHOWN = ("text/html", "text/plain")
 REPLACED = (
-    (re.compile(r"\b20\d{6}-\d{6}-\d{6}\b"), "20260131-120000-000000"),  # ids of runs
+    (re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b"), "20260131-120000-000000"),  # ids of runs
     (re.compile(r"\bin \d+(\.\d+)? s\b"), "in … s"),
     (re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w.-]+/"), ""),
     (re.compile(re.escape(f"{FOLDER.parent}/")), ""),
