@@ -179,7 +179,7 @@ def test_a_signal_says_how_to_go_on_and_keeps_what_came(here: Path, number: int,
             process.kill()
     assert (process.returncode, out) == (code, "")
     assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith(f"{start}; every reply that came is stored in ")
+    assert err.splitlines()[-1].startswith(f"{start}; all replies received so far are stored in ")
     assert err.splitlines()[-1].endswith("run it again: you pay only for the rest")
     assert not (here / "out.jsonl").exists()
     before = _Slow.asked
