@@ -56,6 +56,7 @@ def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme:
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> plot_confusion(tables.empty("votes"), tables.empty("labels")).alt
     'Judges against people. 0 labels. nothing to show: the table has no rows'
     """

@@ -47,6 +47,7 @@ def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> plot_agreement(tables.empty("votes")).alt
     'Agreement among judges. 0 votes. nothing to show: the table has no rows'
     """

@@ -46,6 +46,7 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> plot_scores(tables.empty("scores")).alt
     'Distribution of scores. 0 of 0 scored. nothing to show: the table has no rows'
     """
