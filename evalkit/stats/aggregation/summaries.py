@@ -86,7 +86,7 @@ def summarize(
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
-    columns |= result_table(figures, _FIGURES).to_dict("series")
+    columns |= {str(name): column for name, column in result_table(figures, _FIGURES).items()}
     known = tables.columns_of("summary")
     return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
 
