@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from evalkit.engine.specification import Spec
@@ -31,7 +33,9 @@ def try_rules(spec: Spec) -> None:
         for judge in spec.judges
         for order in spec.orders
     ]
-    same = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version, "item_id": "0", "sample": 0}
-    judgments = pd.DataFrame(rows).assign(**same, error="unreadable")
-    votes = vote(table("judgments", judgments.to_dict("list")), **spec.rules.vote_options)
+    same: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version, "item_id": "0"}
+    judgments = pd.DataFrame(rows).assign(**same, sample=0, error="unreadable")
+    votes = vote(
+        table("judgments", {str(name): values for name, values in judgments.items()}), **spec.rules.vote_options
+    )
     aggregate(votes, **spec.rules.aggregate_options)
