@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cache_setup import parts, reply
 
-from evalkit.core import folders as places
-from evalkit.core.folders import default_folder, network_file_system
+from evalkit.core import cache_folder as places
+from evalkit.core.cache_folder import default_folder, network_file_system
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheError
 

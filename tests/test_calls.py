@@ -25,10 +25,10 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retries as breakers
+from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.calls.fetching import afetch, fetch
+from evalkit.engine.calls.fetch_entry_points import afetch, fetch
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 
@@ -525,7 +525,7 @@ from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine import Options
-from evalkit.engine.calls.fetching import fetch
+from evalkit.engine.calls.fetch_entry_points import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
@@ -571,7 +571,7 @@ import os, sys
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls.fetching import fetch
+from evalkit.engine.calls.fetch_entry_points import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])

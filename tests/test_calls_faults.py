@@ -22,9 +22,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Request
 from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retries as breakers
+from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.fetching import afetch, fetch
+from evalkit.engine.calls.fetch_entry_points import afetch, fetch
 from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.errors import ConfigError, JudgeError, RubricError
 

@@ -13,8 +13,8 @@ from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
-from evalkit.stats.comparison.comparisons import compare
 from evalkit.stats.comparison.floor_table import noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, chance_limit
 from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip

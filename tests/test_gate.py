@@ -14,7 +14,7 @@ import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, enrich, measure, read_traces, run_gate
-from evalkit.gate.judgments import agreement_of
+from evalkit.gate.judgment import agreement_of
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 
 CONTEXT = ("The shop takes goods back for 30 days.",)

@@ -16,7 +16,7 @@ from evalkit.cli import main
 from evalkit.core.files import write_whole
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateOptions, enrich, load_gate, read_traces, run_gate
-from evalkit.gate.trace_writing import stamp_of
+from evalkit.gate.trace_enriching import stamp_of
 
 pytestmark = pytest.mark.long
 
@@ -151,7 +151,7 @@ write_whole({name!r}, chunks())
 """
 ENRICHER = """
 import time
-from evalkit.gate import trace_writing as enrichment
+from evalkit.gate import trace_enriching as enrichment
 written, at = enrichment._rewritten, []
 def slow(line, *rest, **more):
     at.append(1)

@@ -14,8 +14,8 @@ import evalkit as ek
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
-from evalkit.gate.judgments import judgments_of
-from evalkit.gate.recorded_judgments import read_recorded
+from evalkit.gate.judgment import judgments_of
+from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.reports import as_json
 
 # As the source document of the gate writes it, letter by letter.

@@ -17,8 +17,8 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.lighteval import PolluxLLMJudgeMetric, check_metric, judge_metric, pollux_corpus
-from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.plugin import TASKS_TABLE
+from evalkit.lighteval.scorer_kinds import scorer_of
 
 pytestmark = pytest.mark.long
 

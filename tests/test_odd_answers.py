@@ -25,8 +25,8 @@ from evalkit.core.choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
-from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer
 from evalkit.errors import InputError
 

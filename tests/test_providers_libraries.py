@@ -17,7 +17,7 @@ from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.rows import encoded
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
-from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
 pytestmark = pytest.mark.network

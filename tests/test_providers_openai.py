@@ -22,10 +22,10 @@ from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.chat_client import request_body
-from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai import _headers_for
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError
 

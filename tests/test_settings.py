@@ -11,7 +11,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.cli import main
-from evalkit.core.settings import Settings
+from evalkit.core.settings_with_sources import Settings
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError
 
@@ -56,7 +56,7 @@ def frozen(named: dict[str, Any], profile: bool) -> dict[str, Any]:
 
 
 def tuner(named: dict[str, Any], profile: bool) -> dict[str, Any]:
-    from evalkit.notebook.tuning_state import TuningState
+    from evalkit.notebook.drafts_and_judging import TuningState
 
     given = {name: value for name, value in (named if profile else _call(named)).items() if name != "vote"}
     bench = TuningState(ITEMS, "mine.yaml" if profile else "faithfulness", **given)
@@ -80,7 +80,7 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
-    from evalkit.lighteval.declared_metrics import Declared
+    from evalkit.lighteval.metric_declaration import Declared
     from evalkit.lighteval.metric_settings import resolve
     from evalkit.runs.contract import Scoring, TaskBindings
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, moment
-from evalkit.cli.messages import tell
 from evalkit.cli.output import put_document, put_shown, put_text
+from evalkit.cli.stderr_messages import tell
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
 from evalkit.cli.judge_arguments import options_of
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put_text
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _add_traces(parser: Parser) -> Any:
 def _ci(args: argparse.Namespace) -> int:
     from evalkit.gate import load_gate, run_gate
     from evalkit.gate.reports import as_text
-    from evalkit.gate.trace_writing import stamp_of
+    from evalkit.gate.trace_enriching import stamp_of
 
     options = _options(args)
     config = load_gate(args.config, redact=args.redact)
@@ -225,7 +225,7 @@ def _found(result: GateResult) -> dict[int, dict[str, Any]]:
 def _record(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: record judgments in the traces, without gating."""
     from evalkit.gate import enrich, run_gate
-    from evalkit.gate.trace_writing import stamp_of
+    from evalkit.gate.trace_enriching import stamp_of
 
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():

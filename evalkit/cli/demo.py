@@ -42,11 +42,11 @@ def add(commands: Commands) -> None:
 
 def run() -> None:
     """Print the tour; takes seconds, needs no key and no network."""
-    from evalkit.core.folders import default_folder
+    from evalkit.core.cache_folder import default_folder
     from evalkit.engine import plan
     from evalkit.evaluation import evaluate, load_example, show
     from evalkit.rubrics import build_prompt, load_rubric
-    from evalkit.stats.comparison.comparisons import compare
+    from evalkit.stats.comparison.compare_evaluations import compare
 
     cache, width = default_folder() / "demo", _width()
     print("evalkit: does a support bot stick to its sources?\n")

@@ -17,9 +17,8 @@ from evalkit.cli.arguments import (
     add_rules,
     add_running,
 )
+from evalkit.cli.judge_and_plan import report_unscored
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
-from evalkit.cli.judge_plan import report_unscored
-from evalkit.cli.messages import note
 from evalkit.cli.output import (
     SETTINGS,
     check_output,
@@ -30,6 +29,7 @@ from evalkit.cli.output import (
     read_side,
     read_table,
 )
+from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:

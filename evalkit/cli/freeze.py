@@ -6,8 +6,8 @@ import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
 from evalkit.cli.judge_arguments import rules_of, spec_arguments
-from evalkit.cli.messages import note
 from evalkit.cli.output import put_document, put_text
+from evalkit.cli.stderr_messages import note
 
 _USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _END = """\

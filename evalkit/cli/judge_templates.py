@@ -15,8 +15,8 @@ from evalkit.cli.arguments import (
     moments_as_text,
     opened,
 )
-from evalkit.cli.messages import note
 from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError, RegistryError, RubricError
 from evalkit.rubrics.yaml_files import read_text, read_yaml
 

@@ -10,34 +10,34 @@ from collections.abc import Sequence
 
 from evalkit._version import __version__
 from evalkit.cli import (
-    align_compare,
+    align_and_compare,
     cache,
     ci,
     demo,
     doctor,
     evaluate,
     freeze,
-    judge_plan,
+    judge_and_plan,
     judge_templates,
     lighteval,
     packs,
     plugins,
     rubrics,
     runs,
-    vote_aggregate,
+    vote_and_aggregate,
 )
 from evalkit.cli.arguments import Parser
-from evalkit.cli.messages import tell, warnings_as_messages
 from evalkit.cli.output import check_output
+from evalkit.cli.stderr_messages import tell, warnings_as_messages
 from evalkit.errors import EvalkitError
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _GROUPS = (
     demo,
     evaluate,
-    judge_plan,
-    vote_aggregate,
-    align_compare,
+    judge_and_plan,
+    vote_and_aggregate,
+    align_and_compare,
     freeze,
     ci,
     rubrics,

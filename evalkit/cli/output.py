@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.messages import note
+from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError, InputError, counted
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from evalkit.cli.arguments import (
     moments_as_text,
     opened,
 )
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put, put_document, put_shown, put_text
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import ConfigError, counted
 

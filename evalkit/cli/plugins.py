@@ -15,8 +15,8 @@ from evalkit.cli.arguments import (
     opened,
     seconds,
 )
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import in_words, put, put_document, put_shown, put_text
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
 

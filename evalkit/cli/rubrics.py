@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import RubricError, counted
 
 if TYPE_CHECKING:

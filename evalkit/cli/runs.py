@@ -21,8 +21,8 @@ from evalkit.cli.arguments import (
     read_as,
     seconds,
 )
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
 

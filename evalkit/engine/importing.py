@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine.imported_columns import Column, Rows, Values
+from evalkit.engine.import_values import Column, Rows, Values
 from evalkit.engine.judgment_columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of

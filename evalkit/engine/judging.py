@@ -145,7 +145,7 @@ def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
     """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster."""
     run = _Run.open(worklist, options)
     if run.missing and not options.offline:
-        from evalkit.engine.calls.fetching import fetch
+        from evalkit.engine.calls.fetch_entry_points import fetch
 
         requests = run.requests()
         with run.calling() as on_progress:
@@ -173,7 +173,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if run.missing and not chosen.offline:
-        from evalkit.engine.calls.fetching import afetch
+        from evalkit.engine.calls.fetch_entry_points import afetch
 
         requests = run.requests()
         with run.calling() as on_progress:

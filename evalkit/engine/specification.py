@@ -14,7 +14,7 @@ from typing import Any
 
 from evalkit.core.judge_fields import check_samples
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.settings import Place, Settings
+from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike

@@ -1,4 +1,4 @@
-from .costs import Cost as Cost
+from .cost import Cost as Cost
 from .display import View as View
 from .display import cache_stats as cache_stats
 from .display import load_example as load_example

@@ -13,7 +13,7 @@ from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
-from evalkit.evaluation.costs import Cost
+from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, cluster_names, labels_of, rubric_of_table
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table

@@ -1,7 +1,9 @@
 from .config import Expected as Expected
 from .config import GateConfig as GateConfig
 from .config_files import load_gate as load_gate
-from .judgments import Judgment as Judgment
+from .items_and_traces import from_traces as from_traces
+from .items_and_traces import to_traces as to_traces
+from .judgment import Judgment as Judgment
 from .metrics import measure as measure
 from .precedence import GateOptions as GateOptions
 from .results import GateResult as GateResult
@@ -10,8 +12,6 @@ from .results import MetricResult as MetricResult
 from .results import SuiteResult as SuiteResult
 from .results import TestResult as TestResult
 from .runner import run_gate as run_gate
-from .trace_conversion import from_traces as from_traces
-from .trace_conversion import to_traces as to_traces
-from .trace_writing import enrich as enrich
+from .trace_enriching import enrich as enrich
 from .traces import Trace as Trace
 from .traces import read_traces as read_traces

@@ -13,7 +13,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
 from evalkit.gate.config import Expected
-from evalkit.gate.judgments import Judgment
+from evalkit.gate.judgment import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED, read_json
 from evalkit.tables.values import canonical_text

@@ -14,7 +14,7 @@ from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
-from evalkit.gate.judgments import Judgment, judgments_of
+from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.precedence import GateOptions, Resolved
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.gate.verdict_keys import verdict_key, verdict_parts

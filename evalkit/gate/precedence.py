@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judge_fields import check_samples
 from evalkit.core.judges import Judge
-from evalkit.core.settings import Place, Settings
+from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.engine import Options, Spec

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evalkit.gate.judgments import Judgment
+from evalkit.gate.judgment import Judgment
 
 Status = Literal["error", "fail", "flaky", "warn", "pass"]
 STATUSES: tuple[Status, ...] = ("error", "fail", "flaky", "warn", "pass")

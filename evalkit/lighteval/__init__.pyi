@@ -15,5 +15,5 @@ from .pollux.replies import make_pollux_score_parser as make_pollux_score_parser
 from .pollux.replies import parse_pollux_feedback as parse_pollux_feedback
 from .pollux.replies import process_judge_response_pollux as process_judge_response_pollux
 from .pollux.scores import pollux_corpus as pollux_corpus
-from .run_plan import plan_run as plan_run
+from .run_cost_forecast import plan_run as plan_run
 from .tasks.unjudged_metrics import check_metric as check_metric

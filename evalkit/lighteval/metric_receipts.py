@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit._version import __version__
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError
-from evalkit.evaluation.costs import Cost
+from evalkit.evaluation.cost import Cost
 from evalkit.lighteval.metric_settings import MetricSettings
 from evalkit.runs.contract import Receipt, write_receipt
 from evalkit.runs.contract.receipts import JudgeUsed

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings import Settings
+from evalkit.core.settings_with_sources import Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES
 from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rule_checks import try_rules
-from evalkit.lighteval.declared_metrics import Declared, profile_of
+from evalkit.lighteval.metric_declaration import Declared, profile_of
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Scoring, TaskBinding, TaskBindings

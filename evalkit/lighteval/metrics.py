@@ -17,8 +17,12 @@ from evalkit.core.judges import Judge
 from evalkit.engine import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import evaluate_spec
-from evalkit.lighteval.declared_metrics import Declared
-from evalkit.lighteval.evaluation_rows import (
+from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
+from evalkit.lighteval.metric_declaration import Declared
+from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_settings import MetricSettings, place_of, resolve, without_place
+from evalkit.lighteval.progress import ProgressLog
+from evalkit.lighteval.rows_for_lighteval import (
     EMPTY_ANSWER,
     alpha_of,
     check_rubric,
@@ -27,10 +31,6 @@ from evalkit.lighteval.evaluation_rows import (
     sample_rows,
     unjudged_row,
 )
-from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.metric_receipts import leave_receipt
-from evalkit.lighteval.metric_settings import MetricSettings, place_of, resolve, without_place
-from evalkit.lighteval.progress import ProgressLog
 from evalkit.runs.contract import Scoring, TaskBindings
 
 _log = logging.getLogger("evalkit")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.metric_settings import place_of, without_place
+from evalkit.lighteval.scorer_kinds import scorer_of
 from evalkit.lighteval.unicode_repair import repair_document, repair_response, repaired_sample
 from evalkit.runs.contract import write_scorers
 
@@ -256,6 +256,6 @@ def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: An
 
 def default_answers() -> Path:
     """The folder of stored model answers: ``lighteval`` in evalkit's cache folder."""
-    from evalkit.core.folders import default_folder
+    from evalkit.core.cache_folder import default_folder
 
     return Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.evaluation.wide_table import wide_table
-from evalkit.lighteval.evaluation_rows import judgments_of
+from evalkit.lighteval.rows_for_lighteval import judgments_of
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import is_count, is_of, no_values
 from evalkit.stats.aggregation.aggregating import aggregate

@@ -17,12 +17,12 @@ from evalkit.engine import Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
 from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.notebook.drafts_and_judging import Stopped, TuningState
 from evalkit.notebook.figure_tiles import Cell, Tile, confusion_cells, jury_alignment, make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.suggested_edits import SuggestedEdits
-from evalkit.notebook.tuning_state import Stopped, TuningState
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, extract_labels
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.tables import ItemsLike

@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.core.choices import BACKENDS, SCORING_MODES
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
-from evalkit.lighteval.run_plan import plan_run
+from evalkit.lighteval.run_cost_forecast import plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_view import RunPanel

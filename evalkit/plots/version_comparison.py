@@ -12,8 +12,8 @@ from evalkit.errors import InputError, counted
 from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
+from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
-from evalkit.stats.comparison.comparisons import compare
 from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of

@@ -4,8 +4,8 @@ from .judge_profiles import Profile as Profile
 from .judge_profiles import RubricLike as RubricLike
 from .judge_profiles import load_profile as load_profile
 from .judge_profiles import rubric_of as rubric_of
-from .label_columns import LabelsLike as LabelsLike
-from .label_columns import extract_labels as extract_labels
+from .labels_from_columns import LabelsLike as LabelsLike
+from .labels_from_columns import extract_labels as extract_labels
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
 from .prompts.preview import build_prompt as build_prompt

@@ -16,7 +16,7 @@ from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figure_tables import (
     JUDGE_KEY,

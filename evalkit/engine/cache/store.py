@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.folders import default_folder, network_file_system
+from evalkit.core.cache_folder import default_folder, network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache.connections import Connections, gate, stores

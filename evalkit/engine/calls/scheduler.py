@@ -104,7 +104,7 @@ class Scheduler:
         self.stop()
 
     async def run(self) -> list[Outcome]:
-        """Run all calls; see `evalkit.engine.calls.fetching.fetch`."""
+        """Run all calls; see `evalkit.engine.calls.fetch_entry_points.fetch`."""
         if not self.counts.total:
             return []
         self.store.check_writable()

@@ -11,8 +11,8 @@ from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
-from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import json_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, JudgeError, listed
 
 Works = Literal["works", "refused", "ignored", "failed", "not tried"]

@@ -20,10 +20,10 @@ from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
-from evalkit.engine.calls.retries import REASONS, Breaker, wait_of
+from evalkit.engine.calls.retry_waits import REASONS, Breaker, wait_of
 from evalkit.engine.providers import connect
-from evalkit.engine.providers.client import ProviderError, RunSettings
 from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
 from evalkit.errors import CacheError
 
 if TYPE_CHECKING:

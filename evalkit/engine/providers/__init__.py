@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.engine.providers.client import Client, RunSettings
+from evalkit.engine.providers.provider_interface import Client, RunSettings
 
 __all__ = ["check_ready", "connect"]
 

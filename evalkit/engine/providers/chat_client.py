@@ -9,9 +9,9 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret

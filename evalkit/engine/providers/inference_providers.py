@@ -12,8 +12,8 @@ import orjson
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient
-from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
+from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, locals_forgotten
 

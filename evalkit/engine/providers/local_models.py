@@ -20,9 +20,9 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.providers.client import ProviderError
-from evalkit.engine.providers.model_interface import ENDING, Model, Written, stops_of
+from evalkit.engine.providers.local_model_interface import ENDING, Model, Written, stops_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, listed
 
 _BATCH = 8

@@ -15,8 +15,8 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Prompt, Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_source
-from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.prices import cost_of, shares
+from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
 

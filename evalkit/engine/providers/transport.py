@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yarl
 
-from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 

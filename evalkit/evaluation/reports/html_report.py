@@ -29,7 +29,7 @@ from evalkit.plots import (
     plot_versions,
 )
 from evalkit.plots.theme import STYLE as PLOT_STYLE
-from evalkit.stats.comparison.comparisons import compare
+from evalkit.stats.comparison.compare_evaluations import compare
 
 
 def report(evaluation: Evaluation, path: str | Path, *, baseline: Evaluation | pd.DataFrame | None = None) -> Path:

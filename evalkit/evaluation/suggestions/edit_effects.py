@@ -14,7 +14,7 @@ from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
-from evalkit.stats.comparison.comparisons import compare
+from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.tables import categorical
 
 _FIGURES = ["agreement_before", "agreement_after", "agreement_low", "agreement_high"]

@@ -17,14 +17,14 @@ from evalkit.core.choices import MISSING_CRITERIA
 from evalkit.engine import Options, Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
-from evalkit.lighteval.declared_metrics import Declared
-from evalkit.lighteval.evaluation_rows import mean_row, sample_rows, unjudged_row
 from evalkit.lighteval.items import items_of
+from evalkit.lighteval.metric_declaration import Declared
 from evalkit.lighteval.metric_settings import MetricSettings
 from evalkit.lighteval.metrics import RubricScore, batched_metric
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.lighteval.progress import ProgressLog
+from evalkit.lighteval.rows_for_lighteval import mean_row, sample_rows, unjudged_row
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 
@@ -241,7 +241,7 @@ def judge_criteria(
 
 def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:
     """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which only the main thread gets, end all of them."""
-    from evalkit.engine.calls.fetching import ending_signals
+    from evalkit.engine.calls.fetch_entry_points import ending_signals
 
     stopping = threading.Event()
     with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(work)))) as pool:

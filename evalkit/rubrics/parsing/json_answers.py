@@ -12,7 +12,7 @@ import orjson
 
 from evalkit.rubrics.parsing.quoted_text import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
-from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 
 VERDICTS = (
     *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),

@@ -9,7 +9,7 @@ from functools import partial
 from evalkit.core.choices import Reason
 from evalkit.rubrics.parsing.quoted_text import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
-from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code
 
 _RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalkit.stats.intervals import jackknife_groups
-from evalkit.stats.leave_one_out import unit_sums, without_each
+from evalkit.stats.jackknife_sums import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
 

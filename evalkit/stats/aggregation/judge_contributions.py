@@ -18,7 +18,7 @@ from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
+from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 
 

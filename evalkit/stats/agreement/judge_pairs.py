@@ -21,7 +21,7 @@ from evalkit.stats.figure_tables import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.leave_one_out import ratio, sums_without_each
+from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import few_others
-from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
+from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 
 Metric = Literal["nominal", "ordinal", "interval"]

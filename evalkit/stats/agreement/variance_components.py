@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.stats.leave_one_out import unit_sums, without_each
+from evalkit.stats.jackknife_sums import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
 

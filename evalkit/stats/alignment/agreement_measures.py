@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import FEWEST_OTHERS, few_others
-from evalkit.stats.leave_one_out import ratio, sums_without_each
+from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 

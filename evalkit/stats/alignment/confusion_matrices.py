@@ -9,8 +9,8 @@ import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 

@@ -25,9 +25,9 @@ from evalkit.stats.alignment.agreement_measures import (
     counted_rows,
     same_rows,
 )
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, group_means, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figure_tables import (

@@ -14,7 +14,7 @@ import orjson
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.folders import default_folder
+from evalkit.core.cache_folder import default_folder
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.tables import LABEL_KEY

@@ -29,7 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
 from evalkit.core.choices import REASONS
-from evalkit.engine.calls import retries as breakers
+from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.providers.api_keys import NO_KEY, key_in
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (

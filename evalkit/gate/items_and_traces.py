@@ -13,7 +13,7 @@ from evalkit.core.files import write_whole
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.gate.judgments import Judgment, judgments_of
+from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.traces import read_traces
 from evalkit.gate.verdict_keys import input_hashes, rubric_hash
 from evalkit.rubrics import load_rubric

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
-from evalkit.cli.messages import tell
 from evalkit.cli.output import (
     put,
     put_document,
@@ -17,6 +16,7 @@ from evalkit.cli.output import (
     read_side,
     read_table,
 )
+from evalkit.cli.stderr_messages import tell
 from evalkit.core.choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 

@@ -12,8 +12,8 @@ from evalkit import tables
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.stats.alignment.label_values import annotators_of
-from evalkit.stats.comparison.asked_again import asked_again
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.judges_called_again import asked_again
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
     Floor,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
-from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put, put_document, put_text, read_items
+from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import counted
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
 
 def _plan(args: argparse.Namespace) -> None:
     from evalkit import plan
-    from evalkit.core.settings import Settings
+    from evalkit.core.settings_with_sources import Settings
     from evalkit.engine import Spec
 
     arguments: dict[str, Any] = spec_arguments(args)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Request
-from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
 
 ENDING = threading.Event()
 """Set when the process ends: models stop computing, because a library that is still computing would abort."""

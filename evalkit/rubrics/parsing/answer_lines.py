@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from evalkit.rubrics.parsing.quoted_text import masked
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS, clean_explanation
-from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 
 _BEFORE = (
     "the my our so thus hence therefore final overall total numeric numerical "

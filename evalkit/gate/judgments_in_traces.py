@@ -12,7 +12,7 @@ from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.gate.config import Share
-from evalkit.gate.judgments import Judgment, agreement_of, judge_blocks
+from evalkit.gate.judgment import Judgment, agreement_of, judge_blocks
 from evalkit.gate.verdict_keys import rules_hash
 from evalkit.rubrics import Rubric, Scale
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from evalkit.core.formatting import figure
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import Share, SuiteBound
-from evalkit.gate.judgments import Judgment
+from evalkit.gate.judgment import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
 from evalkit.stats.intervals import mean_interval, rate_interval

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evalkit.core.choices import Reason
 from evalkit.core.prompts_and_replies import Failure
-from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.provider_interface import ProviderError
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
