@@ -187,7 +187,7 @@ class TestOneHash:
         path = tmp_path / "items.csv"
         path.write_text("answer,context\n3.0,\"['one']\"\n")
         assert hashes(load_items(path)) != hashes([{"answer": 3.0, "context": ["one"]}])
-        assert "a CSV cell is text" in " ".join((as_items.__doc__ or "").split())
+        assert "CSV cells are text" in " ".join((as_items.__doc__ or "").split())
 
 
 class TestCanonical:

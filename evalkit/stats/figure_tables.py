@@ -19,7 +19,7 @@ JUDGE_KEY = [*CRITERION_KEY, "judge"]
 _TEXTS = {*JUDGE_KEY, "judge_a", "judge_b", "annotator", "figure", "form", "metric", "vote_metric", "method", "scoring"}
 _TEXTS |= {"objective", "test", "label_judge", "label_human", "reason", "system", "opponent", "source", "floor_source"}
 _TEXTS |= {"version_before", "version_after", "against", "ties", "unscored", "notes"}
-_FLAGS = {"same_items", "best", "extrapolated"}
+_FLAGS = {"same_items", "extrapolated"}
 _NOT_COUNTS = ("n_eff", "n_eff_low", "n_eff_high")
 
 

@@ -159,7 +159,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, _COLUMNS, {"best": "bool"})
 
 
 def _can(rest: pd.DataFrame, method: str) -> bool:
