@@ -5,7 +5,6 @@ It is longer than most modules: the steps of one call, and the state after each 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import warnings
@@ -336,8 +335,11 @@ class _Run:
         except KeyboardInterrupt:
             # the last line that a terminal or a notebook shows of it, and the only one on the command line
             raise KeyboardInterrupt(self._stopped()) from None
-        except (SystemExit, asyncio.CancelledError):  # SIGTERM or SIGHUP, whose exit code is no text
-            _log.warning(self._stopped())
+        except BaseException as error:
+            import asyncio
+
+            if isinstance(error, (SystemExit, asyncio.CancelledError)):  # SIGTERM or SIGHUP, whose exit code is no text
+                _log.warning(self._stopped())
             raise
 
     def take(self, outcomes: Sequence[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -15,8 +15,10 @@ from evalkit.core.choices import REASONS
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Scale, code_text
-from evalkit.rubrics.parsing import Form, Parsed, parser_for
 from evalkit.tables import table
+
+if TYPE_CHECKING:
+    from evalkit.rubrics.parsing import Form, Parsed
 
 _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
@@ -32,6 +34,8 @@ class CodeReader:
 
     def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
+        from evalkit.rubrics.parsing import parser_for
+
         self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)

@@ -5,7 +5,6 @@ Here it is opened and written; `lookups` has its reading half, `maintenance` wha
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import time
@@ -14,7 +13,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalkit.core.cache_folder import default_folder, network_file_system
 from evalkit.core.prompts_and_replies import Reply
@@ -27,6 +26,9 @@ from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.cache.writer import Job, Writer
 from evalkit.errors import CacheError
+
+if TYPE_CHECKING:
+    import asyncio
 
 _ROWS_PER_JOB = 1000
 _JOBS_AHEAD = 4
@@ -152,6 +154,8 @@ class ReplyStore(Maintenance):
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
     ) -> asyncio.Future[bytes]:
         """As `put`, to be awaited in the running loop; a whole commit wakes the loop once."""
+        import asyncio
+
         waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._submit(Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True))
         return waiter

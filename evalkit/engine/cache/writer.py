@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import queue
 import sqlite3
@@ -10,12 +9,15 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalkit.engine.cache import sqlite_schema as schema
 from evalkit.engine.cache.connections import Connections, Identity
 from evalkit.engine.cache.lookups import Counters, call_id, rows_in
 from evalkit.engine.cache.rows import Row
+
+if TYPE_CHECKING:
+    import asyncio
 
 _ROWS_PER_COMMIT = 1000
 
@@ -185,7 +187,7 @@ def _deliver(jobs: Sequence[Job], values: Sequence[Any], error: Exception | None
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Any]]] = {}
     for job, rows in zip(jobs, values, strict=True):
         value = rows[0] if job.single and rows else rows
-        if isinstance(job.waiter, asyncio.Future):
+        if not isinstance(job.waiter, Future):
             by_loop.setdefault(job.waiter.get_loop(), []).append((job.waiter, value))
         elif job.waiter.set_running_or_notify_cancel():
             _resolve([(job.waiter, value)], error)
