@@ -1,4 +1,4 @@
-"""Test and noise floor of `compare`, in simulations where the truth is known.
+"""Test, noise floor and range of `compare`, in simulations where the truth is known.
 
 A judge passes each item with a probability of its own: *uniform* (it errs on every item alike), *Beta* (a Beta
 distribution with the same mean floor at three samples), *few* (one item in sixteen is a coin, all others are sure),
@@ -8,9 +8,9 @@ items (or clusters) around. Per kind, k samples and n items:
 - *size*, *power*: how often `change_p` ≤ .05 without and with the edit; *count*: how often the changed verdicts exceed
   `chance_up_to`, without and with the edit;
 - *floor*: how often the measured interval holds the true share, its mean width, and the items that it took (±3
-  points, at most all).
+  points, at most all); *range*: how often the range of k samples contains it, and its mean width.
 
-``python benchmarks/noise.py [--rounds 100] [--k 3 5 9] [--items 100 1000] [--kinds …]``;
+``python benchmarks/noise.py [--rounds 100] [--ranges 25] [--k 3 5 9] [--items 100 1000] [--kinds …]``;
 ``--sizes 1000`` for the size of the test alone.
 """
 
@@ -24,6 +24,7 @@ import time
 import numpy as np
 import pandas as pd
 
+from evalkit.stats.comparison.floor_ranges import design_effect, flip_rate_range
 from evalkit.stats.comparison.noise_floors import Floor, chance_limit, measured_floor
 from evalkit.stats.comparison.significance import Outcomes, permuted_samples
 
@@ -88,12 +89,12 @@ def sizes(rounds: int, ks: list[int], kinds: list[str]) -> None:
             print(f"{kind}, k = {k}: size {np.mean(found):.4f} in {rounds} rounds", flush=True)
 
 
-def cell(kind: str, k: int, n: int, size: int, rounds: int) -> dict[str, float]:
+def cell(kind: str, k: int, n: int, size: int, rounds: int, ranges: int) -> dict[str, float]:
     draw = np.random.default_rng([KINDS.index(kind), k, n, size])
     true = float(flips(probabilities(np.random.default_rng(0), kind, 1_000_000), k).mean())
     unit, share = np.arange(n) // size, halves(k)
     rows = []
-    for _ in range(rounds):
+    for at in range(rounds):
         p = probabilities(draw, kind, n // size)
         edited = np.where(draw.permutation(n // size) < round(EDITED * n / size), 1 - p, p)[unit]
         p = p[unit]
@@ -108,6 +109,9 @@ def cell(kind: str, k: int, n: int, size: int, rounds: int) -> dict[str, float]:
             "width": floor.ends.high - floor.ends.low,
             "items": floor.n_items,
         }
+        if at < ranges:
+            low, high = flip_rate_range(tuple(np.bincount(a, minlength=k + 1).tolist()), design_effect(a, unit))
+            row |= {"range": low - 1e-4 <= true <= high + 1e-4, "range width": high - low}
         rows.append(row)
     return {"true": true} | pd.DataFrame(rows).astype(float).mean().to_dict()
 
@@ -117,20 +121,22 @@ def main(arguments: argparse.Namespace) -> int:
         sizes(arguments.sizes, arguments.k, arguments.kinds)
         return 0
     started, missed = time.perf_counter(), []
-    names = ["true", "size", "power", "count", "count, edit", "floor", "width", "items"]
+    names = ["true", "size", "power", "count", "count, edit", "floor", "width", "items", "range", "range width"]
     print("| noise | k | items | " + " | ".join(names) + " |")
     print("| --- " * (3 + len(names)) + "|")
     for kind in arguments.kinds:
         for k in arguments.k:
             for n in arguments.items:
                 for size in (1, CLUSTER):
-                    found = cell(kind, k, n, size, arguments.rounds)
+                    found = cell(kind, k, n, size, arguments.rounds, arguments.ranges)
                     where = f"{n}" + (f" in {n // size} clusters" if size > 1 else "")
                     values = [f"{found[name]:.0f}" if name == "items" else f"{found[name]:.3f}" for name in names]
                     print(f"| {kind} | {k} | {where} | " + " | ".join(values) + " |", flush=True)
                     error = 2.6 * math.sqrt(0.05 * 0.95 / arguments.rounds)
                     if found["size"] > 0.05 + error or found["floor"] < 0.95 - error:
                         missed.append(f"{kind}, k = {k}, {where}")
+                    if found["range"] < 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / arguments.ranges):
+                        missed.append(f"range: {kind}, k = {k}, {where}")
     print(f"{time.perf_counter() - started:.0f} s; MISSED: {'; '.join(missed) or 'none'}")
     return int(bool(missed))
 
@@ -138,6 +144,7 @@ def main(arguments: argparse.Namespace) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100, help="rounds per line (default 100)")
+    parser.add_argument("--ranges", type=int, default=25, help="rounds of these with a range (default 25)")
     parser.add_argument("--k", type=int, nargs="+", default=[3, 5, 9], help="samples per item, odd (default 3 5 9)")
     parser.add_argument("--items", type=int, nargs="+", default=[100, 1000], help="multiples of 5 (default 100 1000)")
     parser.add_argument("--sizes", type=int, default=0, help="only the size of the test, in so many rounds")

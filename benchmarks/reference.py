@@ -77,7 +77,7 @@ def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.
     """`align` without intervals, by judge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
-        return ek.align(table, labels, intervals=False, **options).set_index("judge")
+        return ek.align(table, labels, interval=None, **options).set_index("judge")
 
 
 # -- SummEval: three experts, six judges

@@ -89,7 +89,7 @@ def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str,
     for level in ("corpus", "group"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
-            row = ek.align(votes, variant.labels, level=level, clusters=variant.groups, intervals=False).iloc[0]
+            row = ek.align(votes, variant.labels, level=level, clusters=variant.groups, interval=None).iloc[0]
         prefix = "dataset" if level == "corpus" else "group"
         found |= {f"{prefix}_{name}": float(row[column]) for name, column in FIGURES.items()}
     return found

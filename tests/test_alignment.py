@@ -134,7 +134,7 @@ def _by_leaving_out(codes, people, clusters, name):
     values = []
     for left in names:
         keep = votes["item_id"].map(clusters).astype(object) != left
-        values.append(align(votes[keep.to_numpy()], labels, intervals=False).iloc[0][name])
+        values.append(align(votes[keep.to_numpy()], labels, interval=None).iloc[0][name])
     return np.array(values)
 
 
@@ -278,7 +278,7 @@ def test_unknown_labels_and_options():
         align(votes_of([5]), labels_of({"ann": [5]}).drop(columns="annotator"))
     with pytest.raises(InputError, match="by='system' is not a column"):
         one([5], {"ann": [5]}, by="system")
-    for option in ("reference", "ties", "unscored", "level", "figures"):
+    for option in ("reference", "ties", "unscored", "level", "interval", "figures"):
         with pytest.raises(ConfigError, match=f"{option}='x'"):
             one([5], {"ann": [5]}, **{option: "x"})
     with pytest.raises(ConfigError, match="needs clusters"):
@@ -307,14 +307,23 @@ def test_by_groups_and_shuffled_rows():
     assert_frame_equal(mixed, plain, check_exact=False, rtol=1e-12)
 
 
-def test_intervals_are_left_out_on_request():
-    assert math.isnan(one([1, 2, 3, 3], {"a": [1, 2, 3, 1]}, intervals=False)["kappa_low"])
+def test_the_bootstrap_is_near_the_jackknife():
+    draw = np.random.default_rng(7)
+    truth = draw.integers(1, 6, 80)
+    codes = np.clip(truth + draw.integers(-2, 3, 80), 1, 5).tolist()
+    first = one(codes, {"a": truth.tolist()})
+    second = one(codes, {"a": truth.tolist()}, interval="bootstrap")
+    for name in ("accuracy", "kappa", "spearman", "mae"):
+        assert second[name] == first[name]
+        assert second[f"{name}_low"] == pytest.approx(first[f"{name}_low"], abs=0.08)
+        assert second[f"{name}_high"] == pytest.approx(first[f"{name}_high"], abs=0.08)
+    assert math.isnan(one(codes, {"a": truth.tolist()}, interval=None)["kappa_low"])
 
 
 def test_same_items_is_of_the_figures_that_are_shown():
     # judge k has no score of the last item: it is an error of its verdicts, and in no figure on scores
     votes = pd.concat([votes_of([1, 0, 1, 1], BINARY, judge="j"), votes_of([1, 0, 1, None], BINARY, judge="k")])
-    options = {"ties": "wrong", "unscored": "wrong", "intervals": False}
+    options = {"ties": "wrong", "unscored": "wrong", "interval": None}
     people = labels_of({"a": [1, 0, 1, 1]})
     assert not align(votes, people, **options)["same_items"].any()
     found = align(votes, people, figures=["accuracy"], **options)
@@ -390,10 +399,10 @@ def test_published_topical_chat_correlations(topical, prompt):
     clusters = dict(zip(items["item_id"], items["group_id"], strict=True))
     for policy, option in (("drop_unparsed", "drop"), ("unparsed_as_zero", 0)):
         votes = vote(table, unscored=option)
-        corpus = align(votes, labels, intervals=False)
+        corpus = align(votes, labels, interval=None)
         assert corpus.loc[0, "n_scored"] == expected[policy]["dataset"]["n"]
         _check(corpus, expected[policy]["dataset"])
-        group = align(votes, labels, intervals=False, level="group", clusters=clusters)
+        group = align(votes, labels, interval=None, level="group", clusters=clusters)
         _check(group, expected[policy]["group"])
         assert group.loc[0, "n_groups"] == expected[policy]["group"]["groups"]
     for k in (1, 3, 5, 10, 20):
@@ -402,7 +411,7 @@ def test_published_topical_chat_correlations(topical, prompt):
             if k == 20 and rule == "mean":
                 continue  # the figure above
             cell = expected["k_curve"][f"prefix{k}/{rule}"]
-            made = align(vote(first, **options), labels, intervals=False)
+            made = align(vote(first, **options), labels, interval=None)
             assert made.loc[0, "n_scored"] == cell["n"]
             _check(made, cell, "dataset_")
 
@@ -417,10 +426,10 @@ def test_published_summeval_judges_against_the_mean_of_three_experts(published_d
     said = [(item, criterion, name, str(code)) for item, codes in once["human"].items() for name, code in codes.items()]
     labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
     clusters = once["group_id"]
-    corpus = align(votes, labels, reference="mean", intervals=False).set_index("judge")
+    corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
     with warnings.catch_warnings(record=True) as caught:  # one judge is constant in most documents
         warnings.simplefilter("always", EvalkitWarning)
-        group = align(votes, labels, reference="mean", intervals=False, level="group", clusters=clusters)
+        group = align(votes, labels, reference="mean", interval=None, level="group", clusters=clusters)
     assert len(caught) == (criterion == "consistency")
     group = group.set_index("judge")
     for judge, expected in reference["judges"].items():

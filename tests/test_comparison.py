@@ -15,6 +15,7 @@ from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
+from evalkit.stats.comparison.floor_ranges import flip_rate_range
 from evalkit.stats.comparison.floor_table import noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, chance_limit
 from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
@@ -144,10 +145,60 @@ def test_uniform_noise_is_not_called_thirteen_changes():
     assert row["floor"] * 149 < 9
 
 
+def test_three_samples_allow_a_wide_range():
+    # With endless items the shares of 0, 1, 2, 3 passes of half p = .0744 and half 1 − p allow .031 to .139.
+    p, n = 0.0744, 10**7
+    share = [math.comb(3, j) * (p**j * (1 - p) ** (3 - j) + (1 - p) ** j * p ** (3 - j)) / 2 for j in range(4)]
+    low, high = flip_rate_range(tuple(int(n * one) for one in share))
+    assert (low, high) == pytest.approx((0.031, 0.139), abs=0.002)
+    # a sure judge with the same share of passes, and one whose items all are coins
+    assert flip_rate_range((n, 0, 0, n)) == pytest.approx((0, 0), abs=1e-4)
+    assert flip_rate_range((n, 3 * n, 3 * n, n)) == pytest.approx((0.5, 0.5), abs=1e-3)
+    # of 149 items the range is nearly useless, and its words say so
+    made = compare(*(side(uniform(np.random.default_rng(seed), 149, 3)) for seed in (1, 2)))
+    row = only(made)
+    assert row["floor_source"] == "range"
+    assert row["floor_low"] < votes_of_three(p) < row["floor_high"]
+    assert row["floor_high"] - row["floor_low"] > 0.1
+    assert math.isnan(row["floor"])
+    assert row["chance_up_to"] == chance_limit(149, Floor(ends=Interval(row["floor_low"], row["floor_high"])))
+    assert f"up to {row['chance_up_to']:.0f} (not measured)" in str(made)
+    assert row["notes"].startswith("noise floor not measured: 3 samples allow 0.0")
+    assert "too wide to be useful" in row["notes"]
+    # fewer independent items allow more
+    few = flip_rate_range((40, 8, 8, 44), 5.0)
+    many = flip_rate_range((40, 8, 8, 44), 1.0)
+    assert few[0] <= many[0] <= many[1] <= few[1]
+
+
+def test_unscored_items_raise_the_upper_end():
+    sure = [[1, 1, 1], [0, 0, 0]] * 50
+    whole = noise_floor(side(sure)).iloc[0]
+    lost = noise_floor(side([*sure, *[[1, 1, "!empty"]] * 25])).iloc[0]
+    # a fifth of the items may change or not: nothing is known of them
+    assert lost["high"] == pytest.approx(0.8 * whole["high"] + 0.2)
+    assert lost["low"] == pytest.approx(0.8 * whole["low"], abs=1e-9)
+
+
+def test_juries_and_labels_without_a_rule_have_no_range():
+    jury = evaluated(jury_of([[1, 1, 0], [0, 0, 0]] * 6, [[1, 1, 1], [0, 1, 0]] * 6))
+    after = evaluated(jury_of([[1, 0, 0], [0, 0, 0]] * 6, [[1, 1, 1], [0, 0, 0]] * 6, "x", "y"))
+    made = compare(jury, after).table.set_index("judge")
+    assert made["floor_source"].astype(object).where(made["floor_source"].notna(), None).to_dict() == {
+        "x": "range",
+        "y": "range",
+        "jury": None,
+    }
+    assert made.loc["jury", "notes"].startswith("noise floor not measured")
+    row = only(compare(side([[1, 2, 2], [3, 3, 3]], PLAIN), side([[1, 2, 1], [3, 3, 3]], PLAIN)))
+    assert row["notes"].startswith("no pass rule and no second set of samples")
+    assert math.isnan(row["floor_high"])
+
+
 def test_halves_by_hand():
     # x passes of six: the halves differ in all splits at x = 3, in 2·C(4, 1)/C(6, 3) = .4 at 2 and 4, else never
     made = noise_floor(side([[1] * x + [0] * (6 - x) for x in range(7)]), samples=3).iloc[0]
-    assert (made["rate"], made["n_items"]) == (pytest.approx(1.8 / 7), 7)
+    assert (made["rate"], made["source"], made["n_items"]) == (pytest.approx(1.8 / 7), "measured", 7)
     spread = np.std([0, 0, 0.4, 1, 0.4, 0, 0])
     assert made["n_wanted"] == math.ceil(3.84 * spread**2 / 0.03**2)
     # two of four samples: the splits 1 1 | 0 0 differ (1 of 3), 1 0 | 1 0 have no verdict
@@ -182,7 +233,8 @@ def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
     one = noise_floor(side([1, 0, 1])).iloc[0]
     assert math.isnan(one["rate"])
     assert math.isnan(one["high"])
-    assert one["notes"] == "noise floor not measured"
+    assert one["notes"] == "one sample each: cannot tell change from noise"
+    assert noise_floor(side([[1, 2], [3, 3]], PLAIN)).iloc[0]["notes"].startswith("no pass rule and no second set")
     row = only(compare(side([1, 0]), side([0, 0])))
     assert math.isnan(row["change_p"])
     assert "cannot tell change from noise" in str(compare(side([1, 0]), side([0, 0])))
@@ -216,9 +268,7 @@ def test_same_replies_changed_nothing():
     # the same prompts asked again with refresh: other outcomes under the same keys
     b = keyed(side([[1, 1, 1], [0, 1, 0]] * 5))
     row = only(compare(a, b))
-    assert row["n_asked_again"] == 10
-    assert math.isnan(row["floor"])
-    assert row["notes"].startswith("noise floor not measured")
+    assert (row["n_asked_again"], row["floor_source"]) == (10, "range")
     assert 0 < row["change_p"] <= 1
 
 
@@ -303,7 +353,7 @@ def test_judges_without_a_model_are_sampled_again(tmp_path, monkeypatch):
     ek.compare(again, ek.evaluate(items, edited, jury, offline=True))
     assert ek.evaluation.cache_stats()["n_replies"] == n_replies, "paid once per version"
     table = noise_floor(first).set_index("judge")
-    assert table["rate"].notna().all()
+    assert table["source"].tolist() == ["measured"] * 3
     assert table["n_items"].tolist() == [24] * 3
 
 
@@ -314,7 +364,7 @@ def test_what_was_not_asked_is_no_second_sample(tmp_path, monkeypatch):
     offline = ek.evaluate(items, "faithfulness", "fake:noisy", offline=True)
     edited = ek.evaluate(items, offline.rubric.edit("faithfulness", scale={1: "one claim"}), "fake:noisy")
     row = ek.compare(offline, edited, rows="jury").table.iloc[0]
-    assert math.isnan(row["floor"])
+    assert row["floor_source"] == "range"
     assert ek.evaluation.cache_stats()["n_replies"] == 72, "an offline evaluation asks for nothing"
 
 
@@ -362,8 +412,8 @@ def test_a_floor_of_other_prompts_is_refused():
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
     with pytest.raises(InputError, match=r"floor is not a judgments table .*got float"):
         compare(a, b, floor=0.03)
-    # too few samples measure nothing
-    assert math.isnan(only(compare(a, b, floor=a))["floor"])
+    # too few samples measure nothing: the range of what `before` has
+    assert only(compare(a, b, floor=a))["floor_source"] == "range"
 
 
 # -- compare
@@ -406,7 +456,7 @@ def test_nothing_changed():
     codes = [[1, 1, 0], [0, 0, 0]] * 6
     row = only(compare(side(codes), side(codes)))
     assert (row["changed"], row["mcnemar_p"], row["sign_flip_p"], row["mean_difference"]) == (0, 1, 1, 0)
-    assert math.isnan(row["chance_up_to"])
+    assert row["chance_up_to"] > 0
     # None of 12 changed: not certain, 0 ∓ t₁₁/14.
     assert [row["effect_low"], row["effect_high"]] == pytest.approx([-2.200985 / 14, 2.200985 / 14], abs=1e-6)
 

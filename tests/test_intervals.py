@@ -13,7 +13,9 @@ from evalkit.stats.intervals import (
     jackknife,
     jackknife_groups,
     mean_interval,
+    percentiles,
     rate_interval,
+    resamples,
     wilson,
 )
 
@@ -214,6 +216,20 @@ def test_cluster_codes_do_not_depend_on_the_order_of_rows():
     names = pd.Series(["b", "a", "c", "a"])
     assert cluster_codes(names).tolist() == [1, 0, 2, 0]
     assert cluster_codes(names[::-1]).tolist() == [0, 2, 0, 1]
+
+
+def test_the_bootstrap_of_a_clustered_mean_is_near_its_interval():
+    values = np.random.default_rng(0).normal(size=60)
+    clusters = np.repeat(np.arange(20), 3)
+    means = [float(values[rows].mean()) for rows in resamples(clusters, rounds=500)]
+    assert means == [float(values[rows].mean()) for rows in resamples(clusters, rounds=500)]
+    made, expected = percentiles(float(values.mean()), np.array(means)), mean_interval(values, clusters)
+    assert made.low == pytest.approx(expected.low, abs=0.1)
+    assert made.high == pytest.approx(expected.high, abs=0.1)
+    assert percentiles(0.5, np.full(20, np.nan)).reason == "not defined in over 5 % of the resamples"
+    assert percentiles(math.nan, np.zeros(20)).reason == "the figure is not defined"
+    assert not list(resamples(np.zeros(3, dtype=int)))
+    assert percentiles(0.5, np.array([])).reason == "fewer than two clusters"
 
 
 def test_the_jackknife_covers_a_correlation():

@@ -233,7 +233,7 @@ class TestVersions:
         limit = found.table["chance_up_to"].iloc[0]
         assert f"by chance up to {limit:.0f}, p " in alt
         assert "Mean scores" not in alt
-        assert "by chance unknown" in plot_versions(ek.compare(*sides)).alt
+        assert "(not measured)" in plot_versions(ek.compare(*sides)).alt
 
     def test_two_evaluations_show_both_means(self):
         items, labels = ek.load_example("support")

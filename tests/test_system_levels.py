@@ -81,6 +81,12 @@ def test_systems_come_from_items_a_series_or_a_mapping():
         align(votes, labels, level="system", systems=pd.concat([items, items.assign(system_id="x")]))
 
 
+def test_the_bootstrap_is_for_the_corpus():
+    votes, labels = votes_of([1, 2, 3]), labels_of({"ann": [1, 2, 3]})
+    with pytest.raises(ConfigError, match="level='system' takes 'jackknife' or None"):
+        align(votes, labels, level="system", systems=PAIRS, interval="bootstrap")
+
+
 def test_few_systems_and_items_without_one():
     row = one([1, 3, 2, 4], {"ann": [1, 1, 3, 3]}, level="system", systems={"i0": "x", "i1": "x", "i2": "y"})
     assert row["n_systems"] == 2
@@ -106,7 +112,7 @@ def test_between_systems_figures_are_those_of_scipy_on_groupby_means(rows):
 
     systems = {f"i{n}": f"s{system}" for n, (_, _, system) in enumerate(rows)}
     people = {"ann": [label for _, label, _ in rows]}
-    row = one([code for code, _, _ in rows], people, level="system", systems=systems, intervals=False)
+    row = one([code for code, _, _ in rows], people, level="system", systems=systems, interval=None)
     frame = pd.DataFrame(rows, columns=["x", "y", "system"]).dropna().astype(float)
     means = frame.groupby("system").mean().round(10)
     if not len(means):
@@ -131,7 +137,7 @@ def test_the_interval_between_systems_leaves_out_clusters():
     values = []
     for left in sorted(set(documents.values())):
         part = votes[(votes["item_id"].map(documents).astype(str) != left).to_numpy()]
-        values.append(align(part, labels, level="system", systems=systems, intervals=False).iloc[0]["pearson"])
+        values.append(align(part, labels, level="system", systems=systems, interval=None).iloc[0]["pearson"])
     z = np.arctanh(values)
     half = 2.364624 * math.sqrt(7 / 8 * ((z - z.mean()) ** 2).sum())  # t with 7 degrees of freedom
     assert whole["pearson_low"] == pytest.approx(math.tanh(math.atanh(whole["pearson"]) - half), abs=1e-6)

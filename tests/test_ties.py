@@ -29,6 +29,7 @@ from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
+from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
 from evalkit.tables.ties import check_counting
 
@@ -113,7 +114,7 @@ def test_dawid_skene_does_not_call_a_tie_unscored():
 def test_a_table_saved_without_tied_labels_is_read_and_says_that_it_ties(tmp_path):
     votes = pairs_of({"x": "flip", "y": "A"})
     for name, table in (("votes", votes), ("scores", aggregate(votes))):
-        old = table.drop(columns="tied_labels")
+        old = table.drop(columns=[column for column in ("tied_labels", "first_rate") if column in table])
         tables.write_frame(old, tmp_path / f"{name}.jsonl")
         assert tables.read_table(tmp_path / f"{name}.jsonl", "votes", "scores")["tied"].tolist() == [True, False]
     row = aggregate(tables.read_table(tmp_path / "votes.jsonl", "votes")).set_index("item_id").loc["x"]
@@ -137,6 +138,18 @@ def test_summary_win_rate_and_rubric_score_count_a_tie_as_scored():
     )
     whole = combine(scores.assign(rubric_version=rubric.label), rubric)
     assert whole[["status", "n_scored"]].to_numpy().tolist() == [["tied", 1], ["ok", 1], ["unscored", 0]]
+
+
+def test_the_vote_says_how_often_it_was_for_the_answer_shown_first():
+    votes = votes_of({
+        ("x", "j"): {"AB": ["A", "A", "B"], "BA": ["B", "tie", "!empty"]},  # first: 1, 1, 0, 1, ½
+        ("y", "j"): {"AB": ["B"], "BA": ["A"]},
+        ("z", "j"): {"AB": ["!empty"], "BA": ["!empty"]},
+    }).set_index("item_id")["first_rate"]  # fmt: skip
+    assert votes["x"] == pytest.approx(3.5 / 5)
+    assert votes["y"] == 0
+    assert pd.isna(votes["z"])
+    assert votes_of({("i", "j"): [1]}, PLAIN)["first_rate"].isna().all()
 
 
 # -- the choices
@@ -234,7 +247,7 @@ def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, un
         elif (one == "flip" and ties == "wrong") or (one == "!empty" and unscored == "wrong"):
             entries.append(("none", true, 1.0))
     names = ["accuracy", "kappa", "macro_f1", "balanced_accuracy", "f1_A"]
-    row = only(align(judged(said), labels_of(gold), figures=names, ties=ties, unscored=unscored, intervals=False))
+    row = only(align(judged(said), labels_of(gold), figures=names, ties=ties, unscored=unscored, interval=None))
     if not entries:
         assert row[names].isna().all()
         return
@@ -296,7 +309,7 @@ def test_published_pairwise_judges(published_data):
             columns=["item_id", "criterion", "annotator", "label"],
         )
         for table in (votes, aggregate(votes)):
-            by = {ties: only(align(table, labels, ties=ties, intervals=False)) for ties in get_args(Ties)}
+            by = {ties: only(align(table, labels, ties=ties, interval=None)) for ties in get_args(Ties)}
             assert by["half"]["accuracy"] == pytest.approx(figures["acc_avg"])
             assert by["wrong"]["accuracy"] == pytest.approx(figures["both_correct"])
             decided = by["na"]["n_verdicts"] / by["na"]["n_labelled"]
@@ -442,6 +455,25 @@ def test_alpha_of_votes_takes_a_tie_as_shares():
 
 
 # -- figures on request
+
+
+def test_the_first_place_rate_is_that_of_position_inconsistency():
+    answers = {f"i{n:02}": ("A", "A" if n % 3 else "B") for n in range(30)} | {
+        "i30": ("tie", "B"),
+        "i31": ("B", "!empty"),
+    }
+    table = judgments({(item, "j"): {"AB": [ab], "BA": [ba]} for item, (ab, ba) in answers.items()}, PAIR)
+    wanted, clusters = "first_rate", {f"i{n:02}": n // 2 for n in range(32)}
+    expected = position_inconsistency(table, clusters=clusters).iloc[0]
+    options = {"figures": [wanted], "clusters": clusters}
+    row = only(align(vote(table), labels_of(["A"] * 32), **options))
+    ends = [wanted, f"{wanted}_low", f"{wanted}_high"]
+    assert row[ends].tolist() == pytest.approx(expected[ends].tolist())
+    assert "accuracy" not in row
+    assert only(align(vote(table), labels_of(["A"] * 32), interval=None, **options))[ends].isna().tolist() == [0, 1, 1]
+    jury = only(align(aggregate(vote(table)), labels_of(["A"] * 32), figures=[wanted]))
+    assert np.isnan(jury[wanted])
+    assert "first_rate: only votes of pairwise rubrics have it" in jury["notes"]
 
 
 def test_figures_of_a_class_have_intervals_only_where_it_is_seen():

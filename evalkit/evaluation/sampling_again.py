@@ -15,7 +15,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
 from evalkit.evaluation.inputs import options_of, spec_of
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.floor_table import check_half_width, items_for
+from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.figure_tables import check_whole_numbers
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SPREAD = 0.65
 """Variance of the share of changing halves, per floor: between .4 and .7 for most judges of three samples."""
-_FLOOR = 0.1
+_FLOOR = 0.1  # assumed if there is no range
 _ROUNDS = 4
 
 
@@ -92,7 +92,8 @@ def sample_again(
 def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
     """The calls and cost of `sample_again`. Makes no calls.
 
-    How many items it takes depends on the floor, which is not known before: here a floor of .1 is assumed.
+    How many items it takes depends on the floor, which is not known before: here the middle of the range that the
+    samples allow is assumed, .1 if there is none.
 
     Examples
     --------
@@ -104,7 +105,9 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
     check_half_width(half_width)
     ids = _drawn(evaluation)
     if n_items is None:
-        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * _FLOOR), half_width))
+        known = noise_floor(evaluation.judgments, clusters=evaluation.clusters)
+        floor = float(((known["low"] + known["high"]) / 2).fillna(_FLOOR).max()) if len(known) else _FLOOR
+        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * floor), half_width))
     work = _work(evaluation, ids[: _checked(n_items, len(ids))])
     return plan_worklist(work, cache=evaluation.options.cache)
 

@@ -98,7 +98,8 @@ def vote(
         - `method`: what was used (nominal criteria: ``majority``); `options`: what else, as in
           ``ties=low unscored=0``; NA if nothing;
         - `tied_labels`: if two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
-          (it counts in `n_scored`) without one label.
+          (it counts in `n_scored`) without one label;
+        - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
         into one vote; score 1 for A, 0 for B, .5 for a tie.
@@ -148,6 +149,7 @@ def vote(
     columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = tables.categorical(among)
+    columns["first_rate"] = _first_rate(frame, samples)
     votes = tables.table("votes", columns)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
@@ -312,6 +314,26 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
         rows = samples.scored & (order == names.index(name))
         winners[:, place] = tally(samples.groups.codes[rows], samples.answer[rows], n_votes).single()[0]
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
+
+
+def shown_first(judgments: pd.DataFrame) -> Floats:
+    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
+
+    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
+    """
+    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
+    label = judgments["label"].astype(object)
+    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
+    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
+
+
+def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
+    if frame["order"].isna().all():
+        return np.full(len(samples.groups), np.nan)
+    first = shown_first(frame)
+    known = ~np.isnan(first)
+    n = samples.groups.count(known)
+    return np.where(n > 0, samples.groups.total(first, known) / np.maximum(n, 1), np.nan)
 
 
 def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:

@@ -60,6 +60,7 @@ TABLES: dict[str, dict[str, str]] = {
         "method": "category",
         "options": "category",
         "tied_labels": "category",
+        "first_rate": "float64",
     },
     "scores": {
         **_ID,
@@ -105,7 +106,7 @@ TABLES: dict[str, dict[str, str]] = {
 }
 """Table name -> column -> type."""
 
-_LATER = {"votes": {"tied_labels"}, "scores": {"tied_labels"}}  # tables saved before lack them
+_LATER = {"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}}  # tables saved before lack them
 
 
 def columns_of(name: str) -> list[str]:

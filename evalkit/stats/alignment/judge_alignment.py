@@ -28,7 +28,15 @@ from evalkit.stats.alignment.agreement_measures import (
 from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.system_levels import Found, Level, figures_once, group_means, inside_groups, system_names
+from evalkit.stats.alignment.system_levels import (
+    Found,
+    IntervalOption,
+    Level,
+    figures_once,
+    group_means,
+    inside_groups,
+    system_names,
+)
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
@@ -38,6 +46,7 @@ from evalkit.stats.figure_tables import (
     note_few_clusters,
     result_table,
 )
+from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -50,7 +59,7 @@ _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _CHOICES = ["ties", "unscored", "same_items"]
-_F1 = "f1_"
+_F1, _FIRST = "f1_", "first_rate"
 
 
 def align(
@@ -63,7 +72,7 @@ def align(
     unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
     level: LevelOption = "corpus",
-    intervals: bool = True,
+    interval: IntervalOption | None = "jackknife",
     clusters: ClustersLike | None = None,
     systems: Mapping[str, Any] | pd.Series | pd.DataFrame | None = None,
     part: PartOption | None = None,
@@ -83,7 +92,8 @@ def align(
         Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
         ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
         class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
-        the scale, and have no interval where a class is in fewer than 3 clusters.
+        the scale, and have no interval where a class is in fewer than 3 clusters. Also ``first_rate`` of pairwise
+        votes: the share of the judge's samples on labelled items for the answer shown first (a tie is half).
     reference
         ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
         so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
@@ -102,9 +112,10 @@ def align(
         side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
         where under 80 % are used; ``system``: the figures of the systems' mean scores, on the items that
         judge and annotator both scored, with `n_systems`. Ceilings are of the same level.
-    intervals
-        Whether to compute intervals (a jackknife over clusters); False is faster. For ``level="system"`` too the
-        clusters are left out, so that the interval does not cover the choice of systems.
+    interval
+        ``jackknife`` (default) over clusters, ``bootstrap`` (2,000 rounds, slow; level ``corpus`` only), or None: no
+        intervals, which is faster. For ``level="system"`` too the clusters are left out, so that the interval does not
+        cover the choice of systems.
     clusters
         item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
         `clusters=evaluation.clusters` gives the intervals that it shows.
@@ -169,12 +180,12 @@ def align(
     [['j', 0.75, 0.5, 0.5, 4]]
     """
     counting = check_counting("align", ties, unscored)
-    _check_options(reference, level, figures)
-    _check_level(level, clusters, systems, counting)
+    _check_options(reference, level, interval, figures)
+    _check_level(level, interval, clusters, systems, counting)
     frame, said, chosen = checked_part(judged, labels, part)
     frame, keys = _with_by(frame, by)
     systems_of = system_names(systems) if systems is not None else None
-    options = _Options(reference, counting, level, intervals, tuple(FIGURES if figures is None else figures))
+    options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, keys=keys, clusters=clusters):
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
@@ -195,7 +206,7 @@ class _Options:
     reference: Reference
     counting: Counting
     level: str
-    intervals: bool
+    interval: IntervalOption | None
     figures: tuple[str, ...]
 
     @property
@@ -204,10 +215,12 @@ class _Options:
         return tuple(name for name in self.figures if name in OF_CLASSES or name.startswith(_F1))
 
 
-def _check_options(reference: str, level: str, figures: Sequence[str] | None) -> None:
+def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
     check_choice("reference", reference, REFERENCES)
     check_choice("level", level, get_args(LevelOption))
-    known = (*FIGURES, *OF_CLASSES)
+    if interval is not None:
+        check_choice("interval", interval, get_args(IntervalOption))
+    known = (*FIGURES, *OF_CLASSES, _FIRST)
     unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
         raise ConfigError(
@@ -215,7 +228,9 @@ def _check_options(reference: str, level: str, figures: Sequence[str] | None) ->
         )
 
 
-def _check_level(level: str, clusters: ClustersLike | None, systems: Any, counting: Counting) -> None:
+def _check_level(
+    level: str, interval: str | None, clusters: ClustersLike | None, systems: Any, counting: Counting
+) -> None:
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
             f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
@@ -225,6 +240,8 @@ def _check_level(level: str, clusters: ClustersLike | None, systems: Any, counti
         raise ConfigError("level='group' needs clusters=: which group each item_id belongs to")
     if level == "system" and systems is None:
         raise ConfigError("level='system' needs systems=: items with a system_id, or item_id -> system")
+    if level != "corpus" and interval == "bootstrap":
+        raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} takes 'jackknife' or None")
 
 
 def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None) -> tuple[pd.DataFrame, list[str]]:
@@ -297,6 +314,8 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes = [chosen] if chosen else []
+    if _FIRST in options.figures:
+        row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
@@ -304,10 +323,10 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     at_level = _counted(level.take(used), options)
     if options.level == "group":
         inside = inside_groups(answers.take(used), references, at_level)
-        found = group_means(inside, at_level, intervals=options.intervals)
+        found = group_means(inside, at_level, intervals=options.interval is not None)
         row |= _group_counts(inside, options, notes)
     else:
-        found = figures_at(answers.take(used), references, at_level, intervals=options.intervals)
+        found = figures_at(answers.take(used), references, at_level, interval=options.interval)
     found = {name: value for name, value in found.items() if name in options.figures}
     for name, (value, ends) in found.items():
         row[name] = value
@@ -318,9 +337,23 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
-    if options.intervals:
+    if options.interval is not None:
         note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
+
+
+def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
+    share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
+    there = labelled & ~np.isnan(share)
+    if options.level != "corpus" or not there.any():
+        why = "only for level='corpus'" if options.level != "corpus" else "only votes of pairwise rubrics have it"
+        notes.append(f"{_FIRST}: {why}")
+        return {}
+    # one entry per sample, as in position_inconsistency
+    values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
+    if options.interval is None:
+        return {_FIRST: float(values.mean())}
+    return figure_row(_FIRST, float(values.mean()), mean_interval(values, unit, bounds=(0.0, 1.0)), notes)
 
 
 def _counted(level: Level, options: _Options) -> Level:

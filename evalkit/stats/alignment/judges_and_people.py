@@ -18,7 +18,7 @@ from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind
 from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
@@ -48,6 +48,8 @@ class Panel:
         Are kinds verdicts (0 fail, 1 pass)? Else they are numbers of `kinds`.
     kinds
         Label -> its number.
+    first
+        Judge -> per item, the share of its samples for the answer shown first and their number, if the table has them.
     """
 
     head: dict[str, Any]
@@ -58,6 +60,7 @@ class Panel:
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
+    first: dict[str, tuple[Floats, Ints]]
 
     def classes(self) -> dict[str, int]:
         """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
@@ -148,7 +151,13 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     judges, judge_names = pd.factorize(piece["judge"].astype("str"))
     rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
     found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
-    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds)
+    shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
+    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds, shown)
+
+
+def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
+    by_item = own.set_index("item_id")[["first_rate", "n_scored"]].reindex(items)
+    return by_item["first_rate"].to_numpy(dtype=np.float64), by_item["n_scored"].fillna(0).to_numpy(dtype=np.int64)
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:

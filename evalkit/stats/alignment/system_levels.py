@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,11 @@ from evalkit.stats.alignment.agreement_measures import (
     average,
     compare_each,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
+from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
 
 Found = dict[str, tuple[float, Interval | None]]
+IntervalOption = Literal["jackknife", "bootstrap"]
 
 TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
 TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
@@ -83,16 +84,29 @@ def system_names(systems: Mapping[str, Any] | pd.Series | pd.DataFrame) -> dict[
     return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
 
 
-def figures(answers: Answers, references: list[Answers], level: Level, *, intervals: bool) -> Found:
+def figures(answers: Answers, references: list[Answers], level: Level, *, interval: IntervalOption | None) -> Found:
     """Every figure against the references, averaged over them, on the corpus or between systems."""
     unit, n_units = jackknife_groups(level.unit)
-    n_units = n_units if intervals else 0
+    n_units = n_units if interval == "jackknife" else 0
     if level.name == "system":
         each = [_system_figures(answers, one, level, unit, n_units) for one in references]
         values = average(each, level.figures, n_units)
     else:
         values = compare_each(answers, references, unit, n_units, level.options)
-    return {name: _found(name, float(one[0]), one[1:] if intervals else None) for name, one in values.items()}
+    found = {
+        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None) for name, one in values.items()
+    }
+    return _bootstrapped(found, answers, references, level) if interval == "bootstrap" else found
+
+
+def _bootstrapped(found: Found, answers: Answers, references: list[Answers], level: Level) -> Found:
+    """The figures of the corpus with percentile intervals over resampled clusters."""
+    rounds: dict[str, list[float]] = {name: [] for name in found}
+    for rows in resamples(level.unit):
+        drawn = [one.take(rows) for one in references]
+        for name, values in compare_each(answers.take(rows), drawn, level.unit[rows], 0, level.options).items():
+            rounds[name].append(float(values[0]))
+    return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
 def _found(name: str, value: float, leave_out: Floats | None) -> tuple[float, Interval | None]:
@@ -106,7 +120,7 @@ def figures_once(one: Answers, other: Answers, level: Level) -> dict[str, float]
     if level.name == "group":
         found = group_means(inside_groups(one, [other], level), level, intervals=False)
     else:
-        found = figures(one, [other], level, intervals=False)
+        found = figures(one, [other], level, interval=None)
     return {name: value for name, (value, _) in found.items()}
 
 

@@ -13,9 +13,11 @@ from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_called_again import asked_again
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
+    NO_RULE,
     Floor,
     chance_limit,
     changed_halves,
@@ -81,7 +83,8 @@ def compare(
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
         - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
-          change, ``measured`` on twice the samples (`floor_source`), with its 95 % interval; NA without these;
+          change, ``measured`` on twice the samples, with its 95 % interval. Without these it is the ``range`` that the
+          samples of one judge allow (of three samples nearly useless), and `floor` is NA. `floor_source` shows which;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
@@ -199,19 +202,23 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
     floor = _floor(a, b, again.judges, options)
-    row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": "measured" if floor.n_items else None}
-    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.ends.reason}
+    row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
+    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
 
 
 def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
-    """Measured on the samples of the baseline: `repeats`, else its own."""
-    if a.decide is None:
-        return Floor()
-    asked = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
-    k = min(int(judgments["sample"].nunique()) for judgments in asked)
-    table = a.judgments if options.repeats is None else a.mine(options.repeats)
+    """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
     rule = a.scale.has_rule and b.scale.has_rule
-    return measured_floor(changed_halves(table, k, judges, a.decide, rule=rule), options.clusters)
+    if a.decide is not None:
+        asked = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
+        k = min(int(judgments["sample"].nunique()) for judgments in asked)
+        table = a.judgments if options.repeats is None else a.mine(options.repeats)
+        changed = changed_halves(table, k, judges, a.decide, rule=rule)
+        if len(changed):
+            return measured_floor(changed, options.clusters)
+    if not rule:
+        return Floor(note=NO_RULE)
+    return Floor() if a.head[2] == JURY else range_floor(a.judgments, options.clusters)
 
 
 def _fixed(

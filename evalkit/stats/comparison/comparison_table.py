@@ -33,6 +33,7 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     if row["floor_source"] == SAME:
         return SAME
     limit = "by chance unknown" if np.isnan(row["chance_up_to"]) else f"by chance up to {row['chance_up_to']:.0f}"
+    limit += " (not measured)" if row["floor_source"] == "range" else ""
     if not p:
         return limit
     return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"

@@ -10,12 +10,13 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
+from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
 from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, result_table
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "n_items", "n_samples", "n_wanted", "notes"]
+_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "source", "n_items", "n_samples", "n_wanted", "notes"]
 _Z2 = 3.84
 
 
@@ -28,7 +29,8 @@ def noise_floor(
 ) -> pd.DataFrame:
     """How many verdicts change when every item is sampled again with the same prompt.
 
-    k samples per item do not show how often a vote of k samples changes; this takes 2k samples.
+    k samples per item do not show how often a vote of k samples changes; this takes 2k samples. With fewer there is
+    only the range that they allow.
 
     Parameters
     ----------
@@ -49,8 +51,10 @@ def noise_floor(
         One row per `rubric, rubric_version, criterion, judge`:
 
         - `rate` 0-1: mean share of items whose verdict (without pass rule: label) differs between random halves of 2k
-          samples, with its 95 % interval `low`, `high`; NA if no item has 2k samples;
-        - `n_items` measured, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
+          samples, with its 95 % interval `low`, `high`; `source` is ``measured``. If no item has 2k samples, `rate` is
+          NA, `low` and `high` are the smallest and the largest share that k samples allow, and `source` is ``range``
+          (one judge with a pass rule);
+        - `n_items` used, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
 
     Raises
     ------
@@ -66,8 +70,8 @@ def noise_floor(
     ...     "judge": ["j"] * 12, "sample": [0, 1, 2] * 2 + [3, 4, 5] * 2, "score": [1.0] * 12, "label": ["1"] * 12,
     ...     "passed": [True] * 12, "level": ["ordinal"] * 12,
     ...     "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 12})
-    >>> noise_floor(judgments, samples=3)[["judge", "rate", "n_items"]].values.tolist()
-    [['j', 0.0, 2]]
+    >>> noise_floor(judgments, samples=3)[["judge", "rate", "source", "n_items"]].values.tolist()
+    [['j', 0.0, 'measured', 2]]
     """
     check_half_width(half_width)
     spec = getattr(judgments, "spec", None)
@@ -85,8 +89,8 @@ def noise_floor(
         floor = _floor(part, k, repeats, clusters)
         wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
-        row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "notes": floor.ends.reason}
-        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted})
+        row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
+        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
     return result_table(rows, _COLUMNS, {"n_wanted": "Int64"})
 
 
@@ -114,7 +118,9 @@ def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersL
             changed = changed_halves(table, k, judges, part.decide, rule=part.scale.has_rule)
             if len(changed):
                 return measured_floor(changed, clusters)
-    return Floor()
+    if part.head[2] == JURY:
+        return Floor()
+    return range_floor(part.judgments.loc[(part.judgments["sample"] < k).to_numpy()], clusters)
 
 
 def items_for(spread: float, half_width: float) -> int:

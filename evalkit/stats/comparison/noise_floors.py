@@ -2,7 +2,7 @@
 
 With k samples per item, the share of items whose vote would change with fresh samples cannot be estimated: it depends
 on the distribution of the probability to pass over items up to its 2k-th moment, and k samples determine the first k.
-So it is measured on items with 2k samples.
+So it is measured on items with 2k samples; from k samples there is only a range (`floor_ranges`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
+NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
 NOT_MEASURED = "noise floor not measured"
 _UNKNOWN = Interval.none(NOT_MEASURED)
 NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
@@ -44,17 +45,23 @@ class Floor:
     rate
         0-1; NaN if it was not measured.
     ends
-        Its 95 % interval.
+        Its 95 % interval (measured), or the range that the samples allow.
     n_items
-        The number of items on which it was measured.
+        The number of items used.
     spread
         The standard deviation over items, for the number of items to measure.
+    source
+        ``measured`` or ``range``; None if the floor is not known.
+    note
+        Why something is NaN, or what to know about the figure.
     """
 
     rate: float = math.nan
     ends: Interval = _UNKNOWN
     n_items: int = 0
     spread: float = math.nan
+    source: str | None = None
+    note: str | None = NOT_MEASURED
 
 
 def chance_limit(n: int, floor: Floor) -> float:
@@ -169,4 +176,4 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
         n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * n_clusters)
         error = math.sqrt(rate * (1 - rate) / n_eff)
         ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
-    return Floor(rate, ends, len(values), float(values.std()))
+    return Floor(rate, ends, len(values), float(values.std()), "measured", ends.reason)

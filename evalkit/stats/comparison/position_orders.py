@@ -11,7 +11,7 @@ from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.voting import vote
+from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
@@ -61,7 +61,7 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     refuse_pointwise(frame)
     votes = vote(frame)
     units = cluster_codes(clusters_of(votes["item_id"], clusters))
-    first, placed = _shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
+    first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
     groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
@@ -107,14 +107,3 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
 
 def _rate(name: str, values: Floats, interval: Interval) -> dict[str, Any]:
     return figure_row(name, float(values.mean()) if len(values) else np.nan, interval)
-
-
-def _shown_first(judgments: pd.DataFrame) -> Floats:
-    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
-
-    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
-    """
-    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
-    label = judgments["label"].astype(object)
-    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
-    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
