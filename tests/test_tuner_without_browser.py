@@ -899,7 +899,7 @@ def test_what_cannot_be_suggested_or_tried_is_said(facts, tmp_path):
         facts.try_edit(0)
     facts.suggest("fake:broken")
     assert facts.suggested.rows == ()
-    assert facts.suggested.notes[0].startswith("the reply is no JSON")
+    assert facts.suggested.notes[0].startswith("the reply is not a JSON object")
     with pytest.raises(ConfigError, match="unknown judge provider"):
         facts.suggest("nobody:x")
     with pytest.raises(InputError, match="run first"):

@@ -27,7 +27,7 @@ from evalkit.runs.registry.plugin_sources import requirements_of
 
 _DISTRIBUTION = "evalkit-jury"
 _LIGHTEVAL_WAIT_S = 600.0
-_IMPORT = Path(__file__).with_name("plugin_import.py")
+_IMPORT = Path(__file__).with_name("plugin_import_process.py")
 
 
 @dataclass(frozen=True, slots=True)
