@@ -67,7 +67,7 @@ def test_weight_zero_removes_a_judge():
         one({"a": [2]}, weights={"a": 0})
     with pytest.raises(ConfigError, match="≥ 0"):
         one({"a": [2]}, weights={"a": -1})
-    with pytest.raises(ConfigError, match="unknown judges in weights: 'z'; the votes are of 'a'"):
+    with pytest.raises(ConfigError, match="unknown judges in weights: 'z'; the votes come from 'a'"):
         one({"a": [2]}, weights={"z": 1})
 
 
@@ -387,7 +387,7 @@ def test_by_a_column_of_the_items():
     items = pd.DataFrame({"item_id": ["i0", "i1", "i2", "i3"], "system_id": ["x", "y", "x", "y"]})
     made = summarize(scored([2, 0, 2, 1]), by="system_id", items=items)
     assert made[["system_id", "mean", "n_items"]].values.tolist() == [["x", 2, 2], ["y", 0.5, 2]]
-    with pytest.raises(InputError, match="by names 'system'"):
+    with pytest.raises(InputError, match="by= contains 'system'"):
         summarize(scored([2, 0]), by="system", items=items)
 
 

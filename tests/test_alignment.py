@@ -270,7 +270,7 @@ def test_unknown_labels_and_options():
         one([5, 4], {"ann": ["good", 9]})
     with pytest.raises(InputError, match="'true'; allowed: 1, 2, 3, a number"):
         one([1], {"ann": ["true"]}, PLAIN)
-    with pytest.raises(InputError, match="labels are of criterion 'other', judged was 'c'"):
+    with pytest.raises(InputError, match="labels are for criterion 'other', but criterion 'c' was judged"):
         align(votes_of([5]), labels_of({"ann": [5]}, criterion="other"))
     with pytest.raises(InputError, match="labels table have the key of another row"):
         align(votes_of([5]), pd.concat([labels_of({"ann": [5]})] * 2))

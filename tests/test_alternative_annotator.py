@@ -206,7 +206,7 @@ def test_options_of_the_test():
             run([1], {"a": [1]}, epsilon=wrong)
     with pytest.raises(ConfigError, match="scoring='f1' is unknown; allowed are 'accuracy', 'rmse'"):
         run([1], {"a": [1]}, scoring="f1")
-    with pytest.raises(ConfigError, match="'c' has no scores for scoring='rmse'"):
+    with pytest.raises(ConfigError, match="scoring='rmse' needs numeric scores, which criterion 'c' does not have"):
         run(["art"], {"a": ["art"]}, NAMES, scoring="rmse")
     with pytest.raises(InputError, match="not on its scale"):
         run([1], {"a": [9]})

@@ -334,8 +334,8 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
-        (["--judge", "none"], "no profile names any; name the judge, and judge offline"),
-        (["--judge", "none", "--profile", "strict"], "no profile names any"),
+        (["--judge", "none"], "no profile with judges was given; name the judge"),
+        (["--judge", "none", "--profile", "strict"], "no profile with judges was given"),
         (["--judge", "none", "--judge", "fake"], "neither goes with another --judge"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
         (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
@@ -416,7 +416,7 @@ def test_freeze_writes_a_profile_once(run) -> None:
     before = Path("mine.yaml").read_bytes()
     code, _, err = run("freeze", "mine.yaml", *arguments)
     assert code == 2
-    assert "exists already and is never overwritten" in one_line(err)
+    assert "already exists and is never overwritten" in one_line(err)
     assert Path("mine.yaml").read_bytes() == before
     code, _, _ = run("freeze", "strict2.yaml", "--profile", "strict", *FAKE, "--quiet")
     assert code == 0
@@ -471,11 +471,11 @@ def test_empty_and_long_answers_are_judged_with_a_warning(run) -> None:
     assert code == 0
     assert len(out.splitlines()) == 4
     assert sorted(err.splitlines()) == [
+        "evalkit: warning: 1 of 2 items have an empty 'answer' (item 'i0'); it is judged as an empty text",
         (
-            "evalkit: warning: 1 of 2 items have a 'answer' of more than a million characters (item 'i1'): few judges "
-            "read that much, and all of it is paid; plan shows what it costs"
+            "evalkit: warning: 1 of 2 items have more than a million characters in 'answer' (item 'i1'); few judges "
+            "read that much, and you pay for all of it; plan shows the cost"
         ),
-        "evalkit: warning: 1 of 2 items have an empty 'answer' (item 'i0'): judged as empty",
     ]
 
 

@@ -127,7 +127,7 @@ def test_a_pairwise_rubric_replays_under_its_new_version():
 def test_a_file_that_is_there_is_never_overwritten():
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     Path("p.yaml").write_text("mine")
-    with pytest.raises(ConfigError, match=r"p\.yaml exists already and is never overwritten"):
+    with pytest.raises(ConfigError, match=r"p\.yaml already exists and is never overwritten"):
         ek.freeze(evaluation, "p.yaml")
     assert Path("p.yaml").read_text() == "mine"
     assert not Path("rubrics").exists()  # refused before anything was saved
@@ -153,7 +153,7 @@ def test_the_same_frozen_twice_stays_as_it_is():
         ek.evaluate(ROWS, edited.rubric.edit("kind", pass_at=2), JURY),
         ek.evaluate(ROWS, edited.rubric, JURY, aggregate="min"),
     ):
-        with pytest.raises(ConfigError, match=r"never overwritten; it is another judge"):
+        with pytest.raises(ConfigError, match=r"never overwritten \(it contains another judge"):
             ek.freeze(other, "p.yaml")
     assert [path.read_bytes() for path in files] == before
     assert len(list(Path("rubrics/hand").iterdir())) == 3, "refused before anything was saved"

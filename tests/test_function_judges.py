@@ -244,7 +244,7 @@ def test_a_call_cancelled_from_within_is_unscored(tmp_path: Path) -> None:
     async def ask(prompt: Prompt) -> str:
         raise asyncio.CancelledError
 
-    with pytest.raises(JudgeError, match="cancelled from within"):
+    with pytest.raises(JudgeError, match="the function cancelled its own call"):
         judged(Judge.function(ask, name="mine", version="1"), tmp_path, retries=0)
 
 

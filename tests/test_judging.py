@@ -424,7 +424,7 @@ def test_none_replays_what_the_judges_of_a_profile_have_said():
     assert table["error"].isna().tolist() == [True] * 6 + [False] * 6
     pd.testing.assert_frame_equal(asyncio.run(ek.ajudge(rows(), profile, "none")), table)
     assert ek.evaluate(rows(), profile, "none").cost.n_missing == 6
-    with pytest.raises(ConfigError, match="'none' is not a judge"):
+    with pytest.raises(ConfigError, match="no profile with judges was given"):
         ek.judge(rows(), "relevancy", "none")
 
 

@@ -298,4 +298,4 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         assert line in " ".join(log.split())
     [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
     assert board["reproducible"] == "no"
-    assert "it is not known what scores by_own_judge|0" in board["notes"]
+    assert "scorer not known: by_own_judge|0" in board["notes"]

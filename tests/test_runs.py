@@ -350,11 +350,11 @@ def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Regi
     own = started("unknown=plain", "jury")
     assert [one.receipt_state for one in own.tasks] == ["own_config", "consumed"], "a task without override: no fault"
     assert (own.reproducible, own.irreproducible, own.unknown) == (None, (), ("plain|0 (quality)",))
-    assert "reproducible: unknown: it is not known what scores plain|0 (quality)" in str(own)
+    assert "reproducible: unknown: scorer not known: plain|0 (quality)" in str(own)
     unasked = started("unknown=tone", "deterministic")
     assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
     assert unasked.reproducible is False
-    assert any("it is not known that its metrics call no judge" in note for note in unasked.notes)
+    assert any("its metrics may call a judge" in note for note in unasked.notes)
     unnoted = started("scorers=no", "deterministic")
     assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
     assert started("details=1", "deterministic").reproducible is True
@@ -367,13 +367,13 @@ def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Reg
     b = runner.start("own", "model_name=b,details=1,unknown=plain")
     found = compare_runs(a, b)
     notes = found.table.set_index("metric")["notes"]
-    assert notes["quality"].startswith("it is not known what scores it; paired")
+    assert notes["quality"].startswith("scorer not known; paired")
     assert notes["length"] == "paired"
     assert found.comparable, "the same task, code, flags and config: more is not known"
     board = leaderboard(local, "own")
     assert board["reproducible"].tolist() == ["unknown", "unknown"]
     assert board["judged_by"].tolist() == ["unknown", "unknown"]
-    assert board["notes"].str.startswith("it is not known what scores plain|0").all()
+    assert board["notes"].str.startswith("scorer not known: plain|0").all()
     runner.start("own", "model_name=c")
     assert set(leaderboard(local, "own")["reproducible"]) == {"unknown", "yes"}
     judged = [

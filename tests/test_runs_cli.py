@@ -223,7 +223,7 @@ def test_ids_of_runs_are_whole_on_a_narrow_terminal(
 def test_a_plan_starts_nothing_and_says_what_a_run_takes(evalkit: Callable[..., str], folder: Path) -> None:
     words = ("run", "start", "support", "--model", "model_name=plan", "--scoring-mode", "jury", "--plan")
     planned = evalkit(*words, "--scoring-config", "jury.json", "--max-samples", "4")
-    before = "not known before: tone (its first run will show what its judges score)"
+    before = "not known yet: tone (its first run will show what its judges score)"
     after = "tone: 4 items × 2 judges × 3 samples × 1 criterion = 24"
     known = any(run["status"] == "succeeded" for run in json.loads(evalkit("run", "list", "--json")))
     assert (after if known else before) in planned

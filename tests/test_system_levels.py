@@ -73,7 +73,7 @@ def test_systems_come_from_items_a_series_or_a_mapping():
     items = pd.DataFrame({"item_id": list(PAIRS), "system_id": list(PAIRS.values())})
     for systems in (items, pd.Series(PAIRS)):
         assert_frame_equal(align(votes, labels, level="system", systems=systems), expected)
-    with pytest.raises(ConfigError, match="level='system' needs systems="):
+    with pytest.raises(ConfigError, match="level='system' needs systems=, either items"):
         align(votes, labels, level="system")
     with pytest.raises(InputError, match="lack 'system_id'"):
         align(votes, labels, level="system", systems=items.drop(columns="system_id"))

@@ -185,7 +185,7 @@ class TestWhatItSees:
         ["{{ anwser }}", "{{ cycler }}", "{{ namespace }}", "{{ item_id }}"],
     )  # fmt: skip
     def test_an_undeclared_name(self, source):
-        with pytest.raises(RubricError, match=r"which it does not see; it sees rubric, criterion, fence"):
+        with pytest.raises(RubricError, match=r"which is not available to it; available: rubric, criterion, fence"):
             rendered(SHOWN + source)
 
     def test_fencing_what_is_no_input(self):

@@ -175,7 +175,7 @@ def test_before_the_first_run_it_says_what_is_not_known(make):
     plan = make(scoring_mode="judge", scoring_config=JUDGE).plan()
     lines = plan.lines()
     assert str(plan).splitlines() == lines
-    assert [line.split(" (")[0] for line in lines] == ["not known before: tone", "not known before: plain"]
+    assert [line.split(" (")[0] for line in lines] == [f"not known yet: {task}" for task in ("tone", "plain")]
 
 
 def test_after_a_run_items_and_criteria_are_those_that_it_had(make):

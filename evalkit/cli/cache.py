@@ -111,7 +111,10 @@ def _promote(args: argparse.Namespace) -> None:
     from evalkit.evaluation import promote
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
-        raise ConfigError("pass ID@NEW, as in support@v3, or ID OLD NEW, as in support v2 v3")
+        raise ConfigError(
+            "pass the new version alone (ID@NEW, for example support@v3: replies of all other versions count for it), "
+            "or two versions (ID OLD NEW, for example support v2 v3)"
+        )
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
     text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"

@@ -130,7 +130,9 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
     for flag, place in places.items():
         if str(place) == "-" or place.is_dir():
-            raise ConfigError(f"{flag} is not a file; name one, or a folder with --out")
+            raise ConfigError(
+                f"{flag} is not a file; pass a file path, or use --out DIR to write all reports into a folder"
+            )
         if not place.absolute().parent.is_dir():
             raise ConfigError(f"{flag}: folder {place.parent} not found; make it first")
     if args.out is not None:

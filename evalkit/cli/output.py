@@ -53,7 +53,9 @@ def read_groups(args: argparse.Namespace) -> pd.Series | None:
         return None
     items = read_items(args)
     if "group_id" not in items.columns:
-        raise InputError(f"{args.items} has no column 'group_id', which --items needs: leave out --items")
+        raise InputError(
+            f"{args.items} has no column 'group_id', which --items needs; add the column, or leave out --items"
+        )
     return items.set_index("item_id")["group_id"].dropna()
 
 

@@ -270,7 +270,7 @@ class Judge:
             return attrgetter(name)(import_module(module))
         except (ImportError, AttributeError, ValueError) as error:
             raise ConfigError(
-                f"no function judge at {path!r} ({error}); write function:MODULE:NAME; if MODULE is not "
+                f"no function judge at {path!r} ({error}); expected function:MODULE:NAME. If MODULE is not "
                 "installed, add its folder to PYTHONPATH"
             ) from None
 

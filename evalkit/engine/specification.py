@@ -104,8 +104,8 @@ class Spec:
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
-                    "'none' is not a judge: it replays stored replies of a profile's judges, and here no profile names "
-                    "any; name the judge, and judge offline"
+                    "judge 'none' replays the stored replies of a profile's judges, but no profile with judges was "
+                    "given; name the judge whose replies to replay, and judge offline (offline=True or --offline)"
                 )
             judges = None
         Rules.of(rules or {})

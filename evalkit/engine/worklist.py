@@ -195,7 +195,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
         if missing:
             raise InputError(
                 f"{len(missing)} of {n_items} no {name!r}, which rubric {rubric!r} needs: item {listed(missing)}; "
-                "fill it or leave these items out (an empty text is judged as empty)"
+                "fill it or leave these items out (an empty text counts as a value)"
             )
         long, empty = [], []
         for item, values in zip(ids, inputs, strict=True):
@@ -206,14 +206,14 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
                 long.append(item)
         if long:
             warnings.warn(
-                f"{len(long)} of {n_items} a {name!r} of more than a million characters (item {listed(long)}): few "
-                "judges read that much, and all of it is paid; plan shows what it costs",
+                f"{len(long)} of {n_items} more than a million characters in {name!r} (item {listed(long)}); few "
+                "judges read that much, and you pay for all of it; plan shows the cost",
                 EvalkitWarning,
                 stacklevel=4,
             )
         if empty:
             warnings.warn(
-                f"{len(empty)} of {n_items} an empty {name!r} (item {listed(empty)}): judged as empty",
+                f"{len(empty)} of {n_items} an empty {name!r} (item {listed(empty)}); it is judged as an empty text",
                 EvalkitWarning,
                 stacklevel=4,
             )

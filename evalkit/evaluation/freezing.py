@@ -149,7 +149,7 @@ def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
     """The profile in an existing file, if it is the same judge; None if there is no file."""
     if not target.exists():
         return None
-    why = "it is another judge"
+    why = "it contains another judge"
     try:
         profile = load_profile(target)
         rubric = profile.load()
@@ -157,8 +157,8 @@ def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
         if same and _profile(target.stem, rubric, spec, rules) == profile:
             return profile
     except EvalkitError as problem:
-        why = f"it cannot be compared ({problem})"
-    raise ConfigError(f"{target} exists already and is never overwritten; {why}: choose another name or version")
+        why = f"it cannot be compared: {problem}"
+    raise ConfigError(f"{target} already exists and is never overwritten ({why}); choose another name or version")
 
 
 def _write(target: Path, profile: Profile) -> Profile:

@@ -123,7 +123,9 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
     if len(score.declared.judges) == 1:
-        raise ConfigError("a jury needs two or more judges, and judges= names one; use judge_metric for a single judge")
+        raise ConfigError(
+            "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
+        )
     score.declared = replace(score.declared, modes=("deterministic", "jury"))
     return metric
 

@@ -116,7 +116,7 @@ class RunPlan:
             more = ", and those of the tasks that are not known" if unknown else ""
             lines.insert(0, f"at most {counted(self.calls, 'judge call')}{more}")
             lines += [self._cost(), "replies that are already in the cache cost nothing"]
-        return lines + [f"not known before: {one.task} ({one.note})" for one in unknown]
+        return lines + [f"not known yet: {one.task} ({one.note})" for one in unknown]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

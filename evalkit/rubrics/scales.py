@@ -123,7 +123,7 @@ class Scale(Mapping[Code, str]):
         if len(set(folded)) < len(folded):
             raise RubricError(f"duplicate code on the scale: {listed(codes)}")
         if len(codes) < 2:
-            raise RubricError(f"the scale has only the code {codes[0]!r}; expected two or more")
+            raise RubricError(f"the scale has only one level, {codes[0]!r}; expected two or more")
         scale = cls(codes, tuple(text for _, text in pairs), level, better)
         return scale._with_rule(pass_at, pass_if)
 

@@ -71,7 +71,7 @@ def _row(run: Run) -> dict[str, Any]:
     notes = list(run.notes)
     blind = [task for task, one in picked.items() if one is not None and run.scored_by_unknown(task, one.metric)]
     if blind:
-        notes.insert(0, f"it is not known what scores {', '.join(blind)}")
+        notes.insert(0, f"scorer not known: {', '.join(blind)}")
     if missing:
         metric = run.primary_metric or "first metric"
         notes.insert(0, f"no score: {', '.join(missing)} has no {metric}")

@@ -157,7 +157,7 @@ def _row(
 def _cautions(runs: tuple[Run, Run], task: str, metric: str) -> Iterator[str]:
     """Why two figures may differ although they are scored in the same way."""
     if any(run.scored_by_unknown(task, metric) for run in runs):
-        yield "it is not known what scores it"
+        yield "scorer not known"
     for run in runs:
         receipts = [receipt for receipt in run.receipts_of(task) if is_of(metric, [receipt.metric])]
         down = [judge.name for receipt in receipts for judge in receipt.judges if judge.is_down]

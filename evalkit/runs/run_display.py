@@ -193,5 +193,5 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
 def run_reproducible(run: Run) -> tuple[str, str]:
     """``yes``, ``no`` or ``unknown``, and the reason (blank for yes)."""
     if run.reproducible is None:
-        return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
+        return "unknown", f"scorer not known: {'; '.join(run.unknown)}"
     return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))

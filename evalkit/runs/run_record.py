@@ -286,7 +286,7 @@ def _gaps(run: Run) -> Iterable[str]:
 def no_receipt(mode: str) -> str:
     """The message for a bound task without a receipt."""
     if mode == "deterministic":
-        return "it is bound, but it is not known that its metrics call no judge"
+        return "it is bound, and its metrics may call a judge"
     return "its judge plugin left no receipt"
 
 

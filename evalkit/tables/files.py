@@ -30,7 +30,7 @@ def _form(path: Path) -> str:
     form = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes[-1] if suffixes else "")
     if form not in _FORMS:
         raise InputError(
-            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, also with .gz behind them"
+            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
         )
     return form
 

@@ -85,7 +85,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(field(page, "judges.1.weight")).to_be_focused()
     field(page, "judges.1.weight").fill("2")
     expect(start).to_be_enabled()
-    expect(wizard.get_by_text("not known before: tone")).to_be_visible()
+    expect(wizard.get_by_text("not known yet: tone")).to_be_visible()
 
     # config and command
     wizard.get_by_text("Config and command").click()

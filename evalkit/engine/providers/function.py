@@ -102,7 +102,7 @@ class FunctionClient:
             detail = f"the function of judge '{self._judge.name}' returned nothing in {self._judge.timeout_s:g} s"
             raise ProviderError("timeout", detail, maybe_paid=True)
         if task.cancelled():
-            raise ProviderError("connection", "the function's call was cancelled from within", maybe_paid=True)
+            raise ProviderError("connection", "the function cancelled its own call", maybe_paid=True)
         return task.result()
 
     async def _on_loop(self, prompt: Prompt) -> Any:

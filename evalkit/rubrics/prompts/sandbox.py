@@ -61,8 +61,8 @@ class _Work:
         self._left -= amount
         if self._left < 0:
             raise SecurityError(
-                f"the template does too much work: it may read and write {_WORK:,} characters, and "
-                f"{_WORK_PER_CHARACTER} for each one of item, rubric and template; use fewer loops and shorter strings"
+                f"the template does too much work; the limit is {_WORK:,} characters read and written, plus "
+                f"{_WORK_PER_CHARACTER} per character of item, rubric and template; use fewer loops and shorter strings"
             )
 
 

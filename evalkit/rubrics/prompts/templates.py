@@ -142,8 +142,8 @@ class Template:
         unknown = names - _VISIBLE - set(inputs)
         if unknown:
             raise RubricError(
-                f"template {self.label} uses {listed(sorted(unknown))}, which it does not see; "
-                f"it sees rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
+                f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it; "
+                f"available: rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
             )
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:

@@ -70,8 +70,8 @@ class JudgeConfig(_Part):
             keys = [name for name in values if is_key(str(name))]
             if keys:
                 raise ValueError(
-                    f"{listed(keys)} looks like a literal key, which is not allowed in a scoring config: put the key "
-                    "into an environment variable and set api_key_env to the variable's name"
+                    f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
+                    "environment variable and set api_key_env to the variable's name"
                 )
         return values
 

@@ -147,7 +147,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
         judges = frame["judge"].cat.categories
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
-            raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes are of {listed(judges)}")
+            raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
         given = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
         found = np.where(np.isnan(given), found, given)
     if not np.isfinite(found).all() or (found < 0).any():

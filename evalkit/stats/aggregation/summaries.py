@@ -101,7 +101,7 @@ def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None
     lost = [column for column in wanted if items is None or column not in items.columns]
     if lost:
         raise InputError(
-            f"by names {listed(lost)}, which neither the scores nor the items have; "
+            f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; "
             "pass items= with that column, or add it to the scores"
         )
     ids = frame["item_id"].astype("str")

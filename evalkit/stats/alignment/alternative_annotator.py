@@ -165,7 +165,10 @@ def alt_test(
     for panel in panels(frame, said, kinds="label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
-            raise ConfigError(f"criterion {panel.head['criterion']!r} has no scores for scoring='rmse'; use 'accuracy'")
+            raise ConfigError(
+                f"scoring='rmse' needs numeric scores, which criterion {panel.head['criterion']!r} does not have; use "
+                "scoring='accuracy'"
+            )
         if way == "rmse" and ties == "half":
             raise ConfigError(
                 "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"

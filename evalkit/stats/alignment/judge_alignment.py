@@ -237,9 +237,11 @@ def _check_level(
             "do not affect; use ties='na', unscored='drop'"
         )
     if level == "group" and clusters is None:
-        raise ConfigError("level='group' needs clusters=: which group each item_id belongs to")
+        raise ConfigError("level='group' needs clusters=, the group of each item_id")
     if level == "system" and systems is None:
-        raise ConfigError("level='system' needs systems=: items with a system_id, or item_id -> system")
+        raise ConfigError(
+            "level='system' needs systems=, either items with a column 'system_id' or a mapping from item_id to system"
+        )
     if level != "corpus" and interval == "bootstrap":
         raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} takes 'jackknife' or None")
 

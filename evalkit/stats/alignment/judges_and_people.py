@@ -97,8 +97,8 @@ def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, p
     refuse_doubles(said, LABEL_KEY, "labels")
     if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):
         raise InputError(
-            f"the labels are of criterion {listed(said['criterion'].unique())}, judged was "
-            f"{listed(frame['criterion'].unique())}; use the criterion's name in the rubric"
+            f"the labels are for criterion {listed(said['criterion'].unique())}, but criterion "
+            f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
         )
     return frame, said
 
