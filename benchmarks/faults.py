@@ -45,7 +45,7 @@ def judged(items: list[dict[str, Any]], judges: list[ek.Judge], cache: str) -> t
     said, started = io.StringIO(), time.perf_counter()
     with contextlib.redirect_stderr(said):
         table = ek.judge(items, RUBRIC, judges, samples=SAMPLES, item_id="id", cache=cache, progress=True)
-    last = re.findall(r"evalkit: \d+ asked and scored.*", said.getvalue())
+    last = re.findall(r"evalkit: \d+ called and scored.*", said.getvalue())
     return table, last[-1] if last else "", time.perf_counter() - started
 
 

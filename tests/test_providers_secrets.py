@@ -43,7 +43,7 @@ def test_names_of_held_keys_are_never_looked_up_in_the_environment(monkeypatch: 
 
 @pytest.mark.parametrize("key", ["", "  ", "schlüssel-4711", "two\nlines-4711", None], ids=repr)
 def test_what_is_no_key_is_refused_without_being_shown(key: str | None) -> None:
-    with pytest.raises(ConfigError, match="passed by value") as problem:
+    with pytest.raises(ConfigError, match="the API key") as problem:
         hold_key(key)  # type: ignore[arg-type]
     assert "4711" not in str(problem.value)
 
@@ -73,5 +73,5 @@ def test_a_key_that_was_not_given_is_missed_before_anything_is_sent() -> None:
 
 
 def test_messages_call_a_held_key_what_it_is() -> None:
-    assert key_source(hold_key(SECRET)) == "the key passed by value"
+    assert key_source(hold_key(SECRET)) == "the API key passed as an argument"
     assert key_source("OPENAI_API_KEY") == "the value of OPENAI_API_KEY"

@@ -301,7 +301,7 @@ WRONG = [
     ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
     ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "split the pack"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "--push-to-hub"}]}, "it begins with a dash"),
-    ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "unprintable characters"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "non-printable characters"),
     ({"pack": "p", "version": 1, "task_aggregation": "avg", "tasks": [{"task": "t"}]}, "task_aggregation"),
 ]
 

@@ -108,7 +108,7 @@ def test_keys_are_told_from_what_is_called_like_them() -> None:
 
 @pytest.mark.parametrize("model", ["", " ", "a\nb", "a\x1b[2J", "a\0b", "a\udcff", "a\u202eb"], ids=range(7))
 def test_a_model_that_cannot_be_shown_is_refused(local: Registry, tmp_path: Path, model: str) -> None:
-    with pytest.raises(ConfigError, match=r"no model; set one|contains unprintable characters"):
+    with pytest.raises(ConfigError, match=r"no model; set one|contains non-printable characters"):
         runner_of(local, tmp_path).start("support", model)
     assert local.runs().empty
 

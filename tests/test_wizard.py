@@ -427,7 +427,7 @@ def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_pa
     assert first.wait(300).status == "cancelled"
     with pytest.raises(ek.errors.RegistryError, match="already cancelled"):
         third.stop()
-    with pytest.raises(InputError, match="no run is followed"):
+    with pytest.raises(InputError, match="no run is selected"):
         make(pack="").wait(1)
 
 

@@ -231,7 +231,9 @@ def _record(args: argparse.Namespace) -> int:
 
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
-        raise ConfigError(f"--redact would lose the texts of {args.trace_file} permanently; name another file with -o")
+        raise ConfigError(
+            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with -o"
+        )
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
         raise ConfigError(f"--out {target} cannot be written; name a trace file in an existing folder")
     options = _options(args)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str, keep: str = "\n") -> str:
-    r"""The text with every unprintable character replaced, except those in `keep`.
+    r"""The text with every non-printable character replaced, except those in `keep`.
 
     Examples
     --------

@@ -198,7 +198,7 @@ def _known_keys() -> dict[str, str]:
         for name, value in os.environ.items()
         if _is_variable(name, value.strip())
     }
-    return known | {key.reveal(): "a key passed by value" for key in _held}
+    return known | {key.reveal(): "an API key passed as an argument" for key in _held}
 
 
 def _is_variable(name: str, value: str) -> bool:

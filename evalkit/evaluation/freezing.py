@@ -176,7 +176,7 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
         if judge.provider == "function" and judge.import_path is None:
             raise ConfigError(
                 f"judge '{judge.name}' cannot be frozen: its function is a lambda, or defined in a notebook or a "
-                "script, so no other process can import it; move it into a module"
+                "script, so no other process can import it; define the function in a module"
             )
         label = builder.template.label
         judges.append(judge.replace(template=label) if judge.template else judge)

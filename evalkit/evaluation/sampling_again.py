@@ -121,8 +121,8 @@ def _drawn(evaluation: Evaluation) -> list[str]:
     """The ids in a random order, the same at every call."""
     if not all(hasattr(evaluation, name) for name in ("items", "spec", "options")):
         raise InputError(
-            f"a floor is measured on an evaluation, got {type(evaluation).__name__}; pass what evaluate returned "
-            "(noise_floor takes judgments too)"
+            f"expected the result of evaluate, got {type(evaluation).__name__}; for a table of judgments, "
+            "call noise_floor"
         )
     ids = sorted(evaluation.items["item_id"].astype(str))
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]

@@ -100,7 +100,7 @@ class Expected(JudgeFields):
                 raise ValueError(f"{self.type} needs {' or '.join(allowed)}")
         wrong = sorted(given - set(allowed))
         if wrong:
-            raise ValueError(f"{listed(wrong)} is not a key of {self.type!r}")
+            raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
         return self
 
 

@@ -43,8 +43,8 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
         for task in _table(where, load):
             if task.name in origin:
                 raise ConfigError(
-                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; only one can have "
-                    "the name: leave out one of the plugins, or rename its task"
+                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; task names "
+                    "must be unique: remove one of the plugins, or rename its task"
                 )
             origin[task.name] = where
             tasks.append(task)

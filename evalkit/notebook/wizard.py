@@ -118,7 +118,7 @@ class RunWizard(WizardController):
         Raises
         ------
         InputError
-            When no run is followed.
+            When no run is selected.
         """
         followed = self.followed
         followed.wait(timeout_s)

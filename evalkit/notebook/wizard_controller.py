@@ -109,9 +109,9 @@ class WizardController(RunPanel):
 
     @property
     def followed(self) -> Follower:
-        """What reports the progress of the run; InputError when no run is followed."""
+        """What reports the progress of the run; InputError when no run is selected."""
         if self._follower is None:
-            raise InputError("no run is followed: start one, or choose one from the list")
+            raise InputError("no run is selected; start one, or select one from the list")
         return self._follower
 
     def close(self) -> None:

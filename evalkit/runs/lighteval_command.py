@@ -152,7 +152,7 @@ def _check_model(model: str) -> None:
     if not model.strip():
         raise ConfigError("no model; set one with --model")
     if not model.isprintable():
-        raise ConfigError(f"model {model!r} contains unprintable characters; remove them")
+        raise ConfigError(f"the model name {model!r} contains non-printable characters; remove them")
     keys = [name for name, is_given, _ in (part.partition("=") for part in model.split(",")) if is_given]
     secret = next((name.strip() for name in keys if is_key(name.strip())), None)
     if secret is not None or without_keys(model) != model:

@@ -104,7 +104,9 @@ def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     for given, field in value.items():
         name = _text(str(given))
         if name in fields:
-            raise InputError(f"a mapping has the field {name!r} twice")
+            raise InputError(
+                f"one mapping contains the field {name!r} twice, because names are compared as text; rename one"
+            )
         fields[name] = canonical(field)
     return {name: field for name, field in fields.items() if field is not None}
 

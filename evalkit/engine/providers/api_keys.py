@@ -1,4 +1,4 @@
-"""API keys by name: keys in environment variables, and keys passed by value, which stay in this process."""
+"""API keys by name: keys in environment variables, and keys passed as arguments, which stay in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _keys: dict[str, Secret] = {}
 
 
 def hold_key(key: str | Secret) -> str:
-    """A name for a key passed by value, to be used as `Judge.api_key_env`.
+    """A name for a key passed as an argument, to be used as `Judge.api_key_env`.
 
     The key stays in the memory of this process. The name does not reveal it. One key has one name, so that judges with
     the same key share its rate limits.
@@ -38,9 +38,9 @@ def hold_key(key: str | Secret) -> str:
     key = Secret.of(key)  # under its own name: a traceback shows variables
     key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
     if not isinstance(key, Secret) or not key:
-        raise ConfigError("the key passed by value is blank or not a string; omit it if the server needs none")
+        raise ConfigError("the API key is blank or not a string; omit it if the server needs none")
     if not key.is_sendable:
-        raise ConfigError("the key passed by value contains characters that are not allowed in a key (it is not shown)")
+        raise ConfigError("the API key contains characters that are not allowed in a key (it is not shown)")
     watch_key(key)
     with _lock:
         # by chance, so that no other process has a key of that name: what names it may be sent there
@@ -59,5 +59,5 @@ def key_in(name: str | None) -> Secret:
 
 
 def key_source(name: str) -> str:
-    """Which key a message is about, in words: ``that in NAME``, or ``the key passed by value``."""
-    return "the key passed by value" if name.startswith(_PREFIX) else f"the value of {name}"
+    """Which key a message is about, in words: ``that in NAME``, or ``the API key passed as an argument``."""
+    return "the API key passed as an argument" if name.startswith(_PREFIX) else f"the value of {name}"

@@ -68,7 +68,9 @@ class InferenceProvidersClient(ChatClient):
             return Answer(response.status_code, headers, response.content, origin, "/v1/chat/completions")
         except httpx.HTTPError as error:
             paid = not isinstance(error, httpx.ConnectError)
-            raise ProviderError("connection", f"{type(error).__name__} at {origin}", maybe_paid=paid) from None
+            raise ProviderError(
+                "connection", f"request to {origin} failed: {type(error).__name__}", maybe_paid=paid
+            ) from None
         except ValueError as error:  # the library refuses the token or the answer
             refuses_key = "api_key" in str(error).lower() or "auto-router" in str(error)
             kind: ProblemKind = "auth" if refuses_key else "malformed"

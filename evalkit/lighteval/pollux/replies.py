@@ -48,7 +48,7 @@ def checked_pattern(name: str, pattern: Pattern) -> re.Pattern[str]:
         raise ConfigError(f"{name} must be a regular expression for str (a str, or compiled from one), not {pattern!r}")
     if not pattern.groups:
         raise ConfigError(
-            f"{name} {pattern.pattern!r} has no group; put the part to extract in brackets, as in '= (\\d+)'"
+            f"{name} {pattern.pattern!r} has no group; put the part to extract in parentheses, as in '= (\\d+)'"
         )
     return pattern
 

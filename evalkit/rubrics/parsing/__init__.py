@@ -150,7 +150,10 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
         return _prepared(_named(form, scale), scale.codes, scale.texts, scale.level, criterion)
     if isinstance(form, re.Pattern):
         if not form.groups:
-            raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in parentheses")
+            raise RubricError(
+                f"the pattern {form.pattern!r} has no group; put the part that matches the score or label in "
+                r"parentheses, as in 'Score: (\d)'"
+            )
     else:
         check_form(form)
     return _prepared(form, scale.codes, scale.texts, scale.level, criterion)

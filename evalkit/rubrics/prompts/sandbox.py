@@ -277,7 +277,9 @@ def _check_blocks(tree: nodes.Template) -> None:
         if not blank and not isinstance(node, nodes.Block):
             raise TemplateSyntaxError("text or settings outside the blocks would never be used", node.lineno)
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
-        raise TemplateSyntaxError("a block inside another one would be sent twice", blocks[0].lineno)
+        raise TemplateSyntaxError(
+            "blocks cannot be nested: the text of the inner block would be sent twice", blocks[0].lineno
+        )
 
 
 class _Metering(NodeTransformer):

@@ -156,7 +156,10 @@ class Template:
 def _header(source: str) -> dict[str, str]:
     header = _HEADER.match(source)
     if not header:
-        raise RubricError("the header is missing; a template starts with {#- evalkit, the line 'form: json' and -#}")
+        raise RubricError(
+            "the header is missing; a template starts with three lines: '{#- evalkit', 'form: json' (or another form) "
+            "and '-#}'"
+        )
     lines = [line.partition(":") for line in header[1].strip().splitlines() if line.strip()]
     return {key.strip(): value.strip() for key, _, value in lines}
 

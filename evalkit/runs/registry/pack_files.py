@@ -108,7 +108,7 @@ class PackTask(BaseModel):
         if "|" in task or "," in task or task != task.strip():
             raise ValueError(f"{task!r} is not a task name; set the number of few-shot examples with the key fewshot")
         if task.startswith("-") or not task.isprintable():
-            raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains unprintable characters")
+            raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains non-printable characters")
         return task
 
 

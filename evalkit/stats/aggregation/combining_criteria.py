@@ -98,8 +98,8 @@ def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     own = f"{rubric.id}@{rubric.label}"
     if any(label != own for label in labels):
         raise InputError(
-            f"the scores are of rubric {listed(labels)}, the rubric given is {own!r}; "
-            "combine each version with its own rubric"
+            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {own!r}; "
+            "combine the scores of each version separately, with the version that made them"
         )
     unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
     if unknown:

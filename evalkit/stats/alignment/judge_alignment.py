@@ -233,8 +233,8 @@ def _check_level(
 ) -> None:
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
-            f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
-            "do not affect; use ties='na', unscored='drop'"
+            f"level='system' compares mean scores, so ties={counting.ties!r} and unscored={counting.unscored!r} "
+            "have no effect; leave out both, or pass ties='na', unscored='drop'"
         )
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=, the group of each item_id")
@@ -254,7 +254,9 @@ def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None
         groups = {str(item): name for item, name in by.items()}
         return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
     if by not in frame.columns:
-        raise InputError(f"by={by!r} is not a column of the table; pass item_id -> group, or add the column")
+        raise InputError(
+            f"by={by!r} is not a column of the table; add the column, or pass a mapping from item_id to group"
+        )
     return frame, [*CRITERION_KEY, by]
 
 

@@ -78,7 +78,9 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
         versions = votes["rubric_version"].unique()
-        raise InputError(f"{name} contains the versions {listed(versions)} of one rubric; pass one of them") from None
+        raise InputError(
+            f"{name} mixes the versions {listed(versions)} of one rubric; pass the rows of one version"
+        ) from None
     judges = judges_of(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
