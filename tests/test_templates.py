@@ -127,7 +127,7 @@ class TestBlocks:
             ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
              "do not fit together"),
             ("{% block task %}{% block closing %}x{% endblock %}{% endblock %}{% block item %}" + SHOWN
-             + "{% endblock %}", "block inside another"),
+             + "{% endblock %}", "blocks cannot be nested"),
             ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside the blocks"),
         ],
     )  # fmt: skip
