@@ -32,7 +32,7 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, ref
 
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
-_CHANGES += ["mean_difference", "difference_low", "difference_high"]
+_CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
 _CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
 _COLUMNS = [*ROW, "version_before", "version_after", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
 _COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
@@ -90,6 +90,8 @@ def compare(
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
           interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (after − before) with a cluster interval, `sign_flip_p` by clusters;
+        - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
+          of one item's score (0-1), for mean scores of two samples and more;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
 
     Raises
@@ -201,9 +203,33 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
+    row |= _spread(a, b, again.judges, common)
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
     return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
+
+
+def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
+    """How much sampling alone moves mean scores: the SD of their difference, and the RMS change of an item."""
+    if any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
+        return {}
+    variances = [_sampling_variances(part, judges, common) for part in (before, after)]
+    return {
+        "difference_sd": float(np.sqrt(variances[0].sum() + variances[1].sum()) / len(common)),
+        "item_change": float(np.sqrt(2 * variances[0].mean())),
+    }
+
+
+def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
+    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over judges with new replies."""
+    frame = part.judgments
+    weights = frame.drop_duplicates("judge").set_index("judge")["weight"].fillna(1.0)
+    used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
+    cells = frame[used & frame["item_id"].isin(common)].groupby(["judge", "item_id"], observed=True)["score_norm"]
+    usual = cells.var().groupby("judge", observed=True).transform("mean")  # for items with one scored sample
+    of_mean = cells.var().fillna(usual).fillna(0.0) / cells.count()
+    share = of_mean.index.get_level_values("judge").map((weights / weights.sum()).to_dict()).astype(float)
+    return (share**2 * of_mean).groupby("item_id", observed=True).sum().reindex(common, fill_value=0.0)
 
 
 def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
