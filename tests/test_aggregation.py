@@ -298,9 +298,9 @@ def test_nominal_criteria_count_only_with_a_rule():
 def test_combine_refuses_scores_of_another_version():
     scores = scores_of(AB, {"i": {"a": 2, "b": 1}})
     edited = AB.edit("a", scale={1: "changed"})
-    with pytest.raises(InputError, match=r"are of rubric 'r@v1', the rubric given is 'r@v1\+"):
+    with pytest.raises(InputError, match=r"made with rubric 'r@v1', but the rubric passed is 'r@v1\+"):
         combine(scores, edited)
-    with pytest.raises(InputError, match="criteria 'b' that 'r@v1' does not"):
+    with pytest.raises(InputError, match="'r@v1' has no criteria 'b'"):
         combine(scores, rubric_of({"name": "a", "pass_at": 1}))
     with pytest.raises(ConfigError, match="missing='zero'"):
         combine(scores, AB, missing="zero")

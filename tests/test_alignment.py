@@ -272,7 +272,7 @@ def test_unknown_labels_and_options():
         one([1], {"ann": ["true"]}, PLAIN)
     with pytest.raises(InputError, match="labels are for criterion 'other', but criterion 'c' was judged"):
         align(votes_of([5]), labels_of({"ann": [5]}, criterion="other"))
-    with pytest.raises(InputError, match="labels table have the key of another row"):
+    with pytest.raises(InputError, match="labels table repeat the key of another row"):
         align(votes_of([5]), pd.concat([labels_of({"ann": [5]})] * 2))
     with pytest.raises(InputError, match="'annotator' missing"):
         align(votes_of([5]), labels_of({"ann": [5]}).drop(columns="annotator"))

@@ -303,7 +303,7 @@ def test_labels_in_columns_are_those_of_the_table(run) -> None:
     assert json.loads(out)["alignment"][0]["accuracy"] == json.loads(table)[0]["accuracy"]
     code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=x", "--labels", "labels.jsonl")
     assert code == 2
-    assert "choose one" in err
+    assert "pass either --labels" in err
     code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=z")
     assert code == 2
     assert "the items have no column 'z'" in one_line(err)
@@ -336,11 +336,11 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile with judges was given; name the judge"),
         (["--judge", "none", "--profile", "strict"], "no profile with judges was given"),
-        (["--judge", "none", "--judge", "fake"], "neither goes with another --judge"),
+        (["--judge", "none", "--judge", "fake"], "cannot be combined with another --judge"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
-        (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
+        (["--judge", "fake", "--judge-model", "m"], "--judge-model is for a --judge that names only its provider"),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
-        (["--judge-temperature", "0"], "there is no --judge"),
+        (["--judge-temperature", "0"], "--judge is missing"),
         ([], "name a judge"),
         (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
         (["--judge", "fake", "--concurrency", "0"], "concurrency must be a whole number ≥ 1, not 0"),
@@ -495,7 +495,7 @@ def test_outputs_are_checked_before_anything_is_asked(run) -> None:
     for out in ("x.csv", "file", "-"):
         code, _, err = run("evaluate", "items.jsonl", *FAKE, "--out", out)
         assert code == 2
-        assert "--out names a folder" in one_line(err)
+        assert "--out must be a folder" in one_line(err)
     code, _, err = run("judge", "items.jsonl", *FAKE, "-o", "-", "--json")
     assert code == 2
     assert "both go to stdout" in one_line(err)
@@ -891,4 +891,4 @@ def test_the_judge_profile_is_all_judges_of_the_profile(run):
     assert set(judges[1]) == {"fake:strict", "fake:first"}
     for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
         code, _, err = run(*asked, *flags)
-        assert (code, "--judge profile calls all judges of --profile: neither goes with another" in err) == (2, True)
+        assert (code, "--judge profile (all judges of --profile) cannot be combined with another" in err) == (2, True)

@@ -423,7 +423,7 @@ def test_a_price_before_sampling_again(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("again", [sample_again, plan_again])
 def test_only_an_evaluation_is_sampled_again(again):
-    with pytest.raises(InputError, match=r"measured on an evaluation, got DataFrame; pass what evaluate returned"):
+    with pytest.raises(InputError, match=r"expected the result of evaluate, got DataFrame; for a table of judgments"):
         again(side([[1, 1, 0]] * 9))
 
 
@@ -605,7 +605,7 @@ def test_what_cannot_be_compared():
     with pytest.raises(InputError, match="share no rubric, criterion and judge"):
         compare(side([1]), side([1], criterion="other"))
     both = pd.concat([side([1]), side([1], version="v2")])
-    with pytest.raises(InputError, match="before contains the versions 'v1', 'v2'"):
+    with pytest.raises(InputError, match="before mixes the versions 'v1', 'v2'"):
         compare(both, side([1]))
     assert len(compare(tables.empty("judgments"), tables.empty("judgments")).table) == 0
 

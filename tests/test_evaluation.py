@@ -186,7 +186,7 @@ class TestLabels:
         [
             (lambda make: make(7, 1), "not on its scale: '7'; allowed: 0, 1"),
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
-            (lambda make: pd.concat([make(1)] * 2), "have the key of another row"),
+            (lambda make: pd.concat([make(1)] * 2), "repeat the key of another row"),
             (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "no label is for one of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),

@@ -67,7 +67,7 @@ class TestMaking:
         assert made["annotator"].dtype == "category"
 
     def test_numbers_that_cannot_be_missing(self):
-        with pytest.raises(KeyError, match=r"judgments\.sample cannot be missing"):
+        with pytest.raises(KeyError, match=r"column sample of the judgments table cannot be missing"):
             table("judgments", {"item_id": ["a"]})
 
     def test_further_columns_are_kept_behind(self):

@@ -341,7 +341,8 @@ def test_a_table_that_does_not_say_what_ties_is_refused_for_half_alone():
     assert only(align(old, labels))["accuracy"] == pytest.approx(4 / 5)
     assert only(align(old, labels, ties="wrong"))["accuracy"] == pytest.approx(4 / 7)
     with pytest.raises(
-        InputError, match=r"ties='half' got 2 tied answers of a table .*create it again with vote or aggregate"
+        InputError,
+        match=r"ties='half' needs to know .*2 tied answers have none; create it again with vote or aggregate",
     ):
         align(old, labels, ties="half")
     verdicts = votes_of({("i00", "j"): [0, 1], ("i01", "j"): [1]}, BINARY).drop(columns="tied_labels")

@@ -29,11 +29,11 @@ _ALIGN = """\
 _COMPARE = """\
   evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
   evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
-  evalkit compare before after --floor twice.jsonl              A judged with twice the samples: a measured floor
+  evalkit compare before after --floor twice.jsonl              BEFORE judged with twice the samples
   evalkit compare before after --fail-on-worse                  exit code 1 if AFTER is worse
 
-worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
-score fell, by more than chance explains (p ≤ 0.05 by Holm); the jury's row counts if there is one"""
+AFTER is worse if, on any criterion, more items broke than were fixed or (without labels) the mean
+score fell, by more than chance explains (p ≤ 0.05 by Holm). A jury's row replaces those of its judges"""
 _FAILED = 1
 
 
@@ -45,16 +45,16 @@ def add(commands: Commands) -> None:
     add_label_columns(parser, "LABELS")
     add_flags(parser, "items", "item-id")
     for name, choices, text in (
-        ("reference", REFERENCES, "which people (default each, averaged)"),
-        ("ties", TIES, "a tie is left out (default), 1/t right, or wrong"),
-        ("unscored", UNSCORED, "an item without a score is left out (default), or wrong"),
+        ("reference", REFERENCES, "people to compare with (default: each annotator; the figures are averaged)"),
+        ("ties", TIES, "a tie of t labels is left out (default), counts as 1/t right, or as wrong"),
+        ("unscored", UNSCORED, "an item without a score is left out (default), or counts as wrong"),
     ):
         parser.add_argument(f"--{name}", choices=choices, default=choices[0], help=text)
     parser.add_argument(
         "--figures",
         metavar="FIGURE,…",
         type=lambda names: [name.strip() for name in names.split(",")],
-        help="accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL … instead",
+        help="figures instead of the default ones: accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL …",
     )
     add_output(parser)
 

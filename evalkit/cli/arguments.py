@@ -148,7 +148,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "judge": _value(
         "J",
         "provider:model, as in openai:gpt-4o-mini; repeat for a jury; 'fake' needs no model and no network; "
-        "'profile': all judges of the profile; 'none' makes no calls: only what is cached of the profile's judges",
+        "'profile': all judges of the profile; 'none': no calls, only cached replies of the profile's judges",
         action="append",
         default=[],
     ),
@@ -173,7 +173,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
     },
     "refresh": _value(
         "unscored|TIME",
-        "call again: for everything, for what is unscored, or for what is older (Unix time or 2026-01-31T12:00)",
+        "call again for all judgments, for unscored ones, or for replies older than TIME (Unix time or 2026-01-31)",
         nargs="?",
         const=True,
         default=False,
@@ -184,15 +184,15 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "max-calls": _value("N", "make at most N calls; the rest stays unscored", type=int),
     "concurrency": _value(
         "N",
-        f"most calls in flight per service, model and key (default {_DEFAULT.concurrency})",
+        f"at most N calls in flight for one service, model and key (default {_DEFAULT.concurrency})",
         type=int,
         default=_DEFAULT.concurrency,
     ),
     "retries": _value(
         "N", f"retries of a failed call (default {_DEFAULT.retries})", type=int, default=_DEFAULT.retries
     ),
-    "requests-per-minute": _value("N", "most requests per minute, service, model and key", type=float),
-    "tokens-per-minute": _value("N", "most tokens per minute, service, model and key", type=float),
+    "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
+    "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
     # from samples to scores
     "vote": {"choices": tuple(VOTE_RULES), "help": f"samples to a vote: {meanings(VOTE_RULES)} (default mean)"},
     "ties": {"choices": tuple(VOTE_TIES), "help": f"vote of samples that tie: {meanings(VOTE_TIES)} (default na)"},
@@ -203,10 +203,14 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "choices": tuple(AGGREGATE_RULES),
         "help": f"from votes to a score (default mean): {meanings(AGGREGATE_RULES)}",
     },
-    "quorum": _value("SHARE", "more than this share must be scored (default 0.5)", type=float),
+    "quorum": _value(
+        "SHARE",
+        "an item is scored if more than this share of its judges (by weight) scored it (default 0.5)",
+        type=float,
+    ),
     # labels, output and the registry
     "labels": _value("FILE", "human labels: item_id, criterion, annotator, label"),
-    "items": _value("ITEMS", "items: their group_id makes the units of the intervals"),
+    "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),
     "registry": _value(

@@ -45,9 +45,13 @@ def add(commands: Commands) -> None:
     parser = add_part("prune", _prune, text, _PRUNE)
     _add_choice(parser)
     parser.add_argument("--older-than", metavar="WHEN", type=moment, help="received before: 90d, 12h, 2026-01-31")
-    parser.add_argument("--keep-generations", metavar="N", type=int, help="not the newest N of a key")
+    parser.add_argument("--keep-generations", metavar="N", type=int, help="keep the newest N replies of each key")
     parser.add_argument("--apply", action="store_true", help="remove them, after exporting them")
-    parser.add_argument("--export-to", metavar="FILE", help="where to (default: pruned-TIME.jsonl in the cache folder)")
+    parser.add_argument(
+        "--export-to",
+        metavar="FILE",
+        help="file for the exported replies (default: pruned-TIME.jsonl in the cache folder)",
+    )
 
     text = "let replies to unchanged criteria of one rubric version count for another"
     parser = add_part("promote", _promote, text, _PROMOTE)

@@ -105,7 +105,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
     if len(set(judges)) > 1:
         raise ConfigError(
             f"commands on traces take one judge, or a jury by --profile; got {', '.join(judges)} "
-            "(--no-judge is --judge none)"
+            "(--no-judge means --judge none)"
         )
     if judges == ["none"] and args.judge_refresh:
         raise ConfigError("--judge-refresh calls a judge again and --judge none makes no calls; choose one")
@@ -134,7 +134,7 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
                 f"{flag} is not a file; pass a file path, or use --out DIR to write all reports into a folder"
             )
         if not place.absolute().parent.is_dir():
-            raise ConfigError(f"{flag}: folder {place.parent} not found; make it first")
+            raise ConfigError(f"{flag}: folder {place.parent} not found; create it first")
     if args.out is not None:
         if Path(args.out).exists() and not Path(args.out).is_dir():
             raise ConfigError(f"--out {args.out} is a file; name a folder")

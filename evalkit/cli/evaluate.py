@@ -111,7 +111,7 @@ def _report(args: argparse.Namespace) -> None:
 
     target = Path(args.out)
     if target.suffix not in (".html", ".htm"):  # checked before anything is paid
-        raise ConfigError(f"a report is an HTML file: --out names a file .html, not {args.out}")
+        raise ConfigError(f"a report is an HTML file: the name in --out must end in .html, got {args.out}")
     baseline = None if args.baseline is None else read_side(args.baseline)
     evaluation = _evaluation(args)
     note(args, f"wrote {report(evaluation, target, baseline=baseline)}")
@@ -123,7 +123,7 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
-        raise ConfigError("--labels names a table, --label columns of the items; choose one")
+        raise ConfigError("pass either --labels (a table) or --label (columns of the items)")
     labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
@@ -132,7 +132,7 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
         return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
     judging = [f"--{name}" for name in ("judge", "profile", "samples", "template") if getattr(args, name)]
     if judging:
-        raise ConfigError(f"--judgments is a table that was judged already: leave out {', '.join(judging)}")
+        raise ConfigError(f"--judgments reads existing judgments and calls no judges; leave out {', '.join(judging)}")
     judgments = read_table(args.judgments, "judgments")
     items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
     return Evaluation.of(judgments, items, labels, args.rubric, **rules_of(args))
@@ -141,7 +141,9 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
 def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
-        raise ConfigError(f"evaluate writes several tables: --out names a folder, not {args.out}; see --format")
+        raise ConfigError(
+            f"evaluate writes several tables: --out must be a folder, got {args.out}; --format sets their format"
+        )
     for name in ("items", *_TABLES):
         check_output(args, folder / f"{name}.{args.format}")
     return folder

@@ -45,14 +45,14 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     if "none" in names or "profile" in names:
         if len(names) > 1 or changes or args.judge_model or (names == ["profile"] and args.profile is None):
             raise ConfigError(
-                "--judge none makes no calls, --judge profile calls all judges of --profile: neither goes with another "
+                "--judge none (no calls) and --judge profile (all judges of --profile) cannot be combined with another "
                 "--judge or a --judge-… flag; to read the replies of other judges from the cache, use --offline"
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):
-        raise ConfigError("--judge-… flags change what --judge names, and there is no --judge")
+        raise ConfigError("--judge-… flags change the judge of --judge, and --judge is missing")
     if args.judge_model and all(":" in name or name == "fake" for name in names):
-        raise ConfigError(f"--judge-model goes with a --judge that names no model, not with {names[0]!r}")
+        raise ConfigError(f"--judge-model is for a --judge that names only its provider, not for {names[0]!r}")
     if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
         raise ConfigError("--judge-base-url: the judge 'fake' runs inside evalkit and has no server")
     return [_judge(name, args.judge_model, changes) for name in names] or None

@@ -79,7 +79,9 @@ def _add_starting(parts: Commands) -> None:
         help="another flag of LightEval, as in num-fewshot-seeds=1; repeat for more",
     )
     parser.add_argument(
-        "--plan", action="store_true", help="only check it, and print its judge calls at most and what they cost"
+        "--plan",
+        action="store_true",
+        help="only check it, and print how many judge calls it makes at most and what they cost",
     )
     _with_queue(parser)
 

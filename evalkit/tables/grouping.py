@@ -105,7 +105,7 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         raise InputError(
-            f"{doubled} of {len(frame)} rows of the {what} table have the key of another row, first "
+            f"{doubled} of {len(frame)} rows of the {what} table repeat the key of another row, first "
             f"{listed(rows.tolist())}; pass every row once, or give the runs different judge names"
         )
 

@@ -185,7 +185,7 @@ def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
         if values is None:
             values = pd.Categorical([None] * n_rows) if kind == "category" else [None] * n_rows
             if kind in ("int64", "bool") and n_rows:
-                raise KeyError(f"{name}.{column} cannot be missing")
+                raise KeyError(f"column {column} of the {name} table cannot be missing")
         made[column] = _coerced(values, kind)
         if isinstance(made[column], pd.Series):
             made[column] = made[column].array

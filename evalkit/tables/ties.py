@@ -53,7 +53,7 @@ def check_counting(
 def unknown_ties(n: int) -> InputError:
     """The error for ``ties="half"`` on a table that does not store which labels are tied."""
     return InputError(
-        f"ties='half' got {n} tied answers of a table that does not store which labels are tied (column tied_labels); "
+        f"ties='half' needs to know which labels are tied (column tied_labels), but {n} tied answers have none; "
         "create it again with vote or aggregate, or choose ties='na' or 'wrong'"
     )
 

@@ -104,7 +104,7 @@ def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
     if unknown:
         raise InputError(
-            f"the scores have criteria {listed(unknown)} that {own!r} does not; it has {listed(rubric.names)}"
+            f"rubric {own!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
         )
 
 

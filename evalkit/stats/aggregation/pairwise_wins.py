@@ -102,7 +102,7 @@ def _checked(judged: Any) -> pd.DataFrame:
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
-        raise InputError(f"win rates are of pairwise {name}, labelled A, B or tie; these have {wrong}")
+        raise InputError(f"win_rates needs pairwise {name} with the labels A, B or tie; these have {wrong}")
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 
