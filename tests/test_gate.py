@@ -128,7 +128,7 @@ def test_a_recorded_judgment_of_another_answer_does_not_count(tmp_path: Path) ->
     assert run_gate(config(one()), path).exit_code == 0
     path.write_text(path.read_text(encoding="utf-8").replace("30 days.", "60 days."), encoding="utf-8")
     result = run_gate(config(one()), path)
-    assert "input_hash: recorded at another" in result.tests[0].message
+    assert "input_hash: differs from the needed one" in result.tests[0].message
     assert result.exit_code == 2
 
 
@@ -351,7 +351,7 @@ def test_a_baseline_by_another_version_says_so(tmp_path: Path) -> None:
     (tmp_path / "main.json").write_bytes(old)
     gated = config(one(rubric_version="v1"), baseline=str(tmp_path / "main.json"))
     (found,) = run_gate(gated, [trace(recorded={"faithfulness": said | {"rubric_version": "v1"}})]).suites
-    assert "faithfulness@v0 then, @v1 now" in found.message
+    assert "faithfulness@v0 in the baseline, @v1 now" in found.message
     assert found.status == "pass"
 
 
@@ -397,7 +397,7 @@ def test_promoted_replies_are_counted_and_refused(tmp_path: Path, monkeypatch: p
     result = run_gate(config(test), [trace()], GateOptions(judge="none"), environment=variables)
     assert (result.exit_code, result.notes[0].split()[:4]) == (0, ["3", "replies", "were", "promoted"])
     refused = run_gate(config(test), [trace()], GateOptions(judge="none", no_promoted=True), environment=variables)
-    assert "rests on 3 promoted replies" in refused.tests[0].message
+    assert "uses 3 promoted replies" in refused.tests[0].message
     assert refused.exit_code == 2
 
 

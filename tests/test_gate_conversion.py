@@ -151,17 +151,17 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     assert len(items) == 2
     assert recorded.empty
     assert gate(path, "faithfulness").exit_code == 2
-    with pytest.raises(InputError, match="lack 'answer'"):
+    with pytest.raises(InputError, match="no column 'answer'"):
         ek.gate.to_traces([{"question": "q"}], None, path)
     with pytest.raises(InputError, match="item 'a': answer must be a string, got int"):
         ek.gate.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
-    with pytest.raises(InputError, match="1 judged item is not among the items, first 'b'"):
+    with pytest.raises(InputError, match="1 judged item is not among the items; the first is 'b'"):
         ek.gate.to_traces(ITEMS[:1], table, path)
     with pytest.raises(InputError, match="has duplicate rows"):
         ek.gate.to_traces(ITEMS, pd.concat([table, table]), path)
     pairs = [{"item_id": "a", "question": "q", "answer_a": "x", "answer_b": "y", "answer": "z"}]
-    with pytest.raises(InputError, match="compares pairs"):
+    with pytest.raises(InputError, match="compares two answers"):
         ek.gate.to_traces(pairs, ek.judge(pairs, "preference", "fake:strict", samples=1, progress=False), path)
     with pytest.raises(InputError, match="cannot be written"):
         ek.gate.to_traces(ITEMS, None, tmp_path / "none" / "t.jsonl")
@@ -189,14 +189,18 @@ def _edited(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"response":"30 days."', '"response":"90 days."', "input_hash: recorded at another"),
-        ('"prompt":"How long?"', '"prompt":"How far?"', "input_hash: recorded at another"),
-        ('"context":["Returns within 30 days."]', '"context":["No returns."]', "input_hash: recorded at another"),
+        ('"response":"30 days."', '"response":"90 days."', "input_hash: differs from the needed one"),
+        ('"prompt":"How long?"', '"prompt":"How far?"', "input_hash: differs from the needed one"),
+        (
+            '"context":["Returns within 30 days."]',
+            '"context":["No returns."]',
+            "input_hash: differs from the needed one",
+        ),
         ('"context":["Returns within 30 days."],', "", "has no context, which rubric 'faithfulness' needs"),
         ('"input_hash":', '"x":', "verdict"),
         ('"rubric_hash":', '"x":', "verdict"),
         ('"rules_hash":', '"x":', "verdict"),
-        ('"parts":', '"x":', "verdict_key: another one is needed"),
+        ('"parts":', '"x":', "verdict_key: differs from the needed one"),
     ],
 )
 def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
@@ -212,7 +216,7 @@ def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
     result = run_gate(GateConfig(tests=tests), path, asked, environment={})
     assert result.exit_code == 2
     if asked.model is None:
-        assert said in result.tests[0].message or "does not count" in result.tests[0].message
+        assert said in result.tests[0].message or "is not used" in result.tests[0].message
 
 
 def test_the_verdict_is_that_of_the_items_that_an_evaluation_judged(tmp_path: Path) -> None:

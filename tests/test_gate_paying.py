@@ -206,7 +206,9 @@ def test_a_judgment_without_a_reply_is_neither_recorded_nor_counted(here: Path, 
     rows[0]["meta"]["verdict"]["judge"]["faithfulness"] = lost
     write_lines(Path("traces.jsonl"), rows)
     result = run_gate("eval.json", "traces.jsonl", GateOptions(cache=Path("empty")))
-    assert "the trace's judgment does not count (samples: recorded without a reply)" in result.tests[0].message
+    assert (
+        "the judgment in the trace is not used (samples: some were recorded without a reply)" in result.tests[0].message
+    )
     assert (
         run_gate("eval.json", "traces.jsonl", GateOptions(judge="openai", model="m", base_url=server.url)).exit_code
         == 0
@@ -390,9 +392,9 @@ def test_the_judge_profile_needs_one_with_judges(here: Path, capsys: pytest.Capt
     write(1)
     Path("bare.yaml").write_text("profile: bare\nsamples: 3\n", encoding="utf-8")
     for flags, said in (
-        ((), "there is no profile; name one: --profile P"),
-        (("--profile", "bare.yaml"), "'bare' names none; name one with --judge provider:model"),
-        (("--profile", "bare.yaml", "--judge-model", "m"), "flag names the model 'm': keep one"),
+        ((), "no profile is named; add --profile P"),
+        (("--profile", "bare.yaml"), "'bare' names no judge; name one with --judge provider:model"),
+        (("--profile", "bare.yaml", "--judge-model", "m"), "model 'm' (from flag); keep one of them"),
     ):
         assert main(["ci", *FILES, "--judge", "profile", *flags]) == 2
         assert said in capsys.readouterr().err

@@ -85,7 +85,7 @@ def test_an_explanation_that_quotes_everything(tmp_path: Path, ran: Ran, server:
     assert [test["answer"] for test in report["tests"]] == ["[REDACTED]"] * 2
     assert report["tests"][0]["metrics"][0]["judgments"][0]["rationale"] == "[REDACTED]"
     assert report["tests"][0]["metrics"][0]["judgments"][0]["score"] == 0.5, "figures stay"
-    assert report["tests"][1]["message"].count("does not hold for [REDACTED]") == 3
+    assert report["tests"][1]["message"].count("the check fails for [REDACTED]") == 3
     enriched = json.loads((tmp_path / "out" / "traces.jsonl").read_text().splitlines()[0])
     assert enriched["meta"]["own"] == enriched["meta"]["item"] == enriched["meta"]["verdict"]["mine"] == "[REDACTED]"
     assert enriched["meta"]["verdict"]["judge"]["faithfulness"]["samples"] == [False] * 3

@@ -307,7 +307,7 @@ def test_a_frozen_profile_is_the_metric(run, tmp_path, monkeypatch):
 MISUSE = {
     "nobody is named": (judge_metric("correctness"), "judge", None, ConfigError, "no judge is named"),
     "jury metric in judge mode": (jury_metric("correctness"), "judge", {"judges": [fake("strict")]}, ConfigError,
-                                  "does not support the scoring mode 'judge': deterministic, jury"),
+                                  "does not support the scoring mode 'judge'; allowed: deterministic, jury"),
     "unknown template": (judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="nope")]},
                          RubricError, "judge template 'nope' not found in"),
     "unknown profile": (judge_metric("correctness"), "judge", {"judges": [fake("strict")], "profile": "nope"},
@@ -335,7 +335,7 @@ def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch)
 
 def test_a_profile_of_another_rubric_is_refused(run, tmp_path):
     (tmp_path / "p.yaml").write_text("profile: p\nrubric: safety@v1\njudges: [{provider: fake, model: strict}]\n")
-    with pytest.raises(ConfigError, match="is for the rubric safety@v1, and this metric uses correctness"):
+    with pytest.raises(ConfigError, match="is for the rubric safety@v1, but this metric uses correctness"):
         run(judge_metric("correctness"), "judge", {"profile": str(tmp_path / "p.yaml")})
 
 
@@ -442,7 +442,7 @@ THREE = "scale: {0: bad, 1: fair, 2: good}"
 UNFIT = {
     "named like a figure": (
         ["name: tone, " + THREE, "name: error, " + THREE],
-        "criterion 'error' has the name of another",
+        "the name of criterion 'error' is also",
     ),
     "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
 }
@@ -519,7 +519,7 @@ def test_what_is_no_name_is_refused(name):
 
 
 def test_fields_name_inputs_and_their_functions_may_not_fail(run):
-    with pytest.raises(ConfigError, match=r"fields names 'contxt'.* its inputs are 'question', 'answer', 'context'"):
+    with pytest.raises(ConfigError, match=r"fields= has 'contxt'.* its inputs are 'question', 'answer', 'context'"):
         judge_metric("faithfulness", fields={"contxt": "passage"})
     metric = judge_metric("faithfulness", fields={"context": lambda doc: doc.specific["passage"]})
     with pytest.raises(InputError, match=r"task 'sums\|0', document '0': the function .* raised KeyError: 'passage'"):
@@ -639,7 +639,7 @@ def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_pa
     with pytest.raises(ConfigError) as problem:
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings=bindings)
     assert str(problem.value).startswith(
-        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, and this metric uses"
+        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, but this metric uses"
     )
     with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named: name one in"):
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings={"sums": {}})

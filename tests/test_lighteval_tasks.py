@@ -404,7 +404,7 @@ def test_the_expected_calls_in_any_order_are_exact(given_calls):
 def test_expected_calls_of_the_data_score_one_and_silence_has_no_score():
     docs = docs_of("tool_use")
     assert all(check_calls(doc.specific["expected"], doc)[0]["tool_use"] == 1.0 for doc in docs)
-    with pytest.raises(InputError, match="document '0': expected is not a JSON array of calls"):
+    with pytest.raises(InputError, match=r"document '0': specific\['expected'\] is not a JSON array of calls"):
         check_calls("[]", doc_of(expected="f(1)"))
     metric = configs()["tool_use"].metrics[0]
     rows = metric.sample_level_fn.compute(said("", docs[1].choices[0], "  "), docs[:3])
@@ -677,16 +677,16 @@ def test_criteria_that_an_item_brings_along(monkeypatch):
     assert "pollux_Ясность" not in figures, "figures of a task have the same names in every task"
     with pytest.raises(ConfigError, match="document '0': unknown criterion 'nope'; known are"):
         pollux_run(monkeypatch, scores, ["альфа"], [["nope"]])
-    with pytest.raises(ConfigError, match="no criteria apply"):
+    with pytest.raises(ConfigError, match="has no criteria"):
         pollux_run(monkeypatch, scores, ["альфа"], [[]])
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"rubrics": {"0": "", "1": ""}}, "needs name and rubrics; it has rubrics"),
+        ({"rubrics": {"0": "", "1": ""}}, "needs the keys name and rubrics; it has rubrics"),
         ({"name": "x", "rubrics": "хорошо или плохо"}, "here: "),
-        ({"name": "x", "rubrics": {"-1": "", "0": ""}}, "maximum is not above 0"),
+        ({"name": "x", "rubrics": {"-1": "", "0": ""}}, "is not above 0"),
         ({"name": "x", "rubrics": {"a": "", "b": ""}}, "here: "),
     ],
 )
@@ -723,7 +723,7 @@ def test_published_score_is_the_mean_of_shares_or_zero_or_missing(scores, kept):
 
 def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     criteria = shipped_criteria()
-    with pytest.raises(ConfigError, match="'budget_usd' would apply to each criterion"):
+    with pytest.raises(ConfigError, match="'budget_usd' is not supported, because it would apply to each criterion"):
         pollux_metric(criteria, budget_usd=1.0)
     for scale in ({-2: "bad", 0: "good"}, {-1: "bad", -0.5: "good"}):
         with pytest.raises(ConfigError, match="'c': a POLLUX score is divided by the maximum of its scale"):
@@ -732,9 +732,9 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
         pollux_metric({"c": ek.Criterion(name="c", level="nominal", scale={"a": "", "b": ""})})
     with pytest.raises(ConfigError, match="unknown missing='zero'; allowed: na, renormalise"):
         pollux_metric(criteria, missing="zero")
-    with pytest.raises(ConfigError, match="shown names 'rhymes'; the criteria are"):
+    with pytest.raises(ConfigError, match="shown= has unknown criteria: 'rhymes'; known are"):
         pollux_metric(criteria, shown=["rhymes"])
-    with pytest.raises(ConfigError, match="the criterion 'coverage' has the name of another figure"):
+    with pytest.raises(ConfigError, match="the id 'coverage' of a criterion is also the name of a figure"):
         pollux_metric({"coverage": criteria.criteria["demands"]})
     with pytest.raises(ConfigError, match="unknown option"):
         pollux_metric(criteria, concurency=3)
@@ -882,12 +882,12 @@ def test_the_variables_are_checked(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match=r"set EVALKIT_POLLUX_CRITERIA to the project's metainfo/criteria\.json"):
         make_tasks()
     monkeypatch.setenv("EVALKIT_POLLUX_CRITERIA", str(tmp_path / "none.json"))
-    with pytest.raises(ConfigError, match="EVALKIT_POLLUX_CRITERIA: there is no file"):
+    with pytest.raises(ConfigError, match=r"EVALKIT_POLLUX_CRITERIA: file .* not found"):
         make_tasks()
     assert data_source({}) == "shipped"
     with pytest.raises(ConfigError, match="source 'web' is unknown; allowed are shipped, hub"):
         make_tasks("web")
-    with pytest.raises(ConfigError, match="repos names 'polux'; the tasks are"):
+    with pytest.raises(ConfigError, match="repos= has unknown tasks: 'polux'; known are"):
         make_tasks("shipped", repos={"polux": "x"})
 
 

@@ -118,10 +118,10 @@ def test_row_of_a_table(verdict):
     assert "ValidationError" not in said
     assert "Traceback" not in said
     for line in (
-        "got a Profile; use a profile with --verdict-profile",
+        "got a Profile; to use a profile, pass --verdict-profile",
         "such as 'faithfulness', got a Rubric; pass its id",
         "got a NoneType; pass its id",
-        "'regex' needs no judge",
+        "'regex' is a check without a judge",
         "verdict.check: min_score: must be a valid number, got 'high'",
         "verdict.check: samples: must be greater than or equal to 1, got 0",
         "verdict.check: rubric_version: must be a valid string, got 3",
@@ -145,9 +145,7 @@ def test_a(verdict):
     (tmp_path / "desk.yaml").write_text(f"profile: desk\n{judges[:-1]}, {{provider: openai, model: m}}]\n")
     code, said = ran(tmp_path, test, "--verdict-profile", "desk.yaml", "--verdict-judge", "fake")
     assert code == 1
-    assert (
-        "--verdict-judge profile calls all judges of a profile, --verdict-judge fake:strict tries without them" in said
-    )
+    assert "pass --verdict-judge profile; to call none of them, pass --verdict-judge fake:strict" in said
 
 
 def test_a_rubric_with_a_reference_and_options_by_variable(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _PROBES = ("", "a", "\n", "a b\n\nC1", "<b>{}[]()", "!?.,;:'", "\x00\t", "Ж é 
 
 def _phrase(text: str) -> str:
     if not text.strip():
-        raise ValueError("blank: nearly every answer contains it; give the text that must occur")
+        raise ValueError("a blank text is in nearly every answer; give the text that the answer must contain")
     return text
 
 
@@ -38,7 +38,7 @@ def _pattern(text: str) -> str:
         reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
         raise ValueError(f"invalid regular expression ({reason})") from None
     if always:
-        raise ValueError("this pattern matches every answer; give one that can fail")
+        raise ValueError("this pattern matches every answer; give a pattern that some answers do not match")
     return text
 
 
@@ -95,7 +95,7 @@ class Expected(JudgeFields):
             fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
-                raise ValueError(f"{self.type} needs no judge, so {listed(judged)} must be left out")
+                raise ValueError(f"{self.type} is a check without a judge; omit {listed(judged)}")
             if len(given & set(allowed)) != 1:
                 raise ValueError(f"{self.type} needs {' or '.join(allowed)}")
         wrong = sorted(given - set(allowed))
@@ -138,7 +138,7 @@ class GateTest(BaseModel):
     def _distinct(self) -> GateTest:
         judged = [expected.type for expected in self.expected if expected.type not in CHECKS]
         if len(set(judged)) < len(judged):
-            raise ValueError("duplicate metric; expect each metric once")
+            raise ValueError("a test has the same metric twice; keep one")
         return self
 
 
@@ -187,7 +187,7 @@ class GateConfig(BaseModel):
     def _judged(self) -> GateConfig:
         judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
         if (self.suite or self.baseline is not None) and not judged:
-            raise ValueError("suite and baseline need a judge metric, and no test expects one; leave them out")
+            raise ValueError("suite and baseline need a judge metric, but no test expects one; omit them or add one")
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
                 raise ValueError(f"suite: no test expects {gate.type!r}; the tests expect {', '.join(sorted(judged))}")

@@ -68,12 +68,13 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     frame = as_items(items)
     missing = [name for name in ("question", "answer") if name not in frame.columns]
     if missing:
-        raise InputError(f"the items lack {' and '.join(map(repr, missing))}; a trace needs prompt and response")
+        raise InputError(f"the items have no column {' and '.join(map(repr, missing))}; each trace needs both")
     by_item = {} if judgments is None else _judgments_by_item(judgments, frame)
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
         raise InputError(
-            f"{counted(len(missing), 'judged item is', 'judged items are')} not among the items, first {missing[0]!r}"
+            f"{counted(len(missing), 'judged item is', 'judged items are')} not among the items; "
+            f"the first is {missing[0]!r}"
         )
     lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
     write_whole(path, lines)
@@ -108,8 +109,8 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             samples = raw.get("samples") if isinstance(raw, Mapping) else None
             if not isinstance(samples, list):
                 raise InputError(
-                    f"{path}, line {trace.line}: meta.verdict.judge.{rubric}: expected a mapping with samples; "
-                    "record the trace again"
+                    f"{path}, line {trace.line}: meta.verdict.judge.{rubric}: expected a mapping with a list "
+                    "of samples; record the trace again"
                 )
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
@@ -128,7 +129,7 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
-            raise InputError("the judgments table has duplicate rows, or two versions of a rubric; give one version")
+            raise InputError("the judgments table has duplicate rows, or two versions of a rubric; keep one")
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [
             (table[(table["rubric"] == one).to_numpy()], load_rubric(f"{one}@{version}"), Rules())
@@ -137,7 +138,7 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
     by_item: dict[str, dict[str, Judgment]] = {}
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
-            raise InputError(f"rubric {rubric.id} compares pairs, and a trace has one answer; use a pointwise rubric")
+            raise InputError(f"rubric {rubric.id} compares two answers, but a trace has one; use a pointwise rubric")
         own = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
         hashes = zip(items["item_id"].tolist(), input_hashes(rubric, items), strict=True)
         found = judgments_of(table, rubric, rules, {item: own | {"input_hash": hashed} for item, hashed in hashes})

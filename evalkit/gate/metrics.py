@@ -42,7 +42,9 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     if judgment.score is None or n_unscored == len(samples):
         return (
             "error",
-            f"could not be judged: {unscored}" if n_unscored else "could not be judged: under quorum, or tied",
+            f"could not be judged: {unscored}"
+            if n_unscored
+            else "could not be judged: the judges tie, or too few have a score",
         )
     if not judgment.is_scored:
         return "error", f"could not be judged: {unscored}; more than half must be scored"
@@ -136,8 +138,8 @@ def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool
         return "error", str(compiled)
     if redact:
         status, _ = check_answer(expected, compiled, answer)
-        words = {"pass": "holds", "fail": "does not hold"}
-        return status, f"{words.get(status, 'cannot be decided')} for {REDACTED}"
+        words = {"pass": "the check passes", "fail": "the check fails"}
+        return status, f"{words.get(status, 'the check cannot be decided')} for {REDACTED}"
     if expected.type == "must_contain":
         missing = [text for text in compiled if text not in answer]
         texts = ", ".join(map(repr, missing or compiled))
@@ -149,7 +151,7 @@ def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool
                 return ("pass" if found else "fail"), f"{'matches' if found else 'does not match'} {expected.pattern!r}"
             return _check_schema(compiled, answer)
     except _TooSlowError:
-        return "error", f"stopped after {_SECONDS:g} s of computing; simplify the expectation"
+        return "error", f"the check was stopped after {_SECONDS:g} s of computing; simplify the pattern or schema"
 
 
 def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:

@@ -72,7 +72,7 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
         if options.budget_usd is not None and price_of(judge) is None:
             raise ConfigError(
                 f"the price of judge '{judge.name}' is unknown, so --budget-usd cannot be enforced; give it in a "
-                "profile (price: [US$ per million prompt tokens, per million completion tokens]) or drop the budget"
+                "profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit the budget"
             )
 
 
@@ -115,7 +115,7 @@ def _with_misses(
         judges = " and ".join(judge.name for judge in work.spec.judges)
         error = (
             f"cache miss: {n_misses} of {counted(size, 'sample')} of {resolved.rubric.id}@{resolved.rubric.version} by "
-            f"{judges} not cached ({differs or 'nothing is cached for this input'})"
+            f"{judges} are not cached ({differs or 'nothing is cached for this input'})"
         )
         checked.append(replace(judgment, error=error))
     return checked
@@ -128,8 +128,8 @@ def _refuse_promoted(judgments: list[Judgment], options: GateOptions) -> list[Ju
     return [
         replace(
             judgment,
-            error=f"rests on {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted rejects; "
-            "judge again with --judge-refresh",
+            error=f"the judgment uses {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted "
+            "rejects; judge again with --judge-refresh",
         )
         if (count := sum(key in refused for key in judgment.keys))
         else judgment

@@ -184,9 +184,9 @@ class Resolver:
             rubric = load_rubric(f"{rubric_id}@{version}" if version else rubric_id)
             source = settings.sources.get("rubric_version", "newest")
         if rubric.mode == "pairwise":
-            raise ConfigError(f"rubric {rubric.id!r} compares two answers; a gate judges one")
+            raise ConfigError(f"rubric {rubric.id!r} compares two answers; use a rubric that scores one")
         if rubric.pass_at is None and not any(criterion.scale.has_rule for criterion in rubric.criteria):
-            raise ConfigError(f"rubric {rubric.id!r} has no pass rule, so there is no verdict; give it pass_at")
+            raise ConfigError(f"rubric {rubric.id!r} has no pass rule and so gives no verdict; set its pass_at")
         return rubric, source
 
     def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None]:
@@ -211,17 +211,18 @@ class Resolver:
         is_changed = model is not None and order.index(named.source("model")) <= order.index(named.source("judge"))
         if is_changed and (own_model or provider == _PROFILE):
             raise ConfigError(
-                f"judge {text!r} takes no other model, and {named.source('model')} names the model {model!r}: keep one"
+                f"judge {text!r} cannot be combined with model {model!r} (from {named.source('model')}); "
+                "keep one of them"
             )
         if own_model:
             return [Judge.of(text)], named.source("judge")
         if model is not None and provider != _PROFILE and (is_changed or provider != "fake"):
             return [Judge.of(f"{provider}:{model}")], named.source("model")
         if provider == _PROFILE and not own:
-            lack = "there is no profile; name one: --profile P"
+            lack = "no profile is named; add --profile P"
             if profile is not None:
-                lack = f"{profile.profile!r} names none; name one with --judge provider:model"
-            raise ConfigError(f"judge 'profile' calls the judges of a profile, and {lack}")
+                lack = f"{profile.profile!r} names no judge; name one with --judge provider:model"
+            raise ConfigError(f"judge 'profile' calls the judges of a profile, but {lack}")
         if any(provider in (_PROFILE, "fake", judge.provider) for judge in own):
             return own, own_source
         return ([Judge.of("fake:strict")], "default") if provider == "fake" else ([], "missing")
@@ -240,10 +241,14 @@ def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
     if not others:
         return
     shown = {"flag": f"--judge {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
-    other = "--judge fake:strict tries without them" if provider == "fake" else f"--judge {provider}:MODEL calls one"
+    other = (
+        "to call none of them, pass --judge fake:strict"
+        if provider == "fake"
+        else f"to call one judge, pass --judge {provider}:MODEL"
+    )
     raise ConfigError(
-        f"{shown} calls only judges of {provider!r}, and the judges include {listed(others)}; "
-        f"--judge profile calls all judges of a profile, {other}"
+        f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
+        f"to call all judges of the profile, pass --judge profile; {other}"
     )
 
 

@@ -166,10 +166,10 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__
-        advice = "use a profile with --verdict-profile" if name == "Profile" else "pass its id"
+        advice = "to use a profile, pass --verdict-profile" if name == "Profile" else "pass its id"
         raise InputError(f"verdict.check expected the id of a rubric, such as 'faithfulness', got a {name}; {advice}")
     if rubric in CHECKS:
-        raise InputError(f"{rubric!r} needs no judge: use a plain assert, or evalkit ci")
+        raise InputError(f"{rubric!r} is a check without a judge; use a plain assert, or evalkit ci")
     try:
         Expected(**given)
     except ValidationError as problem:

@@ -162,11 +162,11 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         if options.refresh:
             continue
         if recorded.rubric_version != rubric.version:
-            task.rejected = f"rubric_version: recorded at {recorded.rubric_version}, needed {rubric.version}"
+            task.rejected = f"rubric_version: recorded {recorded.rubric_version}, needed {rubric.version}"
         elif len(recorded.samples) != task.resolved.n_samples:
             task.rejected = f"samples: recorded {len(recorded.samples)}, needed {task.resolved.n_samples}"
         elif not recorded.is_final:
-            task.rejected = "samples: recorded without a reply"
+            task.rejected = "samples: some were recorded without a reply"
         elif recorded.verdict_key and (missing := _missing_inputs(task)):
             task.rejected = missing
         else:
@@ -216,7 +216,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         elif task.resolved.spec is None:
             if task.resolved.live:
                 raise ConfigError(
-                    "a live call is needed, and the judge names no model: pass --judge-model MODEL, "
+                    "a live call is needed, but the judge has no model: pass --judge-model MODEL, "
                     "or set VERDICT_JUDGE_MODEL, or use a profile"
                 )
             error = (
@@ -227,7 +227,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
             )
     if options.refresh and any(not task.resolved.live for task in tasks):
-        raise ConfigError("--judge-refresh needs a judge to call, and the judge is 'none'; name one with --judge")
+        raise ConfigError("--judge-refresh needs a judge to call, but the judge is 'none'; name one with --judge")
     groups = [
         (group, work_of(spec, [task.trace for task in group]))
         for group in _groups(task for task in unjudged if task.judgment is None)
@@ -251,7 +251,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
 
 
 def _with_rejected(task: _Task, error: str) -> str:
-    return f"{error}; the trace's judgment does not count ({task.rejected})" if task.rejected else error
+    return f"{error}; the judgment in the trace is not used ({task.rejected})" if task.rejected else error
 
 
 def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
@@ -259,11 +259,11 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
     notes = []
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
-        notes.append(f"the budget of {limit} was reached; paid replies are stored: run again with a larger one")
+        notes.append(f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget")
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         notes.append(
             f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
-            "to call for the missing ones only"
+            "to request only the missing replies"
         )
     keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
     store = ReplyStore.open(options.cache)

@@ -69,7 +69,7 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
         )
     known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
     if not known:
-        return "error", f"none of {n} tests has a value (one sample has no agreement)"
+        return "error", f"none of {n} tests has a value (there is no agreement with one sample)"
     numbers = np.array([value for _, value in known])
     _, units = np.unique([unit for unit, _ in known], return_inverse=True)
     mean = float(numbers.mean())
@@ -177,9 +177,11 @@ def _change(
     p_fall = sign_flip(changes, units) if gaps else math.nan
     gap = float(changes.mean()) if gaps else math.nan
     versions = {(old.rubric_version, now.rubric_version) for _, old, now in pairs if now.rubric_version}
-    others = ", ".join(f"{type_}@{old} then, @{now} now" for old, now in sorted(versions, key=str) if old != now)
+    others = ", ".join(
+        f"{type_}@{old} in the baseline, @{now} now" for old, now in sorted(versions, key=str) if old != now
+    )
     text = (
-        f"{len(pairs)} of {counted(len(ids), 'test')} in both, {fixed} now pass, {broke} now fail, "
+        f"{len(pairs)} of {counted(len(ids), 'test')} in both runs, {fixed} now pass, {broke} now fail, "
         f"mean difference {figure(gap)}" + (f", {others}" if others else "")
     )
     return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, text

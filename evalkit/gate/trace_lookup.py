@@ -66,7 +66,7 @@ def _match(
         )
         return Match(
             error=f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}; "
-            "repeats need different 'attempt' numbers, other traces their own request_id"
+            "give repeats different 'attempt' numbers, and other traces different request_ids"
         )
     for trace in mine:
         if error := _differs(test, trace, prompt, name, redact=redact):

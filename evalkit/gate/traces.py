@@ -143,7 +143,9 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
-        raise InputError(f"{where}: meta.verdict.judge: expected a mapping by rubric, got {type(recorded).__name__}")
+        raise InputError(
+            f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
+        )
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
         prompt, texts, answer = canonical([given.prompt, context, given.response or given.text or ""])

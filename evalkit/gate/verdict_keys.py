@@ -67,23 +67,24 @@ def difference(recorded: Mapping[str, Any] | None, needed: Mapping[str, Any]) ->
     Examples
     --------
     >>> difference({"judges": [{"temperature": 1.0}]}, {"judges": [{"temperature": 0.0}]})
-    'temperature: recorded at 1.0, needed 0.0'
+    'temperature: recorded 1.0, needed 0.0'
     """
     if not recorded:
-        return "verdict_key: another one is needed"
+        return "verdict_key: differs from the needed one"
     for name, value in needed.items():
         old = recorded.get(name)
         if old == value or old is None:  # recorded without this part
             continue
         if name != "judges" or not isinstance(old, list) or len(old) != len(value):
-            shown = ("another", "this") if name.endswith("_hash") else (old, value)
-            return f"{name}: recorded at {_short(shown[0])}, needed {_short(shown[1])}"
+            if name.endswith("_hash"):
+                return f"{name}: differs from the needed one"
+            return f"{name}: recorded {_short(old)}, needed {_short(value)}"
         for before, now in zip(old, value, strict=True):
             for part, expected in now.items():
                 if not isinstance(before, dict) or before.get(part) != expected:
                     shown_before = before.get(part) if isinstance(before, dict) else repr(before)
-                    return f"{part}: recorded at {shown_before}, needed {expected}"
-    return "keys: other replies are needed"
+                    return f"{part}: recorded {shown_before}, needed {expected}"
+    return "keys: the recorded judgment uses other replies"
 
 
 def _short(value: Any) -> str:

@@ -65,7 +65,7 @@ def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
         there = listed(doc.specific or {})
         raise InputError(
             f"task {doc.task_name!r}, document {doc.id!r}: rubric {rubric.id!r} needs {listed(lacking)}; put it into "
-            f"doc.specific (there: {there}), or map it with fields="
+            f"doc.specific (it has {there}), or pass fields="
         )
 
 
@@ -88,7 +88,7 @@ def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:
         value = function(doc)
     except (LookupError, TypeError, ValueError, AttributeError) as problem:
         raise InputError(
-            f"task {doc.task_name!r}, document {doc.id!r}: the function of fields= for {name!r} raised "
+            f"task {doc.task_name!r}, document {doc.id!r}: the function in fields= for input {name!r} raised "
             f"{type(problem).__name__}: {problem}"
         ) from problem
     return None if is_missing(value) else value

@@ -197,7 +197,7 @@ def run_lighteval(
     options = {"max_samples": max_samples}
     spec = [tasks] if isinstance(tasks, str) else list(tasks)
     if not "".join(spec).strip(" ,"):
-        raise ConfigError("no task is named; name one, as in tasks='safety_guardrail|0'")
+        raise ConfigError("tasks= is empty; name a task, as in tasks='safety_guardrail|0'")
     words = lighteval_words(name, str(model), spec, place, options, str(custom_tasks or TASKS_MODULE))
     config = None if scoring.config is None else scoring.config.to_dict()
     for old in place.glob("receipts*.json"):  # of an earlier run in this folder

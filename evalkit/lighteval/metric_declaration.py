@@ -49,7 +49,7 @@ class Declared:
         named = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if named is not None and own is not None:
-            raise ConfigError("got two profiles, as rubric and as profile; give one of them")
+            raise ConfigError("rubric and profile= are both profiles; pass one of them")
         panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
         said = {name: value for name, value in rules.items() if value is not None}
         Rules.of(said)

@@ -66,7 +66,9 @@ def resolve(
     binding = TaskBinding() if task is None else bindings.of_task(task)
     place = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
     if scoring.mode not in declared.modes:
-        raise ConfigError(f"{place}: does not support the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
+        raise ConfigError(
+            f"{place}: does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}"
+        )
     try:
         return _resolve(declared, scoring, binding)
     except EvalkitError as problem:
@@ -153,8 +155,8 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
     named = profile.load()
     if named.id != own.id:
         raise ConfigError(
-            f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric uses "
-            f"{own.id}@{own.version}; bind a profile for that rubric, or one without a rubric"
+            f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, but this metric uses "
+            f"{own.id}@{own.version}; use a profile for the metric's rubric, or a profile without a rubric"
         )
     return named, "profile"
 
@@ -167,7 +169,9 @@ def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, pro
     place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
     scoring.check_number(len(judges), place or f"profile {profile and profile.profile!r}")
     if not any(judge.weight > 0 for judge in judges):
-        raise ConfigError("all judges have the weight 0, so none is left to score; give one a weight above 0")
+        raise ConfigError(
+            "all judges have the weight 0, so no answer would have a score; give a judge a weight above 0"
+        )
 
 
 def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:

@@ -94,7 +94,7 @@ def judge_metric(
     declared = Declared.of(rubric, judges, profile, samples, template, rules)
     if declared.rubric.mode == "pairwise":
         raise ConfigError(
-            f"rubric {declared.rubric.id!r} compares two answers, and LightEval scores one model at a time; "
+            f"rubric {declared.rubric.id!r} compares two answers, but LightEval scores one model at a time; "
             "use a pointwise rubric"
         )
     if name is not None and (not isinstance(name, str) or not name.strip()):
@@ -105,7 +105,7 @@ def judge_metric(
     wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
     if wrong:
         raise ConfigError(
-            f"fields names {listed(wrong)}, which are not inputs of rubric {declared.rubric.id!r}; its inputs are "
+            f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
             f"{listed(declared.rubric.input_names)}"
         )
     score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
@@ -162,9 +162,7 @@ class RubricScore(SampleLevelComputation):
         self._fields, self._options, self._checked = fields, options, False
         unknown = [option for option in options if option not in Options.__slots__]
         if unknown:
-            raise ConfigError(
-                f"unknown option {', '.join(unknown)}; evalkit.judge takes {', '.join(Options.__slots__)}"
-            )
+            raise ConfigError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(Options.__slots__)}")
         Options(**options)
 
     def __repr__(self) -> str:

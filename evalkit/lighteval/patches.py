@@ -110,7 +110,9 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     there, lost = _own_tasks(wanted, load_multilingual)
     both = sorted(set(own) & set(there))
     if both:
-        raise ConfigError(f"tasks {', '.join(both)} of {custom_tasks} have names of LightEval's own; rename them")
+        raise ConfigError(
+            f"tasks {', '.join(both)} of {custom_tasks} have the names of tasks of LightEval; rename them"
+        )
     known = own | there
     heads = {name.split(":")[0] for name in known}
     missing = [name for name in wanted if name not in known and name not in heads]
@@ -172,7 +174,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         raise ConfigError(said[0])
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
-        raise ConfigError(f"this run cannot be scored, {len(said)} reasons:{lines}")
+        raise ConfigError(f"this run cannot be scored for {len(said)} reasons:{lines}")
     _note_scorers(pipeline.tasks_dict.values())
 
 
@@ -185,7 +187,7 @@ def _note_scorers(tasks: Iterable[Any]) -> None:
     try:
         write_scorers(found)
     except ConfigError as problem:
-        _log.error("the file with what scores each metric was not written: %s", problem)
+        _log.error("the file that records how each metric is scored was not written: %s", problem)
 
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:

@@ -47,8 +47,8 @@ def check_rubric(rubric: Rubric) -> None:
     taken = [name for name in rubric.names if name in _TAKEN]
     if taken and len(rubric.criteria) > 1:
         raise RubricError(
-            f"rubric {rubric.id!r}: criterion {listed(taken)} has the name of another figure of a LightEval metric; "
-            "give it another name"
+            f"rubric {rubric.id!r}: the name of criterion {listed(taken)} is also that of a LightEval figure; "
+            "rename the criterion"
         )
     scales = [criterion.scale for criterion in rubric.criteria]
     if all(math.isnan(scale.norm(code)) for scale in scales for code in scale.codes):

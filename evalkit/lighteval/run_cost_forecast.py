@@ -113,7 +113,7 @@ class RunPlan:
             return ["the run makes no judge calls"]
         lines = [f"{one.task}: {one}" for one in self.tasks if one.calls]
         if self.calls:
-            more = ", and those of the tasks that are not known" if unknown else ""
+            more = ", plus those of the tasks for which the number is not known" if unknown else ""
             lines.insert(0, f"at most {counted(self.calls, 'judge call')}{more}")
             lines += [self._cost(), "replies that are already in the cache cost nothing"]
         return lines + [f"not known yet: {one.task} ({one.note})" for one in unknown]
@@ -125,7 +125,7 @@ class RunPlan:
         prices = {judge.name: price_of(judge) for task in self.tasks if task.calls for judge in task.judges}
         usd = self.usd_replies
         if usd is None:
-            return f"US$ not known: no price for {', '.join(name for name, price in prices.items() if price is None)}"
+            return f"cost not known: no price for {', '.join(name for name, price in prices.items() if price is None)}"
         prompts = ", ".join(f"{name} US$ {price[0]:g}" for name, price in prices.items() if price and price[0])
         if not usd and not prompts:
             return "free"

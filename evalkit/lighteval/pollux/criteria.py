@@ -152,7 +152,7 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     name = given.get("name") or given.get("criteria_name")
     rubrics = given.get("rubrics")
     if not name or not rubrics:
-        raise ConfigError(f"{where}: a criterion needs name and rubrics; it has {', '.join(map(str, given))}")
+        raise ConfigError(f"{where}: a criterion needs the keys name and rubrics; it has {', '.join(map(str, given))}")
     levels = _levels(rubrics) if isinstance(rubrics, str) else dict(rubrics)
     codes = sorted(str(code) for code in levels)
     critical = bool(given.get("critical", codes == ["0", "1"]))
@@ -164,9 +164,7 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     except (RubricError, ValueError) as problem:
         raise ConfigError(f"{where}: {problem}") from None
     if max(float(code) for code in criterion.scale.codes) <= 0:
-        raise ConfigError(
-            f"{where}: criterion {name!r} has a scale whose maximum is not above 0, and scores are divided by it"
-        )
+        raise ConfigError(f"{where}: the maximum of the scale of {name!r} is not above 0, but scores are divided by it")
     return as_gate(criterion)
 
 

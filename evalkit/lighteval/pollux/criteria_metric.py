@@ -141,15 +141,17 @@ class PolluxScore(RubricScore):
         self.criteria, self.missing, self.shown = criteria, missing, shown
         totals = [option for option in _TOTALS if option in options]
         if totals:
-            raise ConfigError(f"{listed(totals)} would apply to each criterion separately; omit it")
+            raise ConfigError(
+                f"{listed(totals)} is not supported, because it would apply to each criterion separately; omit it"
+            )
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         taken = [key for key in shown if key in RESERVED]
         if taken:
-            raise ConfigError(f"the criterion {listed(taken)} has the name of another figure; give it another id")
+            raise ConfigError(f"the id {listed(taken)} of a criterion is also the name of a figure; use another id")
         unknown = [key for key in shown if key not in criteria]
         if unknown:
-            raise ConfigError(f"shown names {listed(unknown)}; the criteria are {listed(criteria, most=20)}")
+            raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known are {listed(criteria, most=20)}")
 
     def __repr__(self) -> str:
         return f"PolluxScore({len(self.criteria)} criteria, name={self.name!r}, missing={self.missing!r})"
@@ -194,7 +196,7 @@ class PolluxScore(RubricScore):
             else:
                 raise ConfigError(f"{where}: unknown criterion {given!r}; known are {listed(self.criteria, most=20)}")
         if not found:
-            raise ConfigError(f"{where}: no criteria apply; list them in doc.specific['criteria']")
+            raise ConfigError(f"{where}: the document has no criteria; list them in doc.specific['criteria']")
         return found
 
 

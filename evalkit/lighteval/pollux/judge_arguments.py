@@ -58,8 +58,8 @@ def judge_and_options(
         raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
     if options.get("increase_max_tokens_for_reasoning"):
         raise ConfigError(
-            "backend_options: increase_max_tokens_for_reasoning guesses by the model's name and is not supported; "
-            "set max_tokens to what the judge needs"
+            "backend_options: increase_max_tokens_for_reasoning is not supported, because it guesses from the "
+            "model's name; set max_tokens to what the judge needs"
         )
     own = {name: options[name] for name in _OF_JUDGE if name in options}
     params = dict(own.pop("params", None) or {})

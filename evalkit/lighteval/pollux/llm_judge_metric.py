@@ -161,7 +161,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     def _settle(self) -> tuple[Spec, Options]:
         """Judge, rubric and options; read at each call, because LightEval sets arguments from a task's parameters."""
         if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
-            raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; pass its name as a string")
+            raise ConfigError(f"criteria_name must be the name of a criterion, as a string; got {self.criteria_name!r}")
         if not isinstance(self.rubrics, Mapping):
             raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
@@ -292,7 +292,7 @@ def _mode() -> str:
     mode = asked_mode() or "judge"
     if mode == "jury":
         raise ConfigError(
-            "scoring mode 'jury' needs two or more judges, and PolluxLLMJudgeMetric has one; use pollux_metric, or "
+            "scoring mode 'jury' needs two or more judges, but PolluxLLMJudgeMetric has one; use pollux_metric, or "
             "the mode 'judge'"
         )
     return mode

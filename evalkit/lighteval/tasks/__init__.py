@@ -57,7 +57,7 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
         raise ConfigError(f"source {source!r} is unknown; allowed are {', '.join(SOURCES)}")
     unknown = [name for name in repos if name not in HUB]
     if unknown:
-        raise ConfigError(f"repos names {listed(unknown)}; the tasks are {', '.join(HUB)}")
+        raise ConfigError(f"repos= has unknown tasks: {listed(unknown)}; known are {', '.join(HUB)}")
     tasks = [_task(name, source, repos.get(name)) for name in COLUMNS]
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
 

@@ -106,7 +106,9 @@ def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path
             f"POLLUX from the hub needs its criteria: set {CRITERIA_VARIABLE} to the project's metainfo/criteria.json"
         )
     if not Path(given).is_file():
-        raise ConfigError(f"{CRITERIA_VARIABLE}: there is no file {given}; give the project's metainfo/criteria.json")
+        raise ConfigError(
+            f"{CRITERIA_VARIABLE}: file {given} not found; set it to the project's metainfo/criteria.json"
+        )
     return Path(given)
 
 

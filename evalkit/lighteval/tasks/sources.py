@@ -125,7 +125,7 @@ def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> Non
     if row.get("__few_shots"):
         raise ConfigError(
             f"{where}: few-shot examples are not available, since LightEval would show them without their context; "
-            "ask for the task with |0"
+            "use the task with |0"
         )
     columns = list(columns)
     lacking = [name for name in columns if name not in row]
