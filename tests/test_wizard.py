@@ -206,7 +206,7 @@ def test_money_is_said_where_a_price_is_known(make):
     )
     wizard.set({"judges": [{"judge_model_name": "m", "judge_backend": "openai", "base_url": "http://127.0.0.1:9/v1"}]})
     assert wizard.plan().usd_replies is None
-    assert "US$ not known: no price for openai:m" in wizard.plan().lines()
+    assert "cost not known: no price for openai:m" in wizard.plan().lines()
 
 
 def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, registry, make):
