@@ -124,7 +124,7 @@ def test_a_task_of_lightevals_name_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "custom_same.py"
     path.write_text(CUSTOM)
     monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: ({"mine": "its task"}, {}))
-    with pytest.raises(ConfigError, match=r"tasks mine of .* have names of LightEval's own"):
+    with pytest.raises(ConfigError, match=r"tasks mine of .* have the names of tasks of LightEval"):
         _tasks(["gsm8k"], str(path))
 
 
