@@ -413,7 +413,7 @@ def test_pollux_criteria_make_a_rubric_whose_prompt_is_built(pollux_file):
         ({"ok": entry(), "a": entry(name={"en": "x"})}, "criterion 'a': name has no text in the language 'ru'"),
         ({"a": entry(scale={"en": {"0": "x", "1": "y"}})}, "criterion 'a': scale has no text in the language 'ru'"),
         ({"a": entry(scale={"ru": {}})}, "criterion 'a'.*scale is empty"),
-        ({"a": entry(scale={"ru": {"0": "x"}})}, "criterion 'a'.*only the code 0"),
+        ({"a": entry(scale={"ru": {"0": "x"}})}, "criterion 'a'.*only one level, 0"),
         ({"a": entry(scale={"ru": {"0": "x", "1": " "}})}, r"criterion 'a': scale\.ru\.1"),
         ({"a": entry(scale={"ru": {"0": "x", "one": "y"}})}, "criterion 'a'.*'one' of an interval scale"),
         ({"a": CRITICAL | {"scale": {"ru": {"0": "x", "one": "y"}}}}, "criterion 'a'.*'one' of an interval scale"),
