@@ -19,7 +19,7 @@ from cache_setup import BASE, parts, reply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.core.judge_fields import Params
+from evalkit.core.judge_field_checks import Params
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache import ReplyStore

@@ -17,7 +17,7 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import moment
 from evalkit.cli.doctor_checks import EXTRAS
-from evalkit.cli.judge_arguments import options_of
+from evalkit.cli.judges_from_flags import options_of
 from evalkit.cli.main_command import parser_of_commands
 from evalkit.core.formatting import Bill, text_table
 from evalkit.engine.options import Options

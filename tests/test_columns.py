@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Spec, Worklist
-from evalkit.engine.judgment_columns import Columns
+from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.worklist import gc_paused
 from evalkit.rubrics.parsing import parse_reply
 from evalkit.tables import TABLES, columns_of

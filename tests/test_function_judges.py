@@ -18,7 +18,7 @@ import pytest
 from function_judges import GOOD
 
 import evalkit as ek
-from evalkit.core.choices import PROVIDERS
+from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore

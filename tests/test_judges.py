@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.core.choices import ENGINE_REASONS, REASONS
-from evalkit.core.judge_fields import Params, host_of
+from evalkit.core.allowed_choices import ENGINE_REASONS, REASONS
+from evalkit.core.judge_field_checks import Params, host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts

@@ -6,7 +6,7 @@ import orjson
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.rubrics.parsing import parse_reply, parser_for
 from evalkit.rubrics.scales import Code, Scale, code_text
 

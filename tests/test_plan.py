@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json

@@ -16,7 +16,7 @@ import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.probes.effects import effects_table, excess_interval, pair_sides
 from evalkit.probes.probing import best_code
-from evalkit.probes.verdicts_by_side import KEYS
+from evalkit.probes.verdicts_before_and_after import KEYS
 from evalkit.stats.intervals import mean_interval, wilson
 
 pytestmark = pytest.mark.long

@@ -80,8 +80,8 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
-    from evalkit.lighteval.metric_declaration import Declared
     from evalkit.lighteval.metric_settings import resolve
+    from evalkit.lighteval.settings_at_creation import Declared
     from evalkit.runs.contract import Scoring, TaskBindings
 
     given = dict(named if profile else _call(named))

@@ -13,7 +13,7 @@ from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
 from evalkit.cli import main
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
 from evalkit.notebook.figure_tiles import confusion_cells
 from evalkit.notebook.item_table import Row

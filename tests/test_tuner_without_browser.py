@@ -1328,7 +1328,7 @@ def test_the_same_by_call(tuner, tmp_path):
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "evalkit.notebook.widgets", raising=False)
+    monkeypatch.delitem(sys.modules, "evalkit.notebook.anywidgets", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[notebook\]'"):
         ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], folder=tmp_path)

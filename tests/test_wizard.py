@@ -24,8 +24,8 @@ from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.lighteval.rows_for_lighteval import sample_rows
 from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
+from evalkit.lighteval.sample_result_rows import sample_rows
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples
@@ -678,6 +678,6 @@ def test_texts_of_others_are_escaped_in_the_plain_page(make):
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch, registry):
-    monkeypatch.setitem(sys.modules, "evalkit.notebook.widgets", None)
+    monkeypatch.setitem(sys.modules, "evalkit.notebook.anywidgets", None)
     with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*'\.\[notebook\]'"):
         ek.notebook.RunWizard(registry)

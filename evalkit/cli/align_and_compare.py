@@ -17,7 +17,7 @@ from evalkit.cli.output import (
     read_table,
 )
 from evalkit.cli.stderr_messages import tell
-from evalkit.core.choices import REFERENCES, TIES, UNSCORED
+from evalkit.core.allowed_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 
 _HEAD = ("rubric", "rubric_version", "criterion", "judge")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.core.choices import ON_MISS, RECORDED
+from evalkit.core.allowed_choices import ON_MISS, RECORDED
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, RULE_NAMES, VOTE_RULES, VOTE_TIES
 from evalkit.engine.options import Options
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
-from evalkit.cli.judge_arguments import options_of
+from evalkit.cli.judges_from_flags import options_of
 from evalkit.cli.output import put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted

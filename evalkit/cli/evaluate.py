@@ -18,7 +18,7 @@ from evalkit.cli.arguments import (
     add_running,
 )
 from evalkit.cli.judge_and_plan import report_unscored
-from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
+from evalkit.cli.judges_from_flags import options_of, rules_of, spec_arguments
 from evalkit.cli.output import (
     SETTINGS,
     check_output,

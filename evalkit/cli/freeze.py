@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
-from evalkit.cli.judge_arguments import rules_of, spec_arguments
+from evalkit.cli.judges_from_flags import rules_of, spec_arguments
 from evalkit.cli.output import put_document, put_text
 from evalkit.cli.stderr_messages import note
 

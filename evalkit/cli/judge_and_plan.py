@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
-from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
+from evalkit.cli.judges_from_flags import options_of, rules_of, spec_arguments
 from evalkit.cli.output import put, put_document, put_text, read_items
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import counted

@@ -17,7 +17,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.output import put, put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.core.terminal_text import one_line
+from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:

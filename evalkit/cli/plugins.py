@@ -17,7 +17,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.output import in_words, put, put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.core.choices import PLUGIN_TYPES
+from evalkit.core.allowed_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.output import put, put_document, put_text
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.core.choices import RUN_STATUSES, SCORING_MODES
+from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from evalkit.core.terminal_text import one_line
+from evalkit.core.printable_text import one_line
 from evalkit.errors import EvalkitWarning
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.terminal_text import one_line
+from evalkit.core.printable_text import one_line
 from evalkit.errors import counted
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from evalkit.core.choices import Reason
+from evalkit.core.allowed_choices import Reason
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import KeyParts

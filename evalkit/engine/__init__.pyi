@@ -1,6 +1,6 @@
 from .cache import ReplyStore as ReplyStore
 from .cache.joblib_memory import ReplyMemory as ReplyMemory
-from .calls.server_check import check_server as check_server
+from .calls.server_report import check_server as check_server
 from .explain_unscored import explain as explain
 from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
@@ -10,8 +10,8 @@ from .options import Options as Options
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .providers.local_models import release_models as release_models
-from .recorded_replies import readings as readings
-from .recorded_replies import record as record
-from .recorded_replies import replies as replies
+from .recording_replies import readings as readings
+from .recording_replies import record as record
+from .recording_replies import replies as replies
 from .specification import Spec as Spec
 from .worklist import Worklist as Worklist

@@ -22,9 +22,9 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judgment_columns import Columns
 from evalkit.engine.options import Options, Refresh
 from evalkit.engine.progress import ProgressBar
+from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist, gc_paused

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.choices import ON_MISS, RECORDED, OnMiss, Recorded
+from evalkit.core.allowed_choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.errors import ConfigError
 
 Refresh = bool | float | datetime | date | str

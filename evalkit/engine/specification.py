@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evalkit.core.judge_fields import check_samples
+from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules

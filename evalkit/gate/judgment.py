@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.choices import ENGINE_REASONS
+from evalkit.core.allowed_choices import ENGINE_REASONS
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.gate.verdict_keys import rules_hash, verdict_key
 from evalkit.rubrics import Rubric

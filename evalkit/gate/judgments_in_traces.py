@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evalkit.core.choices import Reason
+from evalkit.core.allowed_choices import Reason
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted

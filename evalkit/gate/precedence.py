@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalkit.core.choices import PROVIDERS
-from evalkit.core.judge_fields import check_samples
+from evalkit.core.allowed_choices import PROVIDERS
+from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.validation_errors import explain

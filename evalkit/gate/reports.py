@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from evalkit.core.terminal_text import printable
+from evalkit.core.printable_text import printable
 from evalkit.errors import counted
 from evalkit.gate.results import STATUSES, GateResult, Measured, TestResult
 

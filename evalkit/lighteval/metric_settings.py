@@ -14,7 +14,7 @@ from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rule_checks import try_rules
-from evalkit.lighteval.metric_declaration import Declared, profile_of
+from evalkit.lighteval.settings_at_creation import Declared, profile_of
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Scoring, TaskBinding, TaskBindings

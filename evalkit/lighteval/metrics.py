@@ -18,11 +18,10 @@ from evalkit.engine import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import evaluate_spec
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.metric_declaration import Declared
 from evalkit.lighteval.metric_receipts import leave_receipt
 from evalkit.lighteval.metric_settings import MetricSettings, place_of, resolve, without_place
 from evalkit.lighteval.progress import ProgressLog
-from evalkit.lighteval.rows_for_lighteval import (
+from evalkit.lighteval.sample_result_rows import (
     EMPTY_ANSWER,
     alpha_of,
     check_rubric,
@@ -31,6 +30,7 @@ from evalkit.lighteval.rows_for_lighteval import (
     sample_rows,
     unjudged_row,
 )
+from evalkit.lighteval.settings_at_creation import Declared
 from evalkit.runs.contract import Scoring, TaskBindings
 
 _log = logging.getLogger("evalkit")

@@ -11,9 +11,9 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.evaluation.wide_table import wide_table
-from evalkit.lighteval.rows_for_lighteval import judgments_of
+from evalkit.lighteval.sample_result_rows import judgments_of
 from evalkit.runs.contract import Receipt
-from evalkit.runs.contract.metric_names import is_count, is_of, no_values
+from evalkit.runs.contract.figure_name_rules import is_count, is_of, no_values
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 

@@ -19,7 +19,7 @@ def new_widget(kind: str, owner: str, instead: str) -> Any:
         Without ipywidgets and anywidget: `owner` needs them, and `instead` names what works without.
     """
     try:
-        widgets = import_module("evalkit.notebook.widgets")
+        widgets = import_module("evalkit.notebook.anywidgets")
     except ImportError as problem:
         raise MissingExtraError(
             f"{owner} needs ipywidgets and anywidget: {advise_extra('notebook')}; without it, {instead}"

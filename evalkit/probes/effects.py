@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import counted
-from evalkit.probes.verdicts_by_side import KEYS, verdict_texts
+from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
 from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
 from evalkit.stats.voting import vote

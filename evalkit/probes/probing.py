@@ -18,7 +18,7 @@ from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, lo
 from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items
 from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
-from evalkit.probes.verdicts_by_side import KEYS, verdict_table
+from evalkit.probes.verdicts_before_and_after import KEYS, verdict_table
 from evalkit.rubrics import Criterion, RubricLike, code_text
 from evalkit.rubrics.prompts import item_inputs
 from evalkit.tables import ItemsLike

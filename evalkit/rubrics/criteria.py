@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalkit.core.choices import Better, Level
+from evalkit.core.allowed_choices import Better, Level
 from evalkit.core.validation_errors import explain, unknown_key
 from evalkit.errors import RubricError
 from evalkit.rubrics.scales import Scale, number

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
-from evalkit.core.judge_fields import MOST_SAMPLES
+from evalkit.core.judge_field_checks import MOST_SAMPLES
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import STRICT, file_values
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.rubric_files import load_rubric
+from evalkit.rubrics.rubrics_by_name import load_rubric
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
 

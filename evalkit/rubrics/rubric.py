@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from evalkit.core.choices import Layout, RubricMode
+from evalkit.core.allowed_choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
 from evalkit.core.reply_keys import digest
 from evalkit.core.validation_errors import explain

@@ -1,6 +1,7 @@
 from .leaderboards import leaderboard as leaderboard
 from .pack_resolution import Resolution as Resolution
 from .pack_resolution import resolve as resolve
+from .queue_worker import Worker as Worker
 from .registry import JudgeTemplate as JudgeTemplate
 from .registry import Pack as Pack
 from .registry import PackTask as PackTask
@@ -12,4 +13,3 @@ from .run_record import Run as Run
 from .run_record import RunScore as RunScore
 from .run_record import RunTask as RunTask
 from .runner import Runner as Runner
-from .worker import Worker as Worker

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.core.choices import SCORING_MODES
+from evalkit.core.allowed_choices import SCORING_MODES
 from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
 from evalkit.rubrics import load_profile

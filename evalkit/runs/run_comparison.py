@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
-from evalkit.core.terminal_text import printable
+from evalkit.core.printable_text import printable
 from evalkit.errors import InputError, MissingExtraError
+from evalkit.runs.contract.figure_name_rules import PASS_RATE, is_of
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.contract.metric_names import PASS_RATE, is_of
 from evalkit.runs.run_record import Run, RunScore
 from evalkit.runs.run_results import has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval

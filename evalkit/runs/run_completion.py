@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from evalkit.core.files import whole
-from evalkit.core.terminal_text import one_line
+from evalkit.core.printable_text import one_line
 from evalkit.errors import EvalkitError, RegistryError
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import Owner

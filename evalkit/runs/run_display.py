@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
-from evalkit.core.terminal_text import printable
+from evalkit.core.printable_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
-from evalkit.runs.contract.metric_names import count_name, is_of, no_values
+from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore

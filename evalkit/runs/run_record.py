@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.core.reply_keys import digest
 from evalkit.errors import listed
 from evalkit.runs.contract import Receipt
-from evalkit.runs.contract.metric_names import group_of, is_count, is_of
+from evalkit.runs.contract.figure_name_rules import group_of, is_count, is_of
 from evalkit.runs.run_display import run_html, run_text
 
 

@@ -13,8 +13,8 @@ import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, counted, listed
 from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scorer, read_receipts, read_scorers
+from evalkit.runs.contract.figure_name_rules import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt, scorers_of

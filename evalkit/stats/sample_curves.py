@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.figure_tables import (
+from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
     check_whole_numbers,
     joined,

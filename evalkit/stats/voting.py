@@ -29,7 +29,7 @@ from evalkit.rubrics.row_scales import (
     off_scale,
 )
 from evalkit.rubrics.scales import code_text
-from evalkit.stats.figure_tables import verdict_codes
+from evalkit.stats.figures_with_intervals import verdict_codes
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
     Flags,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from evalkit.core.choices import Reason
+from evalkit.core.allowed_choices import Reason
 from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.providers.provider_interface import ProviderError
 

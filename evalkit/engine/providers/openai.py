@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from evalkit._version import __version__
-from evalkit.core.judge_fields import host_of
+from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient

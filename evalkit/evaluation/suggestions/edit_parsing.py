@@ -13,7 +13,7 @@ from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError
 from evalkit.evaluation.suggestions.edits import Edit, Part, Refusal, text_of
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.parsing.quoted_text import unfenced
+from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, cut_thinking, ended, is_refusal
 
 _MOST = 50

@@ -13,18 +13,18 @@ from typing import Any
 import pandas as pd
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
-from evalkit.core.choices import MISSING_CRITERIA
+from evalkit.core.allowed_choices import MISSING_CRITERIA
 from evalkit.engine import Options, Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.lighteval.items import items_of
-from evalkit.lighteval.metric_declaration import Declared
 from evalkit.lighteval.metric_settings import MetricSettings
 from evalkit.lighteval.metrics import RubricScore, batched_metric
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.lighteval.progress import ProgressLog
-from evalkit.lighteval.rows_for_lighteval import mean_row, sample_rows, unjudged_row
+from evalkit.lighteval.sample_result_rows import mean_row, sample_rows, unjudged_row
+from evalkit.lighteval.settings_at_creation import Declared
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 

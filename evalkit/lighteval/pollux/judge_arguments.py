@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.core.choices import BACKENDS
-from evalkit.core.judge_fields import host_of
+from evalkit.core.allowed_choices import BACKENDS
+from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.engine import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.lighteval.rows_for_lighteval import EMPTY_ANSWER, TIED, is_scored, mean_row
+from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, TIED, is_scored, mean_row
 from evalkit.rubrics import Criterion
 
 Missing = Literal["na", "renormalise"]

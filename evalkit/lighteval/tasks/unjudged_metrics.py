@@ -12,7 +12,7 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from evalkit.errors import InputError, counted
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.metrics import batched_metric
-from evalkit.lighteval.rows_for_lighteval import EMPTY_ANSWER, mean_row
+from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, mean_row
 
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Maps an answer and a document to figures (NaN: unknown, or not applicable) and a note."""

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Protocol, cast
 
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.answer_lines import read_lines
 from evalkit.rubrics.parsing.json_answers import quick_object, read_object, read_whole
-from evalkit.rubrics.parsing.quoted_text import unfenced
+from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
 from evalkit.rubrics.parsing.values_on_scale import Parsed, reader_of

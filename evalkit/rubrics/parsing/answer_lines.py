@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from evalkit.rubrics.parsing.quoted_text import masked
+from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS, clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from evalkit.rubrics.parsing.quoted_text import masked, unfenced
+from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 

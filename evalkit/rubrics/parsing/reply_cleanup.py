@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from evalkit.rubrics.parsing.quoted_text import masked
+from evalkit.rubrics.parsing.mask_quotations import masked
 
 _TAG = re.compile(
     r"<(?P<close>/?)(?:think|thinking|thought|reasoning)(?:\s[^<>]{0,80})?>|\[(?P<close2>/?)THINK\]", re.IGNORECASE

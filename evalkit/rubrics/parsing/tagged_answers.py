@@ -6,8 +6,8 @@ import re
 import sys
 from functools import partial
 
-from evalkit.core.choices import Reason
-from evalkit.rubrics.parsing.quoted_text import FILL, masked
+from evalkit.core.allowed_choices import Reason
+from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code

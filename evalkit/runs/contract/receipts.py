@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from evalkit.core.choices import ScoringMode
+from evalkit.core.allowed_choices import ScoringMode
 from evalkit.core.files import held, whole
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, counted

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalkit.core.choices import SCORING_MODES, Backend
-from evalkit.core.judge_fields import MOST_SAMPLES
+from evalkit.core.allowed_choices import SCORING_MODES, Backend
+from evalkit.core.judge_field_checks import MOST_SAMPLES
 from evalkit.core.judges import Judge
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule

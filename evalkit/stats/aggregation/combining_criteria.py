@@ -10,11 +10,11 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.core.choices import MISSING_CRITERIA, MissingCriteria
+from evalkit.core.allowed_choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.stats.figure_tables import verdict_codes
+from evalkit.stats.figures_with_intervals import verdict_codes
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import AggregateRule, check_choice
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.figure_tables import (
+from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     JUDGE_KEY,
     interval_columns,

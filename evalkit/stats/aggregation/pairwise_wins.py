@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, result_table
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, figure_row, interval_columns, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.figure_tables import joined, note_few_clusters, result_table, verdict_codes
+from evalkit.stats.figures_with_intervals import joined, note_few_clusters, result_table, verdict_codes
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles

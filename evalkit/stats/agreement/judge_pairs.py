@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.alignment.agreement_measures import moments
-from evalkit.stats.figure_tables import (
+from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     interval_columns,
     jackknife_row,

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.figure_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, joined, result_table
+from evalkit.stats.figures_with_intervals import CRITERION_KEY, check_whole_numbers, jackknife_row, joined, result_table
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]

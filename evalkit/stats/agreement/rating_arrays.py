@@ -15,7 +15,7 @@ from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.rubrics.row_scales import answer_norms, measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
-from evalkit.stats.figure_tables import CRITERION_KEY
+from evalkit.stats.figures_with_intervals import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.choices import Ties
+from evalkit.core.allowed_choices import Ties
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
-from evalkit.stats.figure_tables import (
+from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     interval_columns,
     jackknife_row,

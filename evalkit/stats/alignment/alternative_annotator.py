@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.figure_tables import JUDGE_KEY, joined, result_table
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

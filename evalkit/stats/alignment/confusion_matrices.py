@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.figure_tables import JUDGE_KEY, result_table
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 
 _COLUMNS = [*JUDGE_KEY, "label_judge", "label_human", "n", "share", "reason"]

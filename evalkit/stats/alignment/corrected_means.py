@@ -13,9 +13,16 @@ import pandas as pd
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
-from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.figures_with_intervals import (
+    JUDGE_KEY,
+    figure_row,
+    interval_columns,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_variance, mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 

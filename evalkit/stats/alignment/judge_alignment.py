@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.stats.alignment.agreement_measures import (
@@ -25,7 +25,7 @@ from evalkit.stats.alignment.agreement_measures import (
     counted_rows,
     same_rows,
 )
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
 from evalkit.stats.alignment.system_levels import (
@@ -38,7 +38,7 @@ from evalkit.stats.alignment.system_levels import (
     system_names,
 )
 from evalkit.stats.alignment.system_levels import figures as figures_at
-from evalkit.stats.figure_tables import (
+from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     figure_row,
     interval_columns,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.choices import Reference
+from evalkit.core.allowed_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale, code_text, number

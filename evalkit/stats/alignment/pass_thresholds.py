@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.choices import Ties, Unscored
+from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, joined, result_table
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 

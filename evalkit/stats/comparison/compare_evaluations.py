@@ -14,7 +14,7 @@ from evalkit.errors import ConfigError, InputError, counted
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.floor_ranges import range_floor
-from evalkit.stats.comparison.judges_called_again import asked_again
+from evalkit.stats.comparison.judges_with_new_replies import asked_again
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
     NO_RULE,
@@ -26,7 +26,7 @@ from evalkit.stats.comparison.noise_floors import (
 )
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.figures_with_intervals import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 

@@ -9,7 +9,14 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
-from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.figures_with_intervals import (
+    JUDGE_KEY,
+    figure_row,
+    interval_columns,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group

@@ -28,7 +28,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.providers.api_keys import NO_KEY, key_in
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError

@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.choices import REASONS
+from evalkit.core.allowed_choices import REASONS
 from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Scale, code_text

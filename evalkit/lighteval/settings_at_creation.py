@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.core.judge_fields import check_samples
+from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import ConfigError

@@ -15,7 +15,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
-from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
+from evalkit.stats.figures_with_intervals import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles

@@ -59,7 +59,7 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
 
 
 def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
-    from evalkit.core.choices import PROVIDERS
+    from evalkit.core.allowed_choices import PROVIDERS
     from evalkit.core.judges import Judge
 
     if ":" not in text and text != "fake":
