@@ -7,6 +7,7 @@ import hashlib
 import os
 import pickle
 import tracemalloc
+import warnings
 
 import pytest
 from hypothesis import given, settings
@@ -244,6 +245,13 @@ class TestSandbox:
         for source in ("{{ 1 is divisibleby 0 }}", "{{ 'a'|abs }}", "{{ rubric.inputs[9] }}"):
             with pytest.raises(RubricError, match="template t@v1"):
                 rendered(SHOWN + source)
+
+    @pytest.mark.parametrize("part", ["3[1:]", "(3)[0]", "true[1:]", "none[:2]", "(-3)[1:]", "(3 == 3)[1:]"])
+    def test_parts_of_what_has_none(self, part):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # Python would warn of such a constant in the compiled source
+            with pytest.raises(RubricError, match="template t@v1"):
+                rendered(SHOWN + "{{ " + part + " }}")
 
     def test_broken_syntax_names_the_line(self):
         with pytest.raises(RubricError, match="template t@v1, line 5"):

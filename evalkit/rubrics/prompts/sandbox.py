@@ -253,6 +253,8 @@ def _problem(node: nodes.Node) -> str | None:
     if isinstance(node, nodes.Call) and getattr(node.node, "name", "") != "fence":
         name = getattr(node.node, "attr", getattr(node.node, "name", kind))
         return f"{name!r} cannot be called; only fence(…) can, and filters replace methods: {{{{ name | upper }}}}"
+    if isinstance(node, nodes.Getitem) and isinstance(node.node, nodes.Const) and not isinstance(node.node.value, str):
+        return f"{node.node.value} has no parts to select with [ ]"  # Python would warn when it compiles this
     literal = isinstance(node, nodes.List) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
     if literal and not all(isinstance(part, (nodes.Const, nodes.Neg)) for part in node.iter_child_nodes()):
         return "a list or tuple in a template may contain only constants"
