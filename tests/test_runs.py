@@ -132,6 +132,23 @@ def test_two_versions_of_one_plugin_are_refused(local: Registry, tmp_path: Path)
     assert "plugin 'tone' is needed in the versions '1', '2' (tasks 'a', 'b')" in said(local)
 
 
+MODES = """
+from types import SimpleNamespace
+EVALKIT_PLUGIN = {"scoring_modes": {"a": ["judge"]}}
+TASKS_TABLE = [SimpleNamespace(name=name) for name in "ab"]
+"""
+
+
+def test_a_mode_that_is_not_served_is_seen_before_the_run_starts(local: Registry, tmp_path: Path) -> None:
+    with_plugin(local, tmp_path, bound("a", judge_profile="tone-strict"), bound("b"), code=MODES)
+    expected = "task 'a': plugin tone@1 does not support mode 'jury' for it, only 'judge'"
+    with pytest.raises(ConfigError, match=expected):
+        runner_of(local, tmp_path).start("support", "m", scoring_mode="jury", scoring_config=JURY)
+    assert local.runs().empty
+    assert expected in said(local), "its modes are recorded"
+    assert len(resolve(local, local.pack("support"), "judge", JUDGE).bindings) == 2
+
+
 def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path) -> None:
     from evalkit.runs.registry.benchmarks import add_tasks
 
@@ -210,6 +227,24 @@ def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted
     assert "task 'qa': profile 'mine' is for the rubric safety@v1, but the task's metrics use 'faithfulness'" in message
     assert "task 'other'" not in message
     assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
+
+
+def test_a_run_is_refused_for_a_profile_of_another_rubric_before_anything_starts(
+    local: Registry, tmp_path: Path
+) -> None:
+    pytest.importorskip("lighteval")
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
+    tasks = [
+        {"task": name, "overrides": {"judge_profile": str(profile)}} for name in ("safety_guardrail", "grounded_qa")
+    ]
+    local.apply_pack(pack(*tasks))
+    with pytest.raises(ConfigError, match="task 'grounded_qa': profile 'mine' is for the rubric safety@v1") as caught:
+        runner_of(local, tmp_path).start("support", "m", scoring_mode="judge")
+    assert "safety_guardrail" not in str(caught.value)
+    assert local.runs().empty
+    known = local.benchmarks().set_index("name")["rubrics"]
+    assert (known["grounded_qa"], known["tool_use"]) == ("faithfulness", "")
 
 
 def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def plan_run(
     RegistryError
         When the registry cannot be reached, or the pack is not found.
     """
-    resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config)
+    resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config, import_tasks=look)
     if scoring_mode == "deterministic":
         return RunPlan(tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks))
     bindings = relocate(registry, resolution.to_dict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from evalkit.core.reply_keys import digest
-from evalkit.errors import ConfigError, EvalkitError, RegistryError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
@@ -38,6 +39,10 @@ class Search:
         The table of `Registry.benchmarks`.
     is_config_read
         False if the scoring config is invalid; judges are then not checked.
+    is_importing
+        Whether a plugin whose tasks the registry does not know is imported, in a separate process.
+    imported
+        Labels of the plugins that were imported; blank for evalkit's own tasks.
     """
 
     registry: Registry
@@ -49,6 +54,8 @@ class Search:
     templates: dict[str, str] = field(default_factory=dict)
     benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
     is_config_read: bool = True
+    is_importing: bool = False
+    imported: set[str] = field(default_factory=set)
 
     def add(self, task: PackTask, problem: object) -> None:
         """Add a problem of a task."""
@@ -63,7 +70,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
-    if plugin is not None and layout is not None:
+    if plugin is not None:
         _check_mode(search, task, plugin)
     given: dict[str, Any] = {
         "plugin": plugin and plugin.name,
@@ -74,7 +81,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if search.scoring.mode == "deterministic":
         return TaskBinding(**given)
     profile = _profile(search, task, plugin, layout)
-    _check_rubric(search, task, profile)
+    _check_rubric(search, task, profile, plugin)
     _check_judges(search, task, profile, layout)
     texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
@@ -109,12 +116,27 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
 
 
 def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
+    _import_tasks(search, task, plugin)
     modes = _known(search, task, "scoring_modes")
     if modes and search.scoring.mode not in modes:
         search.add(
             task,
             f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for it, only {listed(modes)}",
         )
+
+
+def _import_tasks(search: Search, task: PackTask, plugin: Plugin | None) -> None:
+    """Record the tasks of a plugin, or evalkit's own, if this one is not known; the run reports a failing import."""
+    label = "" if plugin is None else plugin.label
+    if not search.is_importing or label in search.imported or _known(search, task, "rubrics"):
+        return
+    search.imported.add(label)
+    with contextlib.suppress(ConfigError, MissingExtraError, RegistryError):
+        if plugin is None:
+            search.registry.inspect_own_tasks()
+        else:
+            search.registry.inspect_plugin(label)
+        search.benchmarks = search.registry.benchmarks()
 
 
 def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
@@ -157,10 +179,11 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
     return profile
 
 
-def _check_rubric(search: Search, task: PackTask, profile: Profile | None) -> None:
+def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
     """A profile must be for the rubric of the task's metrics, if the registry knows it."""
     if profile is None or profile.rubric is None:
         return
+    _import_tasks(search, task, plugin)
     rubric, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
     if any(name != rubric.id for name in others):
         search.add(

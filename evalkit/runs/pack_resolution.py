@@ -51,7 +51,9 @@ class Resolution:
         return {**self.hashes, "bindings": bindings}
 
 
-def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None) -> Resolution:
+def resolve(
+    registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None, *, import_tasks: bool = False
+) -> Resolution:
     """Look up the plugins, profiles and templates of a pack, and check that they fit together.
 
     The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
@@ -66,6 +68,8 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
         The pack to run.
     mode, config
         Scoring mode; scoring config as a mapping, JSON string or file.
+    import_tasks
+        Whether plugins whose tasks the registry does not know are imported, each in a separate process.
 
     Raises
     ------
@@ -88,8 +92,14 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
         scoring = Scoring.of(mode, config)
     except ConfigError as problem:
         first, scoring = [str(problem)], Scoring(mode if mode in SCORING_MODES else "deterministic")
-    search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
-    search.is_config_read = not first
+    search = Search(
+        registry,
+        scoring,
+        first,
+        benchmarks=registry.benchmarks(),
+        is_config_read=not first,
+        is_importing=import_tasks,
+    )
     bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
     _check_versions(search, bindings)
     _check_names(search, pack)

@@ -168,7 +168,8 @@ class Runner:
         self.recover()
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
-        resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config)
+        entry = self.registry.pack(pack)
+        resolution = resolve(self.registry, entry, scoring_mode, scoring_config, import_tasks=True)
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             _check_same(rerun_of, resolution.to_dict(), facts)

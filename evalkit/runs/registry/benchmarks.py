@@ -25,8 +25,8 @@ from evalkit.runs.registry.plugin_sources import locate
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
 LIGHTEVAL = "lighteval"
 """Start of the source of LightEval's own tasks."""
-_EVALKIT = "evalkit.lighteval.tasks"
-"""The package of evalkit's own tasks, which is imported like any bundle, in a separate process."""
+OWN_SOURCE, OWN_TASKS = f"evalkit {__version__}", "evalkit.lighteval.tasks"
+"""Source and package of evalkit's own tasks, which is imported like any bundle, in a separate process."""
 
 
 def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> None:
@@ -92,15 +92,16 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
     messages = [f"{module}: {problem}" for module, problem in failed.items()]
     found = {f"{LIGHTEVAL} {release}": [{"name": one["name"], "dataset": dataset_of(one)} for one in tasks]}
     bundles = {f"bundle {point.name} ({point.module})": point.module for point in entry_points(group=ENTRY_POINTS)}
-    for source, module in {f"evalkit {__version__}": _EVALKIT, **dict(sorted(bundles.items()))}.items():
+    for source, module in {OWN_SOURCE: OWN_TASKS, **dict(sorted(bundles.items()))}.items():
         try:
-            found[source] = _tasks_of(module, folder)
+            found[source] = imported_tasks(module, folder)
         except (ConfigError, RegistryError) as problem:
             messages.append(f"{source}: {problem}")
     return found, messages
 
 
-def _tasks_of(module: str, folder: Path) -> list[dict[str, Any]]:
+def imported_tasks(module: str, folder: Path) -> list[dict[str, Any]]:
+    """The tasks of a package, imported in a separate process."""
     return [asdict(task) for task in inspect_plugin(locate(module, folder).path).tasks]
 
 

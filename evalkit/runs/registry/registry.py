@@ -17,8 +17,11 @@ from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
 from evalkit.rubrics.prompts import Template
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.benchmarks import (
+    OWN_SOURCE,
+    OWN_TASKS,
     add_tasks,
     benchmark_table,
+    imported_tasks,
     own_tasks,
     unknown_tasks,
 )
@@ -165,6 +168,12 @@ class Registry:
         with self.database.session() as session:
             add_tasks(session, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
         return report
+
+    def inspect_own_tasks(self) -> None:
+        """Import evalkit's tasks in a separate process, and record them; RegistryError if the import fails."""
+        tasks = imported_tasks(OWN_TASKS, self.folder)
+        with self.database.session() as session:
+            add_tasks(session, tasks, OWN_SOURCE, None)
 
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
         """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
