@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cache_setup import python
 
-from evalkit.engine.cache.process_claims import Claims
+from evalkit.engine.cache.in_flight import Claims
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,7 @@ A, B, C = (bytes([n]) * 32 for n in (1, 2, 3))
 HOLD = """
 import sys
 from pathlib import Path
-from evalkit.engine.cache.process_claims import Claims
+from evalkit.engine.cache.in_flight import Claims
 claims = Claims(Path(sys.argv[1]))
 print(claims.take([bytes.fromhex(key) for key in sys.argv[2:]]), flush=True)
 sys.stdin.readline()

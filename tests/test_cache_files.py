@@ -18,7 +18,7 @@ from cache_setup import parts, ran, reply
 
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import sqlite_schema as schema
-from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError
 
 pytestmark = pytest.mark.long

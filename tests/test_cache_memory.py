@@ -27,7 +27,7 @@ from evalkit.engine import cache as caching
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_backend import ReplyBackend
 from evalkit.engine.cache.joblib_memory import ReplyMemory
-from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError, ConfigError, InputError
 
 

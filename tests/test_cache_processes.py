@@ -16,7 +16,7 @@ import pytest
 from cache_setup import parts, python, ran, reply
 
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.writer import decoded
 
 pytestmark = pytest.mark.long
 

@@ -24,7 +24,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.lookups import Counters
-from evalkit.engine.cache.rows import decoded, encoded, row_of, shared_json
+from evalkit.engine.cache.writer import decoded, encoded, row_of
 from evalkit.errors import CacheError, InputError
 
 
@@ -133,7 +133,7 @@ def test_params_that_look_like_marks_keep_their_key(store: ReplyStore) -> None:
 def test_shared_json_is_that_of_the_parts(temperature: float | None, params: dict[str, int]) -> None:
     for given_params in (params, Params(params)):
         asked = parts(3, temperature=temperature, params=given_params)
-        assert shared_json(asked) == canonical_json(asked.shared().as_dict())
+        assert asked.shared_json() == canonical_json(asked.shared().as_dict())
         row = row_of(asked, reply())
         assert (row.key, row.content_key) == (asked.key, asked.content_key)
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import jsonl as transfer
-from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError
 
 

@@ -14,7 +14,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
-from evalkit.engine.cache.rows import encoded
+from evalkit.engine.cache.writer import encoded
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.provider_interface import ProviderError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,18 +13,6 @@ import pandas as pd
 
 from evalkit.core.printable_text import one_line
 from evalkit.errors import counted
-
-
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook.
-
-    Examples
-    --------
-    >>> in_notebook()
-    False
-    """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return hasattr(shell, "kernel")
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:

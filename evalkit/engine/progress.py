@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.formatting import in_notebook
 from evalkit.engine.options import Options
 from evalkit.errors import counted
 
@@ -91,3 +90,15 @@ class ProgressBar:
         """Close the line, no matter how the run ended."""
         if self._bar is not None:
             self._bar.close()
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")

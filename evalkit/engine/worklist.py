@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.prompts_and_replies import Prompt, Request
-from evalkit.core.reply_keys import KeyParts, recorded_hash, sample_keys
+from evalkit.core.reply_keys import KeyMaker, KeyParts, recorded_hash
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
@@ -130,7 +130,7 @@ class Worklist:
 
         With `recorded` the keys of the replies that were recorded for each item alone.
         """
-        makers = [sample_keys(parts, content=content) for row in self.parts for parts in row]
+        makers = [KeyMaker(parts, content=content) for row in self.parts for parts in row]
         orders, samples = self.spec.orders if recorded else self._key_orders, range(self.spec.samples)
         for item, hashes in enumerate(self.hashes):
             own = self.recorded_hashes(item) if recorded else hashes
@@ -170,7 +170,7 @@ class Worklist:
             group = criterion, judge, self.hashes[item][order]
             samples_of.setdefault(group, set()).add(sample)
             first.setdefault(group, (item, order))
-        makers = [[sample_keys(parts) for parts in row] for row in self.parts]
+        makers = [[KeyMaker(parts) for parts in row] for row in self.parts]
         key_order = self._key_orders[0]
         requests: list[Request] = []
         for (criterion, judge, input_hash_), numbers in samples_of.items():

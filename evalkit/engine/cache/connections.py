@@ -50,7 +50,7 @@ class Connections:
 
         The file is checked first, and an older one is migrated.
         """
-        with self.using():
+        with gate.using(self.path):
             with self._guard:
                 seen = self._check_identity()
                 connection = None
@@ -85,7 +85,7 @@ class Connections:
     @contextlib.contextmanager
     def writer(self) -> Iterator[sqlite3.Connection]:
         """A separate connection for writing; a missing file is created."""
-        with self.using():
+        with gate.using(self.path):
             connection, _ = self.open_writer()
             try:
                 yield connection
@@ -98,15 +98,6 @@ class Connections:
             schema.refuse_newer(self.path, connection)
             connection.execute("VACUUM")
             self.checkpoint(connection)
-
-    @contextlib.contextmanager
-    def using(self) -> Iterator[None]:
-        """Around every use of SQLite: prevents a fork, and turns SQLite's errors into CacheError."""
-        try:
-            with gate:
-                yield
-        except sqlite3.Error as problem:
-            raise schema.cache_error(self.path, problem) from problem
 
     @staticmethod
     def checkpoint(connection: sqlite3.Connection) -> None:
@@ -138,7 +129,12 @@ class Connections:
             connection.close()
 
     def make(self) -> None:
-        """Check the file, and create a missing one."""
+        """Check the file, and create a missing one; CacheError if the store is read-only."""
+        if self.read_only:
+            raise CacheError(
+                f"reply store {self.path} is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder "
+                "that can be written, or judge offline"
+            )
         with self.reading() as connection:
             if connection is not None:
                 return
@@ -160,7 +156,7 @@ class Connections:
 
     def close(self) -> None:
         """Close idle connections; those in use are closed when they are given back."""
-        with self.using(), self._guard:
+        with gate.using(self.path), self._guard:
             self._seen = None
             while self._idle:
                 self.let_go(self._idle.pop())
@@ -170,7 +166,8 @@ class Connections:
         seen = self.identity()
         if seen == self._seen:
             return seen
-        self.close()
+        if self._seen is not None:
+            self.close()
         if seen is None:
             return None
         number = schema.check_file(self.path)
@@ -229,22 +226,26 @@ class _Gate:
         self.opening = threading.RLock()
         """The lock under which stores are opened."""
 
-    def __enter__(self) -> None:
+    @contextlib.contextmanager
+    def using(self, path: Path) -> Iterator[None]:
+        """Around every use of the store at `path`: a fork waits, and SQLite's errors become CacheError."""
         me = threading.get_ident()
         with self._changed:
             # a thread that is inside already must not wait for a fork that waits for it
             while self._forking and me not in self._inside:
                 self._changed.wait()
             self._inside[me] = self._inside.get(me, 0) + 1
-
-    def __exit__(self, *_: object) -> None:
-        me = threading.get_ident()
-        with self._changed:
-            depth = self._inside.pop(me, 0) - 1
-            if depth > 0:
-                self._inside[me] = depth
-            elif self._forking:
-                self._changed.notify_all()
+        try:
+            yield
+        except sqlite3.Error as problem:
+            raise schema.cache_error(path, problem) from problem
+        finally:
+            with self._changed:  # in a forked child that is another one, and nobody is inside
+                depth = self._inside.pop(me, 0) - 1
+                if depth > 0:
+                    self._inside[me] = depth
+                elif self._forking:
+                    self._changed.notify_all()
 
     def before_fork(self) -> None:
         me = threading.get_ident()

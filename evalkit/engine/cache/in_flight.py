@@ -1,9 +1,26 @@
-"""Calls in flight, by key: a second caller with the same key waits for the first one's call."""
+"""Calls in flight: `InFlight` for the callers of one process, `Claims` for other processes.
+
+A second caller with the same key waits for the first one's call instead of paying as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
+
+from evalkit.engine.cache.sqlite_schema import FILE_NAME as STORE_NAME
+
+try:
+    import fcntl
+except ImportError:  # Windows: processes there do not see each other's claims
+    fcntl = None  # type: ignore[assignment]
+
+FILE_NAME = "claims.lock"
+_log = logging.getLogger("evalkit.engine.cache")
 
 
 class _Future(Protocol):
@@ -47,3 +64,69 @@ class InFlight(Generic[F]):
     def clear(self) -> None:
         """Forget all calls: after a fork they belong to the parent."""
         self._open.clear()
+
+
+class Claims:
+    """Claims on reply keys, held by one process and seen by all on the machine.
+
+    A claim is a lock on one byte of an empty file, at an offset made of the key: it takes a few microseconds, writes
+    nothing, and the operating system drops it when the process ends, even by ``kill -9``. Two keys that share an
+    offset (one chance in 2^62) would only wait for each other. If the file cannot be locked, every claim is granted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE_NAME
+        self._file: int | None = None
+        self._held: dict[bytes, int] = {}  # key -> offset of its lock
+        self._works = fcntl is not None
+
+    def take(self, keys: Iterable[bytes]) -> bool:
+        """Claim all of these keys, or none; False if another call, here or in another process, holds one of them."""
+        taken: list[bytes] = []
+        for key in keys:
+            offset = int.from_bytes(key[:8]) >> 2
+            if key in self._held or not self._lock(offset):
+                self.release(taken)
+                return False
+            self._held[key] = offset
+            taken.append(key)
+        return True
+
+    def release(self, keys: Iterable[bytes]) -> None:
+        """Release claimed keys."""
+        for key in keys:
+            offset = self._held.pop(key, None)
+            if offset is not None and self._file is not None and self._works:
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(self._file, fcntl.LOCK_UN, 1, offset)
+
+    def _lock(self, offset: int) -> bool:
+        if not self._works:
+            return True
+        try:
+            # a folder that was removed and made again has another file
+            current = None
+            with contextlib.suppress(OSError):
+                current = self._path.stat()
+            if self._file is not None and (current is None or not os.path.samestat(os.fstat(self._file), current)):
+                self.close()
+            if self._file is None:
+                mode = 0o600  # that of the store beside it: whoever may read replies may see who requests them
+                with contextlib.suppress(OSError):
+                    mode = self._path.with_name(STORE_NAME).stat().st_mode & 0o666
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+            except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
+                return False
+        except OSError as problem:
+            self._works = False
+            _log.info("%s cannot be locked (%s): two processes may request the same sample", self._path, problem)
+        return True
+
+    def close(self) -> None:
+        """Release every claim and close the file."""
+        file, self._file = self._file, None
+        self._held.clear()
+        if file is not None:
+            os.close(file)

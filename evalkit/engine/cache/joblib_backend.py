@@ -15,8 +15,8 @@ from joblib import register_store_backend
 from joblib._store_backends import StoreBackendBase, StoreBackendMixin
 
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine.cache.rows import decoded
 from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError, ConfigError
 
 BACKEND = "evalkit"

@@ -25,8 +25,8 @@ from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.cache.joblib_backend import BACKEND, ReplyBackend
 from evalkit.engine.cache.maintenance import PruneReport
-from evalkit.engine.cache.rows import decoded
 from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.cache.writer import decoded
 from evalkit.errors import ConfigError, InputError
 
 FUNCTION_ID = "evalkit.reply"

@@ -20,8 +20,8 @@ from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.lookups import Chosen, call_parts, snapshot
-from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import place, transaction
+from evalkit.engine.cache.writer import Row, row_of
 from evalkit.errors import CacheError, counted
 
 _LINES = (

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
 import orjson
 
-from evalkit.core.reply_keys import KeyParts, sample_keys
+from evalkit.core.reply_keys import KeyMaker, KeyParts
 from evalkit.engine.cache.connections import Connections
-from evalkit.engine.cache.rows import shared_json
 from evalkit.errors import CacheError
 
 _KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
 _OTHER_SAMPLES = 32
+_LEAST_FREE_BYTES = 1 << 20
 
 _VALUES = "SELECT key, value FROM replies WHERE key IN ({}) ORDER BY key, generation"
 _MARKED = (
@@ -116,10 +118,23 @@ class Chosen:
 
 
 class Lookups:
-    """The methods of a store that only read."""
+    """The methods of a store that add no reply."""
 
+    folder: Path
+    path: Path
+    read_only: bool
     _connections: Connections
     _learnt: dict[tuple[str, str], dict[str, Any]]
+
+    def check_writable(self) -> None:
+        """Raise CacheError now, before anything is paid, if a reply could not be stored. Creates the file."""
+        self._connections.make()
+        free = shutil.disk_usage(self.folder).free
+        if free < _LEAST_FREE_BYTES:
+            raise CacheError(
+                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored: "
+                "free some space or set EVALKIT_CACHE to a folder elsewhere"
+            )
 
     def get_many(
         self, keys: Collection[bytes], *, since: float | None = None, recorded: bool = True, promoted: bool = True
@@ -184,7 +199,7 @@ class Lookups:
         shared parts that was used first most recently. Other samples count only if this sample is not stored under
         any combination.
         """
-        requested = orjson.loads(shared_json(parts))
+        requested = orjson.loads(parts.shared_json())
         others = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
         with self._connections.reading() as connection:
             calls = {} if connection is None else call_parts(connection)
@@ -196,7 +211,7 @@ class Lookups:
                 for shared in combinations
                 for sample, key in zip(
                     samples,
-                    sample_keys(KeyParts.from_dict(shared))(parts.input_hash, parts.order, samples),
+                    KeyMaker(KeyParts.from_dict(shared))(parts.input_hash, parts.order, samples),
                     strict=True,
                 )
             }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts, snapshot
-from evalkit.engine.cache.rows import key_makers
 from evalkit.engine.cache.sqlite_schema import log_of
-from evalkit.engine.cache.writer import Writer
+from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.jsonl import ImportReport
-
-_LEAST_FREE_BYTES = 1 << 20
 
 _TALLY = (
     "SELECT count(*), count(DISTINCT key), total(length(value)), "
@@ -98,26 +94,8 @@ class PruneReport:
 class Maintenance(Lookups):
     """The methods of a store that concern all of its replies."""
 
-    folder: Path
-    path: Path
-    read_only: bool
     counters: Counters
     _writer: Writer
-
-    def check_writable(self) -> None:
-        """Raise CacheError now, before anything is paid, if a reply could not be stored. Creates the file."""
-        if self.read_only:
-            raise CacheError(
-                f"reply store {self.path} is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder "
-                "that can be written, or judge offline"
-            )
-        self._connections.make()
-        free = shutil.disk_usage(self.folder).free
-        if free < _LEAST_FREE_BYTES:
-            raise CacheError(
-                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored: "
-                "free some space or set EVALKIT_CACHE to a folder elsewhere"
-            )
 
     def stats(self) -> Stats:
         """Statistics of the store and of this process (`session`). Reads the whole store."""

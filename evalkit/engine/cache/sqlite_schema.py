@@ -182,19 +182,12 @@ def create(path: Path) -> None:
 
 
 def _build(path: Path) -> None:
-    _make_private(path)
+    path.touch(0o600, exist_ok=False)  # SQLite gives its log the permissions of the file
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _make_private(path: Path, mode: int = 0o600) -> None:
-    """Make an empty file with these permissions, whatever the umask; SQLite gives its log those of the file."""
-    path.touch(0o600, exist_ok=False)
-    if mode != 0o600:
-        path.chmod(mode)
 
 
 def place(fresh: Path, path: Path) -> None:
@@ -233,7 +226,8 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
         copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
         part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
         part.unlink(missing_ok=True)
-        _make_private(part, path.stat().st_mode & 0o666)
+        part.touch(0o600, exist_ok=False)
+        part.chmod(path.stat().st_mode & 0o666)
         with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
             source.backup(target)
         part.replace(copy)

@@ -19,12 +19,11 @@ from evalkit.core.cache_folder import default_folder, network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache.connections import Connections, gate, stores
+from evalkit.engine.cache.in_flight import Claims
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
-from evalkit.engine.cache.process_claims import Claims
-from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
-from evalkit.engine.cache.writer import Job, Writer
+from evalkit.engine.cache.writer import Job, Row, Writer, row_of
 from evalkit.errors import CacheError
 
 if TYPE_CHECKING:
@@ -147,7 +146,9 @@ class ReplyStore(Maintenance):
             At once if the store is read-only; from the future if it could not be stored.
         """
         waiter: Future[bytes] = Future()
-        self._submit(Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True))
+        self._writer.submit(
+            Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True)
+        )
         return waiter
 
     def aput(
@@ -157,7 +158,9 @@ class ReplyStore(Maintenance):
         import asyncio
 
         waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._submit(Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True))
+        self._writer.submit(
+            Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True)
+        )
         return waiter
 
     def put_many(
@@ -170,22 +173,17 @@ class ReplyStore(Maintenance):
         waiters: deque[Future[list[bytes]]] = deque()
         while portion := list[Row](islice(made, _ROWS_PER_JOB)):
             waiters.append(Future())
-            self._submit(Job(waiters[-1], portion, overwrite=overwrite, newer_than=newer_than))
+            self._writer.submit(Job(waiters[-1], portion, overwrite=overwrite, newer_than=newer_than))
             if len(waiters) > _JOBS_AHEAD:
                 stored += waiters.popleft().result()
         for waiter in waiters:
             stored += waiter.result()
         return stored
 
-    def _submit(self, job: Job) -> None:
-        if self.read_only:
-            self.check_writable()
-        self._writer.submit(job)
-
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
         """Store a fact about a service and model. `facts` returns it at once; the future resolves when it is stored."""
         waiter: Future[list[bytes]] = Future()
-        self._submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
+        self._writer.submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 

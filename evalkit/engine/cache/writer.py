@@ -1,20 +1,28 @@
-"""The one writer thread of a store: what many callers submit is committed together, durably."""
+"""The one writer thread of a store: the rows that many callers submit are committed together, durably."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import orjson
+
+from evalkit.core.prompts_and_replies import Reply, token_count
+from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
 from evalkit.engine.cache import sqlite_schema as schema
-from evalkit.engine.cache.connections import Connections, Identity
+from evalkit.engine.cache.connections import Connections, Identity, gate
 from evalkit.engine.cache.lookups import Counters, call_id, rows_in
-from evalkit.engine.cache.rows import Row
+from evalkit.errors import CacheError, InputError
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,6 +41,108 @@ _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
+_EXPECTED = {
+    **dict.fromkeys(("text", "finish_reason", "refusal", "model"), _TEXT),
+    **dict.fromkeys(("prompt_tokens", "completion_tokens"), _COUNT),
+    **dict.fromkeys(("cost_usd", "latency_s", "created"), _AMOUNT),
+}
+
+
+class Row(NamedTuple):
+    """One reply as it goes into the table (a plain tuple: hundreds of thousands pass through SQLite)."""
+
+    key: bytes
+    call: str
+    input_hash: bytes
+    order: str | None
+    sample: int
+    content_key: bytes
+    created: float
+    source: str
+    cost_usd: float | None
+    promoted_from: bytes | None
+    value: bytes
+
+
+def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None) -> Row:
+    """The row of one reply.
+
+    A reply without a time of receipt gets the present one: a row that looks older than everything
+    could never end a refresh.
+
+    Raises
+    ------
+    InputError
+        If `parts.input_hash` is not a sha256, or a field of the reply has a value that could not be read again.
+    CacheError
+        If the reply contains something that is not a JSON value.
+    """
+    shown, order, sample = parts.input_hash, parts.order, parts.sample
+    if len(shown) != 64 or not set(shown) <= _HEX_DIGITS:
+        raise InputError(f"input_hash {shown!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
+    for name, expected in _EXPECTED.items():
+        value = getattr(reply, name)
+        if expected == _TEXT:
+            fits = isinstance(value, str)
+        elif expected == _COUNT:
+            fits = token_count(value) is not None
+        else:
+            fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+        if value is not None and not fits:
+            raise InputError(
+                f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
+                f"expected {expected} or None; nothing was stored"
+            )
+    if not reply.created:
+        reply = replace(reply, created=time.time())
+    call = parts.shared_json()
+    key_of, content_key_of = key_makers(call)
+    (key,), (content_key,) = key_of(shown, order, (sample,)), content_key_of(shown, order, (sample,))
+    return Row(
+        key,
+        call.decode(),
+        bytes.fromhex(shown),
+        order,
+        sample,
+        content_key,
+        reply.created,
+        reply.source,
+        reply.cost_usd,
+        promoted_from,
+        encoded(reply),
+    )
+
+
+@lru_cache(maxsize=1024)
+def key_makers(call: bytes) -> tuple[KeyMaker, KeyMaker]:
+    """The makers of keys and of content keys under the shared parts `call` (as of `KeyParts.shared_json`)."""
+    parts = KeyParts.from_dict(orjson.loads(call))
+    return KeyMaker(parts), KeyMaker(parts, content=True)
+
+
+def encoded(reply: Reply) -> bytes:
+    """The reply as canonical JSON: what is stored, and what export writes."""
+    values = reply.as_dict()
+    try:
+        try:
+            text = canonical_json(values)
+        except TypeError:
+            # servers send half of a surrogate pair, which is not valid text, and the reply was paid for
+            whole = json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+            text = canonical_json(orjson.loads(whole))
+    except (TypeError, ValueError) as problem:
+        raise CacheError(
+            f"a reply of {reply.model or 'a judge'} contains something that is not a JSON value: {problem}"
+        ) from problem
+    # orjson's output keeps the buffer that it was written to, 4 kB and more, for as long as it lives
+    return memoryview(text).tobytes()
+
+
+def decoded(value: bytes) -> Reply:
+    """The inverse of `encoded`."""
+    return Reply.from_dict(orjson.loads(value))
 
 
 @dataclass(slots=True)
@@ -91,7 +201,9 @@ class Writer:
         self._calls: dict[str, int] = {}  # known ids of shared parts
 
     def submit(self, job: Job) -> None:
-        """Queue a job; its waiter resolves once it is durable."""
+        """Queue a job; its waiter resolves once it is durable. CacheError at once if the store is read-only."""
+        if self._connections.read_only:
+            self._connections.make()
         with self._guard:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="evalkit-cache-writer", daemon=True)
@@ -135,7 +247,7 @@ class Writer:
                 else:
                     _deliver(jobs, values, None)
         if self.connection is not None:
-            with self._connections.using():
+            with gate.using(self._connections.path):
                 with contextlib.suppress(sqlite3.Error):  # the log stays and the next opening reads it
                     self._connections.checkpoint(self.connection)
                 self._connections.let_go(self.connection)
@@ -143,7 +255,7 @@ class Writer:
 
     def _commit(self, jobs: Sequence[Job]) -> list[list[bytes]]:
         """Write the jobs in one transaction; the value that is stored now, per job and row."""
-        with self._connections.using():
+        with gate.using(self._connections.path):
             if self.connection is not None and self._file != self._connections.identity():
                 self._connections.let_go(self.connection)
                 self.connection = None

@@ -42,22 +42,23 @@ class LoopThread:
         self._thread.start()
 
     @classmethod
-    def get(cls) -> LoopThread:
-        """The process's loop thread, started on first use."""
+    def get(cls, *, to_wait: bool = False) -> LoopThread:
+        """The process's loop thread, started on first use.
+
+        With `to_wait`, JudgeError if called on that thread, which would wait for itself.
+        """
         with cls._lock:
             if cls._instance is None or not cls._instance._thread.is_alive():
                 cls._instance = cls()
                 # Registered late, so that it runs before the store closes itself
                 atexit.register(cls._instance.close)
-            return cls._instance
-
-    def check_may_wait(self) -> None:
-        """Raise JudgeError if called on the loop thread, which would wait for itself."""
-        if threading.current_thread() is self._thread:
+            thread = cls._instance
+        if to_wait and threading.current_thread() is thread._thread:
             raise JudgeError(
                 "judge was called from evalkit's own event-loop thread (from a callback such as on_progress), where it "
                 "would wait forever; call it from another thread, or `await ajudge(…)`"
             )
+        return thread
 
     def submit(self, work: Coroutine[Any, Any, T], *, on_cancel: Callable[[], object] | None = None) -> Future[T]:
         """Start a coroutine on the loop thread; the future holds its result.

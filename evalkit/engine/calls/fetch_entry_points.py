@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from evalkit.core.formatting import in_notebook
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.engine.options import Options
+from evalkit.engine.progress import in_notebook
 from evalkit.errors import EvalkitWarning
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def fetch(
         On Ctrl-C, and on SIGTERM or SIGHUP in a script: no new calls are sent; calls in flight are awaited briefly
         and stored. A second signal stops at once.
     """
-    thread = LoopThread.get()
-    thread.check_may_wait()
+    thread = LoopThread.get(to_wait=True)
     with ending_signals():
         scheduler = Scheduler(requests, store, options, newer_than=newer_than)
         future = thread.submit(scheduler.run())
@@ -144,7 +143,7 @@ def _report(scheduler: Scheduler) -> None:
     _log.info(
         "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",
         progress.done,
-        progress.n_failed,
+        progress.failed.total(),
         ", ".join(f"{reason} {n}" for reason, n in progress.failed.items()) or "none",
         progress.cost_usd,
         progress.maybe_paid,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from weakref import WeakKeyDictionary
 
@@ -39,7 +40,7 @@ class RateLimiter:
     def __init__(self) -> None:
         self.in_flight = 0
         self.epoch = 0
-        self._most: float | None = None
+        self._most = math.inf
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._clock = asyncio.get_running_loop().time
         self._paused_until = 0.0
@@ -49,14 +50,13 @@ class RateLimiter:
     @property
     def most(self) -> int | None:
         """The limit learned from the server's refusals; None if there were none."""
-        return None if self._most is None else max(1, int(self._most))
+        return None if self._most == math.inf else int(self._most)
 
     def _has_room(self, concurrency: int) -> bool:
-        most = self.most
-        return self.in_flight < (concurrency if most is None else min(concurrency, most))
+        return self.in_flight + 1 <= min(concurrency, self._most)
 
     async def enter(self, options: Options, tokens: int) -> None:
-        """Wait until the call may start, and count it as in flight."""
+        """Wait for a free place, the pace and the end of a pause; the call then counts as in flight."""
         if self._waiting or not self._has_room(options.concurrency):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, options.concurrency))
@@ -68,23 +68,6 @@ class RateLimiter:
                 raise
         else:
             self.in_flight += 1
-        try:
-            await self._wait_for_pace(options, tokens)
-        except asyncio.CancelledError:
-            self.leave()
-            raise
-
-    def leave(self) -> None:
-        """Count one call less, and start waiting calls."""
-        self.in_flight -= 1
-        while self._waiting and (self._waiting[0][0].done() or self._has_room(self._waiting[0][1])):
-            turn, _ = self._waiting.popleft()
-            if not turn.done():
-                self.in_flight += 1
-                turn.set_result(None)
-
-    async def _wait_for_pace(self, options: Options, tokens: int) -> None:
-        """Sleep until the pace, and the end of a pause, allow this call to start."""
         # the distance to the last start is that of this run: another run may have been slower
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
@@ -98,20 +81,29 @@ class RateLimiter:
             except asyncio.CancelledError:
                 # the place is free again: a run that is stopped must not hold up the next one
                 self._last_start -= start - last
+                self.leave()
                 raise
             if self._paused_until <= self._clock():
                 return
 
+    def leave(self) -> None:
+        """Count one call less, and start waiting calls."""
+        self.in_flight -= 1
+        while self._waiting and (self._waiting[0][0].done() or self._has_room(self._waiting[0][1])):
+            turn, _ = self._waiting.popleft()
+            if not turn.done():
+                self.in_flight += 1
+                turn.set_result(None)
+
     def succeeded(self) -> None:
         """A call was answered: raise the limit."""
-        if self._most is not None:
-            self._most += 1 / self._most
-            if self._most >= _MOST:
-                self._most = None
+        self._most += 1 / self._most
+        if self._most >= _MOST:
+            self._most = math.inf
 
     def refused(self, wait_s: float, epoch: int) -> None:
         """A call of this epoch got HTTP 429: start none for `wait_s` seconds, and halve the limit."""
         if epoch == self.epoch:
             self.epoch += 1
-            self._most = max(1, (self.in_flight + 1 if self._most is None else self._most) / 2)
+            self._most = max(1, (self.in_flight + 1 if self._most == math.inf else self._most) / 2)
         self._paused_until = max(self._paused_until, self._clock() + wait_s)

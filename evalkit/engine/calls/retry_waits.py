@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from evalkit.core.allowed_choices import Reason
@@ -43,6 +44,7 @@ def wait_of(problem: ProviderError, tried: int) -> Wait | None:
     return Wait(asked + FIRST_WAIT_S * spread / 4, asked)
 
 
+@dataclass(slots=True)
 class Breaker:
     """Circuit breaker: stops all calls to a judge that cannot answer.
 
@@ -54,11 +56,10 @@ class Breaker:
         Whether any reply came; after that, failures in transport do not open the breaker.
     """
 
-    def __init__(self) -> None:
-        self.down: Failure | None = None
-        self.answered = False
-        self._n_failures = 0
-        self._n_given_up = 0
+    down: Failure | None = None
+    answered: bool = False
+    _n_failures: int = 0
+    _n_given_up: int = 0
 
     def failed(self, problem: ProviderError) -> bool:
         """Count a failed attempt; return whether the judge is down."""

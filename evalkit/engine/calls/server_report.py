@@ -119,8 +119,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     except JudgeError as error:
         report.problems.append(str(error))
         return report
-    LoopThread.get().check_may_wait()
-    LoopThread.get().submit(_Check(judge, report).run()).result()
+    LoopThread.get(to_wait=True).submit(_Check(judge, report).run()).result()
     return report
 
 

@@ -43,7 +43,6 @@ class Workers:
         self.judge, self._scheduler = judge, scheduler
         self._client = connect(judge, RunSettings(scheduler.store, scheduler.newer_than, scheduler.options.concurrency))
         self._limiter = rate_limiter_of(judge)
-        self._price = price_of(judge) or (0.0, 0.0)
         facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
@@ -161,7 +160,7 @@ class Workers:
         if budget is not None:
             with self._wakeable():
                 if options.budget_usd is not None and not budget.is_used_up:
-                    reserved = upper_bound(request, len(request.keys), self._price)
+                    reserved = upper_bound(request, len(request.keys), price_of(self.judge) or (0.0, 0.0))
                 if budget.is_used_up or not await budget.reserve(reserved):
                     raise CallFailedError(Failure("budget", budget.spent()))
         spent, billed = 0.0, False
