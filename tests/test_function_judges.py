@@ -300,6 +300,27 @@ def test_a_thread_that_hangs_still_counts(tmp_path: Path) -> None:
     assert calls.most == 1
 
 
+def test_a_call_that_gets_no_thread_says_so_and_may_not_have_been_billed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+
+    def ask(prompt: Prompt) -> str:
+        ended.wait(20)
+        return GOOD
+
+    last: list[Any] = []
+    judge = Judge.function(ask, name="mine", version="1", timeout_s=0.2)
+    options: dict[str, Any] = {"concurrency": 1, "retries": 0, "on_progress": last.append}
+    try:
+        table = judged(judge, tmp_path, items=ITEMS[:3], **options)
+    finally:
+        ended.set()
+    assert set(table["error"]) == {"timeout"}
+    assert "2 judgments without a reply: the function of judge 'mine' was not called: its earlier calls" in caplog.text
+    assert last[-1].maybe_paid == 1  # the function was called for the first item only
+
+
 def test_the_loop_goes_on_while_a_function_computes(tmp_path: Path) -> None:
     calls = Calls(seconds=0.5)
     jury = [Judge.function(calls, name="slow", version="1"), "fake:strict"]

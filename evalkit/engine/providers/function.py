@@ -47,7 +47,8 @@ class FunctionClient:
     """Calls the function: an async one on the loop, a sync one in threads, up to the run's concurrency.
 
     A thread cannot be stopped from outside. A thread that exceeds the judge's `timeout_s` still counts until it ends,
-    so that a hanging function does not fill the process with threads.
+    so that a hanging function does not fill the process with threads. A call waits at most `timeout_s` for a thread,
+    and then has `timeout_s` of its own.
     """
 
     supports_n: bool | None = False
@@ -92,8 +93,9 @@ class FunctionClient:
 
     async def _in_time(self, prompt: Prompt) -> Any:
         """What the function returns; a `ProviderError` if it raises or takes too long."""
-        call = self._on_loop(prompt) if self._is_async else self._in_thread(prompt)
-        task = asyncio.ensure_future(call)
+        if not self._is_async:
+            await self._wait_for_thread()
+        task = asyncio.ensure_future(self._on_loop(prompt) if self._is_async else self._in_thread(prompt))
         try:
             done, _ = await asyncio.wait({task}, timeout=self._judge.timeout_s)
         finally:
@@ -105,6 +107,17 @@ class FunctionClient:
             raise ProviderError("connection", "the function cancelled its own call", maybe_paid=True)
         return task.result()
 
+    async def _wait_for_thread(self) -> None:
+        try:
+            async with asyncio.timeout(self._judge.timeout_s):
+                await self._threads.acquire()
+        except TimeoutError:
+            detail = (
+                f"the function of judge '{self._judge.name}' was not called: its earlier calls still fill all threads "
+                f"after {self._judge.timeout_s:g} s; set a timeout in the function, or raise concurrency"
+            )
+            raise ProviderError("timeout", detail) from None
+
     async def _on_loop(self, prompt: Prompt) -> Any:
         try:
             return await self._function(prompt)
@@ -113,8 +126,8 @@ class FunctionClient:
         except BaseException as error:  # SystemExit too: it would end the loop that all judges share
             raise self._problem(error, prompt) from error
 
-    async def _in_thread(self, prompt: Prompt) -> Any:
-        await self._threads.acquire()
+    def _in_thread(self, prompt: Prompt) -> asyncio.Future[Any]:
+        """Start a thread, which releases its place when it ends."""
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
 
@@ -139,11 +152,12 @@ class FunctionClient:
 
         # a daemon: a function that hangs must not keep the process from ending
         threading.Thread(target=work, name=f"evalkit {self._judge.name}", daemon=True).start()
-        return await outcome
+        return outcome
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
         said = " ".join(str(without_keys(str(error)[:4000])).split())
-        detail = without_prompt(f"the function raised {type(error).__name__}: {said}"[:_LONGEST_DETAIL], prompt)
+        raised = f"the function raised {type(error).__name__}" + (f": {said}" if said else "")
+        detail = without_prompt(raised[:_LONGEST_DETAIL], prompt)
         kind: ProblemKind = "connection"
         if isinstance(error, TimeoutError):
             kind = "timeout"
