@@ -21,6 +21,7 @@ from typing import NamedTuple
 from evalkit.lighteval.pollux.replies import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import Parsed, parser_for
+from evalkit.rubrics.parsing.quotation_marks import PAIRS
 from evalkit.rubrics.prompts import fenced
 
 FIVE = Scale.of({1: "very bad", 2: "bad", 3: "fair", 4: "good", 5: "very good"})
@@ -149,24 +150,14 @@ WRAPPERS: dict[str, tuple[Callable[[str], str], str, bool]] = {
     '"""…"""': (_marks('"""\n', '\n"""'), '"', True),
     "comment": (_marks("<!-- ", " -->"), "", False),
     "``…''": (_marks("``", "''"), "`'", False),
-    "《…》": (_marks("《", "》"), "《》", False),
     "[quote]": (_marks("[quote]", "[/quote]"), "", True),
     "evalkit's fence": (lambda text: fenced("answer", text), "", True),
     "indented code": (lambda text: "\n" + _lines("    ")(text) + "\n", "", True),
     "«…» on lines": (_marks("«\n", "\n»"), "", True),
     '"…" on lines': (_marks('"\n', '\n"'), '"', True),
     "“…” on lines": (_marks("“\n", "\n”"), "“”", True),
-    '"…"': (_marks('"', '"'), '"', False),
-    "“…”": (_marks("“", "”"), "“”", False),
-    "„…“": (_marks("„", "“"), "„“", False),
-    "«…»": (_marks("«", "»"), "", False),
-    "»…«": (_marks("»", "«"), "»«", False),
-    "‘…’": (_marks("‘", "’"), "‘’", False),
-    "'…'": (_marks("'", "'"), "'", False),
-    "‹…›": (_marks("‹", "›"), "‹›", False),
-    "❝…❞": (_marks("❝", "❞"), "❝❞", False),
-    "＂…＂": (_marks("＂", "＂"), "＂", False),
-    "「…」": (_marks("「", "」"), "「」", False),
+    # "«" may also stand within "«…»"
+    **{f"{pair[0]}…{pair[1]}": (_marks(*pair), "" if pair == "«»" else pair, False) for pair in PAIRS},
     "`…`": (_marks("`", "`"), "`", False),
     "``…``": (_marks("`` ", " ``"), "``", False),
 }

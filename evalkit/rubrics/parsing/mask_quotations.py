@@ -8,23 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from evalkit.rubrics.parsing.quotation_marks import PARAGRAPH, Keeps, Span, pairs, quoted
+from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING, PARAGRAPH, Keeps, Span, pairs, quoted
 
 FILL = "\ufffc"
 """Replaces each character of a quotation except line breaks: not a letter, digit, space or mark that readers know."""
 
 _ANY_MARK = re.compile(
-    r"[\"'«»“”„‟‹›‘‚「」『』《》〝❝❛＂`~<>]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {4}|\t)",
+    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
     re.IGNORECASE,
 )
 _FENCE = re.compile(
-    r"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){0,3}?)(?P<opened>[\"'“„‟«»‹›‘‚「『(\[]{0,3})(?P<marks>`{3,}+|~{3,}+)"
-    r"(?P<info>[ \t]{0,4}(?:[\w.+#{(-][^`\n]{0,200}?)?)(?P<closed>[\"'”“»«›’‘」』)\].,*_]{0,3})[ \t]*\r?$",
+    rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
+    rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
     re.MULTILINE,
 )
 _CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
 _BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
-_WHOLE = re.compile(r"(?P<mark>[\"'])(?P<inner>[^\n\"“”„«»'‘’`]{1,80})(?P=mark)")
+_WHOLE = re.compile(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
 _LANGUAGES = {"", "json", "jsonc", "json5", "text", "txt", "plaintext", "markdown", "md"}
 _QUOTED_LINE = re.compile(
     r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
@@ -44,13 +44,13 @@ _ELEMENT = re.compile(
     r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
     r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
     r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
-    r"|(?P<triple>\"\"\"|'''|＂).*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
+    r"|(?P<triple>\"\"\"|''').*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
     re.IGNORECASE | re.DOTALL,
 )
 
 _WORDS = {"q", "cite", "code", "samp", "kbd", "tt", "pre", "blockquote"}
 _MOST_NAMED = 8
-_HAS_ELEMENT = re.compile("[<\\[＂]|``|\"\"\"|'''|[\\\\]begin")
+_HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
 
 # the speaker that the line before a block names
 _THEIRS = re.compile(

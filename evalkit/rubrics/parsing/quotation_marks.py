@@ -11,24 +11,27 @@ from collections.abc import Callable
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
 
+PAIRS = (
+    *('""', "''", "＂＂", "“”", "„“", "„”", "‟”", "””", "‘’", "‚‘", "‚’"),
+    *("«»", "»«", "‹›", "›‹", "「」", "『』", "《》", "〝〞", "〝〟", "❝❞", "❛❜"),
+)
+"""Each opening mark with a mark that closes it; all of the package knows quotation marks from here.
+
+The first pair with a mark shows how it is used most often: ``»`` closes, and seldom opens.
+"""
+
+OPENING, CLOSING = ("".join(dict.fromkeys(marks)) for marks in zip(*PAIRS, strict=True))
+MARKS = "".join(dict.fromkeys(OPENING + CLOSING))
+
+_CLOSES = {mark: [opening for opening, closing in PAIRS if closing == mark] for mark in MARKS}
+_SELDOM_OPENS = {mark for mark in OPENING if "".join(PAIRS).index(mark) % 2}
+_SINGLE = "'‘‚"
 # one set of characters first: the search for it is fast
-_MARK = re.compile(r"[\\`\"'«»“”„‟‹›‘’‚「」『』《》〝〞〟❝❞❛❜](?:(?<=\\).|(?<=`)`*|)", re.DOTALL)
-# what a mark closes: «a», »a«, “a”, „a“, „a”, ”a”, ‘a’, ‚a‘ …
-_CLOSES = dict.fromkeys("‹„‟‚「『《〝❝❛", "") | {'"': '"', "'": "'", "»": "«", "«": "»", "”": "“„‟”", "“": "„"}
-_CLOSES |= {
-    "›": "‹",
-    "’": "‘‚",
-    "‘": "‚",
-    "」": "「",
-    "』": "『",
-    "》": "《",
-    "〞": "〝",
-    "〟": "〝",
-    "❞": "❝",
-    "❜": "❛",
-}
-_BRACKETS = "([{"
+_MARK = re.compile(rf"[\\`{MARKS}](?:(?<=\\).|(?<=`)`*|)", re.DOTALL)
+_BRACKETS = "([{*_"
 _OPENING, _CLOSING = "([{<:=,;—–-/|*_>", ".,;:!?)]}…"
+# marks after which a single straight one may open
+_LEADS = set(OPENING) - _SELDOM_OPENS - {"'"}
 _LONGEST_CODE, _LONGEST_SINGLE = 20_000, 5_000
 _KEY = re.compile(r"[^\W\d_][\w .-]{0,40}\Z")
 _KEPT = 80
@@ -41,7 +44,7 @@ def quoted(text: str, keeps: Keeps | None, *, cut: bool) -> list[Span]:
     known: dict[tuple[str, str], bool] = {}
     for start, end in _merged(pairs(text, cut=cut)):
         if end - start <= _KEPT:
-            content = text[start:end].strip("\"'«»“”„‟‹›‘’‚「」『』〝〞❝❞❛❜`")
+            content = text[start:end].strip(MARKS + "`")
             if text[start] == '"' and text[end : end + 4].lstrip(" *_")[:1] in (":", "=") and _KEY.match(content):
                 continue
             if keeps is not None and content:
@@ -69,7 +72,7 @@ def pairs(text: str, *, cut: bool) -> list[Span]:
     """The text between paired marks, inner pairs too; after a mark without its pair, the rest of the paragraph."""
     spans: list[Span] = []
     open_: list[tuple[str, int]] = []
-    waits = dict.fromkeys(_CLOSES, 0)
+    waits = dict.fromkeys(MARKS, 0)
     skip = 0
     ticks: dict[int, list[int]] | None = None
     for token in _MARK.finditer(text):
@@ -91,7 +94,7 @@ def pairs(text: str, *, cut: bool) -> list[Span]:
         _take(text, mark, at, open_, waits, spans)
     end = 0
     for mark, at in open_:
-        if mark not in "'‘‚”»" and at >= end:
+        if mark not in _SINGLE and mark not in _SELDOM_OPENS and at >= end:
             found = None if cut else PARAGRAPH.search(text, at)
             end = found.start() if found else len(text)
             spans.append((at, end))
@@ -125,15 +128,16 @@ def _take(
         opens, closes = _direction(before, after, mark)
     else:
         closes = not (mark in "’‘" and after.isalnum())
-        opens = mark != "’" and (
-            mark not in "»”" or ((before.isspace() or before in _BRACKETS) and not after.isspace())
+        opens = mark in OPENING and (
+            mark not in _SELDOM_OPENS
+            or ((before.isspace() or before in _BRACKETS) and (not after.isspace() or after == "\n"))
         )
     if closes and any(waits[kind] for kind in _CLOSES[mark]):
         while open_:
             waiting, start = open_.pop()
             waits[waiting] -= 1
             if waiting in _CLOSES[mark]:
-                if waiting not in "'‘‚" or at - start <= _LONGEST_SINGLE:
+                if waiting not in _SINGLE or at - start <= _LONGEST_SINGLE:
                     spans.append((start, at + 1))
                 return
     if opens:
@@ -144,9 +148,8 @@ def _take(
 def _direction(before: str, after: str, mark: str) -> tuple[bool, bool]:
     """Whether a straight mark may open and whether it may close, by its neighbours."""
     if mark == "'":
-        return (before.isspace() or before in _OPENING + '"“„«') and not after.isspace(), (
-            (not before.isspace() or before == "\n") and not after.isalnum()
-        )
+        opens = (before.isspace() or before in _OPENING or before in _LEADS) and (not after.isspace() or after == "\n")
+        return opens, (not before.isspace() or before == "\n") and not after.isalnum()
     left, right = before.isspace(), after.isspace()
     if left != right:
         return (left and after not in _CLOSING) or (right and before in ":="), (right and before not in ":=") or (

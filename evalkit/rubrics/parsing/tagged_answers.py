@@ -8,6 +8,7 @@ from functools import partial
 
 from evalkit.core.allowed_choices import Reason
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
+from evalkit.rubrics.parsing.quotation_marks import MARKS
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code
@@ -72,7 +73,7 @@ def _feedback(text: str, end: int) -> str:
 
 
 _AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
-_QUOTES = frozenset("\"'«»“”„‟‹›‘’‚「」『』`~>")
+_QUOTES = frozenset(MARKS + "`~>")
 _LEFT = re.compile(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
     r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evalkit.core.allowed_choices import Reason
+from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 LONGEST = 200
@@ -50,8 +51,8 @@ class Reading(NamedTuple):
         return other is not None and self[:2] != other[:2]
 
 
-_OPEN = r"(?:\$?\\boxed\{|[\s*_`\"'“”«‘(\[{<]){0,12}"
-_CLOSE = r"[*_`\"'“”»’)\]}>]{0,12}\$?"
+_OPEN = rf"(?:\$?\\boxed\{{|[\s*_`(\[{{<{OPENING}]){{0,12}}"
+_CLOSE = rf"[*_`)\]}}>{CLOSING}]{{0,12}}\$?"
 _DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 _NUMBER = rf"[+\-−]?{_DIGITS}"
 _UNIT = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
@@ -98,7 +99,7 @@ def folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-_DECORATION = " \t\r\n*_`\"'“”«»‘’()[]{}<>.,!:;#$\\"
+_DECORATION = " \t\r\n*_`()[]{}<>.,!:;#$\\" + MARKS
 
 
 def _names(scale: Scale) -> dict[str, Code]:
