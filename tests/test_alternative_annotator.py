@@ -204,7 +204,7 @@ def test_options_of_the_test():
     for wrong in (-0.1, 1, "0.2", None, True, math.nan):
         with pytest.raises(ConfigError, match=r"from 0 to below 1: \.2 expert, \.15 skilled, \.1 crowd"):
             run([1], {"a": [1]}, epsilon=wrong)
-    with pytest.raises(ConfigError, match="scoring='f1' is unknown; allowed are 'accuracy', 'rmse'"):
+    with pytest.raises(ConfigError, match="scoring='f1' is unknown; allowed: 'accuracy', 'rmse'"):
         run([1], {"a": [1]}, scoring="f1")
     with pytest.raises(ConfigError, match="scoring='rmse' needs numeric scores, which criterion 'c' does not have"):
         run(["art"], {"a": ["art"]}, NAMES, scoring="rmse")

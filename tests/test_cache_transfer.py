@@ -162,7 +162,7 @@ def test_an_export_through_a_link_leaves_the_link(store: ReplyStore, tmp_path: P
     assert store.export(tmp_path / "link.jsonl") == 10
     assert (tmp_path / "link.jsonl").is_symlink()
     assert len(lines_of(tmp_path / "real.jsonl")) == 10
-    with pytest.raises(CacheError, match="exists: choose another export_to"):
+    with pytest.raises(CacheError, match="already exists; choose another path for export_to"):
         store.prune(model="other", apply=True, export_to=tmp_path / "link.jsonl")
 
 
@@ -178,9 +178,9 @@ Spoil = Callable[[dict[str, Any]], object]
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda line: line.update(key="0" * 64), r"the key 000000000000… is not that of its parts"),
-        (lambda line: line["parts"].update(temperature=0.0), "is not that of its parts"),
-        (lambda line: line["parts"].update(temperature=1), "is not that of its parts"),  # 1 and 1.0 are two keys
+        (lambda line: line.update(key="0" * 64), r"the key 000000000000… does not match its parts"),
+        (lambda line: line["parts"].update(temperature=0.0), "does not match its parts"),
+        (lambda line: line["parts"].update(temperature=1), "does not match its parts"),  # 1 and 1.0 are two keys
         (lambda line: line["parts"].update(schema=2), r"parts\.schema: must be 1"),
         (lambda line: line["parts"].update(sample=-1), r"parts\.sample: .*greater than or equal to 0"),
         (lambda line: line["parts"].update(sample=2**40), r"parts\.sample"),
@@ -503,7 +503,7 @@ def test_prune_needs_a_condition_and_a_new_file(store: ReplyStore, tmp_path: Pat
     with pytest.raises(CacheError, match="keep_generations 0 must be 1 or more"):
         store.prune(keep_generations=0, apply=True)
     (tmp_path / "there.jsonl").touch()
-    with pytest.raises(CacheError, match="exists: choose another export_to; nothing was removed"):
+    with pytest.raises(CacheError, match="already exists; choose another path for export_to; no replies were removed"):
         store.prune(model="other", apply=True, export_to=tmp_path / "there.jsonl")
     with pytest.raises(CacheError, match="could not be exported"):
         store.prune(model="other", apply=True, export_to=tmp_path / "missing" / "x.jsonl")
@@ -534,7 +534,7 @@ def test_two_prunes_at_once_into_one_file_lose_nothing(store: ReplyStore, other:
         found = at_once(prune, prune)
         refused = [one for one in found if isinstance(one, str)]
         assert len(refused) == 1, found
-        assert "exists: choose another export_to; nothing was removed" in refused[0]
+        assert "already exists; choose another path for export_to; no replies were removed" in refused[0]
         assert other.import_(target).n_added == 1
 
 
@@ -551,7 +551,7 @@ def test_a_prune_replaces_no_file_that_another_store_just_wrote(
             other.prune(model="other", apply=True, export_to=target)
 
     monkeypatch.setattr(transfer, "_lines", slow_lines)
-    with pytest.raises(CacheError, match="exists: choose another export_to; nothing was removed"):
+    with pytest.raises(CacheError, match="already exists; choose another path for export_to; no replies were removed"):
         store.prune(model="gpt-4o-mini", apply=True, export_to=target)
     assert store.stats()["n_replies"] == 10
     assert {line["parts"]["model"] for line in lines_of(target)} == {"other"}

@@ -329,16 +329,19 @@ def test_groups_are_the_units_of_intervals(run) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--judge", "openai"], "--judge openai names no model"),
+        (["--judge", "openai"], "--judge openai has no model"),
         (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; expected PROVIDER:MODEL"),
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
-        (["--judge", "none"], "no profile with judges was given; name the judge"),
+        (["--judge", "none"], "no profile with judges was given; pass one, or name a judge"),
         (["--judge", "none", "--profile", "strict"], "no profile with judges was given"),
         (["--judge", "none", "--judge", "fake"], "cannot be combined with another --judge"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
-        (["--judge", "fake", "--judge-model", "m"], "--judge-model is for a --judge that names only its provider"),
+        (
+            ["--judge", "fake", "--judge-model", "m"],
+            "--judge-model applies only to a --judge that names just a provider (such as openai), not to 'fake'",
+        ),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
         (["--judge-temperature", "0"], "--judge is missing"),
         ([], "name a judge"),
@@ -435,7 +438,7 @@ def test_a_profile_must_be_called_yaml() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"item_id": "a", "question": "q", "answer": "x"}, "needs the column 'context', which the items lack"),
+        ({"item_id": "a", "question": "q", "answer": "x"}, "needs 1 column that the items do not have: 'context'"),
         ({"item_id": "a", "question": "q", "answer": None, "context": "c"}, "1 of 1 item has no 'answer'"),
         ({"item_id": None, "question": "q", "answer": "x", "context": "c"}, "row 0 has an invalid id"),
     ],

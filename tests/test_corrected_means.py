@@ -211,7 +211,7 @@ def test_versions_and_options_of_a_correction():
     both = pd.concat([votes, votes.assign(rubric_version="v2")], ignore_index=True)
     with pytest.raises(InputError, match="rubric 'r' in versions 'v1', 'v2'"):
         corrected_mean(both, labels_of({"ann": [1, 2, 3]}))
-    with pytest.raises(ConfigError, match=r"figure='pass_rate' is unknown; .*allowed are 'score', 'passed'"):
+    with pytest.raises(ConfigError, match=r"figure='pass_rate' is unknown; .*allowed: 'score', 'passed'"):
         corrected([1], {"ann": [1]}, figure="pass_rate")
     for wrong in (math.nan, True):
         with pytest.raises(ConfigError, match="give one number"):
@@ -372,7 +372,7 @@ def test_thresholds_that_cannot_be_found_say_why():
     for wrong in (1, 2.5, True):
         with pytest.raises(ConfigError, match=r"folds must be a whole number ≥ 2"):
             threshold([1], {"ann": [1]}, BINARY, folds=wrong)
-    with pytest.raises(ConfigError, match="allowed are 'accuracy', 'balanced_accuracy'"):
+    with pytest.raises(ConfigError, match="allowed: 'accuracy', 'balanced_accuracy'"):
         threshold([1], {"ann": [1]}, BINARY, objective="f1")
 
 

@@ -107,8 +107,8 @@ def test_what_cannot_be_decided_is_that_tests_error(schema: Any, answer: str, sa
     ("text", "said"),
     [
         ('{"type": "string", "type": "number"}', "duplicate key 'type'"),
-        ("true", "expected a mapping, got bool"),
-        ("[]", "expected a mapping, got list"),
+        ("true", "expected a mapping, got a bool"),
+        ("[]", "expected a mapping, got a list"),
         ("{", "invalid JSON Schema"),
         ("[" * 100_000, "invalid JSON Schema"),
         (None, "cannot be read: no such file"),

@@ -342,7 +342,7 @@ class TestMistakes:
             ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
             ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a string, got int \(1\); .*score="),
             ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),
-            ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item that the table lacks: 'c'"),
+            ({}, {"score": {"a": 1, "c": 2}}, "score= names 1 item not in the table: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
             ({}, {"score": 3}, "score= takes a column's name, a Series or a mapping by item, not int"),
             ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has the weight 2.0 here and 1"),

@@ -216,7 +216,7 @@ class TestCanonical:
             (1j, "type complex"),
             (dt.timedelta(1), "type timedelta"),
             (np.timedelta64(1, "s"), "type timedelta"),
-            (2**64, "beyond 64 bits"),
+            (2**64, "must fit in 64 bits"),
             ("\ud800", "invalid text"),
             ({"\udfff": 1}, "invalid text"),
             ({1: "a", "1": "b"}, "field '1' twice"),

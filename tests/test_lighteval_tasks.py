@@ -274,9 +274,9 @@ def test_a_share_of_rules_is_kept():
     figures, note = check_rules("Yes, of course.", doc_of(rules=json.dumps(rules)))
     assert figures == {"rules_kept": 0.5, "rules_all_kept": 0.0}
     assert note == "broken: max_words 2"
-    with pytest.raises(InputError, match="unknown rule 'wrods'; allowed are"):
+    with pytest.raises(InputError, match="unknown rule 'wrods'; allowed:"):
         is_kept({"rule": "wrods", "value": 2}, "Yes")
-    with pytest.raises(InputError, match="unknown language 'de' of a rule; allowed are 'ru', 'en', 'el'"):
+    with pytest.raises(InputError, match="unknown language 'de' of a rule; allowed: 'ru', 'en', 'el'"):
         is_kept({"rule": "language", "value": "de"}, "Ja")
 
 
@@ -327,7 +327,7 @@ def test_refusals_are_counted_by_label():
     assert figures["refused_unsafe"] == 1.0
     assert figures["refused_safe"] == 0.0
     assert (figures["refused_safe_n"], figures["refused_unsafe_n"]) == (n_safe, len(docs) - n_safe)
-    with pytest.raises(InputError, match="label is 'bad'; allowed are safe, unsafe"):
+    with pytest.raises(InputError, match="label is 'bad'; allowed: safe, unsafe"):
         metric.sample_level_fn.compute(said("x"), [doc_of(label="bad")])
 
 
@@ -675,7 +675,7 @@ def test_criteria_that_an_item_brings_along(monkeypatch):
     assert rows[0]["pollux"] == (3 / 4 + 1 / 2) / 2
     assert rows[0]["pollux_n_skipped"] == 15.0
     assert "pollux_Ясность" not in figures, "figures of a task have the same names in every task"
-    with pytest.raises(ConfigError, match="document '0': unknown criterion 'nope'; known are"):
+    with pytest.raises(ConfigError, match="document '0': unknown criterion 'nope'; known:"):
         pollux_run(monkeypatch, scores, ["альфа"], [["nope"]])
     with pytest.raises(ConfigError, match="has no criteria"):
         pollux_run(monkeypatch, scores, ["альфа"], [[]])
@@ -726,13 +726,13 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     with pytest.raises(ConfigError, match="'budget_usd' is not supported, because it would apply to each criterion"):
         pollux_metric(criteria, budget_usd=1.0)
     for scale in ({-2: "bad", 0: "good"}, {-1: "bad", -0.5: "good"}):
-        with pytest.raises(ConfigError, match="'c': a POLLUX score is divided by the maximum of its scale"):
+        with pytest.raises(ConfigError, match="'c': a POLLUX score is divided by the maximum of the criterion's scale"):
             pollux_metric({"c": ek.Criterion.from_pollux("c", scale)})
-    with pytest.raises(ConfigError, match=r"'c': a POLLUX score .* its scale is 'a', 'b'"):
+    with pytest.raises(ConfigError, match=r"'c': a POLLUX score .* the scale is 'a', 'b'"):
         pollux_metric({"c": ek.Criterion(name="c", level="nominal", scale={"a": "", "b": ""})})
     with pytest.raises(ConfigError, match="unknown missing='zero'; allowed: na, renormalise"):
         pollux_metric(criteria, missing="zero")
-    with pytest.raises(ConfigError, match="shown= has unknown criteria: 'rhymes'; known are"):
+    with pytest.raises(ConfigError, match="shown= has unknown criteria: 'rhymes'; known:"):
         pollux_metric(criteria, shown=["rhymes"])
     with pytest.raises(ConfigError, match="the id 'coverage' of a criterion is also the name of a figure"):
         pollux_metric({"coverage": criteria.criteria["demands"]})
@@ -876,7 +876,7 @@ def test_a_missing_column_is_named(tmp_path, monkeypatch, task, column, wanted):
 
 def test_the_variables_are_checked(monkeypatch, tmp_path):
     monkeypatch.setenv("EVALKIT_TASK_DATA", "web")
-    with pytest.raises(ConfigError, match="EVALKIT_TASK_DATA='web' is unknown; allowed are shipped, hub"):
+    with pytest.raises(ConfigError, match="EVALKIT_TASK_DATA='web' is unknown; allowed: shipped, hub"):
         make_tasks()
     monkeypatch.setenv("EVALKIT_TASK_DATA", "hub")
     with pytest.raises(ConfigError, match=r"set EVALKIT_POLLUX_CRITERIA to the project's metainfo/criteria\.json"):
@@ -885,9 +885,9 @@ def test_the_variables_are_checked(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match=r"EVALKIT_POLLUX_CRITERIA: file .* not found"):
         make_tasks()
     assert data_source({}) == "shipped"
-    with pytest.raises(ConfigError, match="source 'web' is unknown; allowed are shipped, hub"):
+    with pytest.raises(ConfigError, match="source 'web' is unknown; allowed: shipped, hub"):
         make_tasks("web")
-    with pytest.raises(ConfigError, match="repos= has unknown tasks: 'polux'; known are"):
+    with pytest.raises(ConfigError, match="repos= has unknown tasks: 'polux'; known:"):
         make_tasks("shipped", repos={"polux": "x"})
 
 

@@ -365,7 +365,7 @@ def test_without_a_pass_rule_the_shift_remains():
     assert (row["n"], row["n_items"]) == (0, 12)
     assert not math.isnan(row["shift"])
     assert row["notes"] == "no pass rule: no verdicts"
-    with pytest.raises(ConfigError, match=r"criterion 'good' of rubric 'good' has no pass rule; give one with"):
+    with pytest.raises(ConfigError, match=r"criterion 'good' of rubric 'good' has no pass rule; add one with"):
         ek.probes.probe_injection(items_of(2), rubric, "fake:strict")
 
 
@@ -386,7 +386,7 @@ def test_rubrics_that_a_probe_does_not_fit():
             run(talk, "conversation_quality", "fake:strict")
         with pytest.raises(InputError, match="'answer' of item 'x' is not a string"):
             run([{"item_id": "x", "answer": ["a", "list"]}], RUBRIC, "fake:strict")
-        with pytest.raises(InputError, match="needs the column 'answer'"):
+        with pytest.raises(InputError, match="needs 1 column that the items do not have: 'answer'"):
             run([{"item_id": "x", "reply": "a"}], RUBRIC, "fake:strict")
         with pytest.raises(TypeError, match="unexpected argument 'sample'"):
             run(items_of(1), RUBRIC, "fake:strict", sample=3)
@@ -412,9 +412,9 @@ def test_unknown_attacks_and_paddings():
     ):
         ek.probes.Attack.of({**fields, "tone": "sweet"})
     for name in ("all", "plain", "a/b", ""):
-        with pytest.raises(ConfigError, match="a name has lower-case letters"):
+        with pytest.raises(ConfigError, match="a name may contain only lower-case letters"):
             ek.probes.Attack.of({**fields, "name": name})
-    with pytest.raises(ConfigError, match="every text needs"):
+    with pytest.raises(ConfigError, match="every text must contain"):
         ek.probes.Padding.of({"name": "p", "adds": "x", "texts": {"en": "nothing"}})
     with pytest.raises(ConfigError, match="got int"):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings=[3])

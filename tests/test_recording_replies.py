@@ -142,8 +142,8 @@ class TestShapes:
         [
             ([1, 2], r"item 'a': expected a string, a Reply, None, .* got int \(1\); .*import_judgments\(…, score=…\)"),
             ([["1", 2.5], None], r"item 'a': expected a string, .* got float \(2\.5\)"),
-            ({"a": "1", "z": "2"}, "replies has 1 item that the items lack: 'z'"),
-            ({"a": "1", "z": {"x": 1}}, "replies has 1 item that the items lack: 'z'"),
+            ({"a": "1", "z": "2"}, "replies has 1 item not among the items: 'z'"),
+            ({"a": "1", "z": {"x": 1}}, "replies has 1 item not among the items: 'z'"),
             ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
             ("1", r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got str"),
             (3, r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got int"),

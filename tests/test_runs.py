@@ -469,7 +469,7 @@ def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
     for message, options in [
         ("unknown back end 'tpu'; allowed: accelerate", {"backend": "tpu"}),
         ("max_samples must be a whole number", {"max_samples": 0}),
-        ("--output-dir is set by the run itself", {"flags": {"output_dir": "x"}}),
+        ("evalkit sets LightEval's flag --output-dir for each run", {"flags": {"output_dir": "x"}}),
         (r"takes --model FILE\.py or NAME=FILE\.py", {"backend": "custom"}),
         ("unknown scoring mode 'jurry'", {"scoring_mode": "jurry"}),
         ("cannot be read", {"backend": "custom", "model": str(tmp_path / "none.py")}),

@@ -167,7 +167,7 @@ def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., s
     assert "run 'nothing' not found" in evalkit("run", "show", "nothing", code=2)
     assert "there is nothing to cancel" in evalkit("run", "cancel", "last", code=2)
     wrong = ("run", "start", "support", "--model", "m", "--option", "output-dir=x")
-    assert "--output-dir is set by the run itself" in evalkit(*wrong, code=2)
+    assert "evalkit sets LightEval's flag --output-dir for each run" in evalkit(*wrong, code=2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])

@@ -295,8 +295,8 @@ class TestReading:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ({"criterion": "z"}, "about criterion 'z'; the request was about 'c'"),
-            ({"criterion": "other"}, "the request was about 'c'"),
+            ({"criterion": "z"}, "for criterion 'z'; the request was for 'c'"),
+            ({"criterion": "other"}, "the request was for 'c'"),
             ({"code": "3"}, "no level '3'; its levels are 0, 1, 2"),
             ({"code": None}, "no level None"),
             ({"part": "scale"}, "part: must be 'level', 'criterion' or 'rubric'"),
@@ -426,7 +426,7 @@ class TestEffect:
 
     def test_nothing_is_held_out_of_few_labels(self):
         one = judged()
-        with pytest.raises(InputError, match="none of the labels is held out"):
+        with pytest.raises(InputError, match="no labels are held out, because a criterion needs 50 labelled items"):
             ek.evaluation.measure_edit(one, one, look=True)
 
     def test_nothing_in_common_is_said(self):

@@ -272,11 +272,11 @@ def test_a_look_that_cannot_be_counted_is_not_shown(tmp_path):
 
 def test_parts_that_are_not_there():
     votes, labels = votes_of([1, 5] * 40), many(80)
-    with pytest.raises(ConfigError, match="part='test' is unknown; allowed are 'dev', 'held-out'"):
+    with pytest.raises(ConfigError, match="part='test' is unknown; allowed: 'dev', 'held-out'"):
         align(votes, labels, part="test")
     with pytest.raises(InputError, match="split_labels"):
         align(votes, labels, part="held-out")
-    with pytest.raises(InputError, match="under 50 labelled items is not split"):
+    with pytest.raises(InputError, match="a criterion needs 50 labelled items to be split"):
         align(votes, split_labels(many(20)), part="held-out")
     with pytest.raises(InputError, match="contains 'test'"):
         align(votes, labels.assign(part="test"))

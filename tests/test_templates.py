@@ -123,10 +123,10 @@ class TestBlocks:
         ("source", "message"),
         [
             ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside the blocks"),
-            ("{% block taks %}x{% endblock %}" + SHOWN, "the blocks taks do not fit together; expected user, or task"),
-            ("{% block task %}" + SHOWN + "{% endblock %}", "the blocks task do not fit together"),
+            ("{% block taks %}x{% endblock %}" + SHOWN, "the blocks taks cannot be combined; use either 'user'"),
+            ("{% block task %}" + SHOWN + "{% endblock %}", "the blocks task cannot be combined"),
             ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
-             "do not fit together"),
+             "cannot be combined"),
             ("{% block task %}{% block closing %}x{% endblock %}{% endblock %}{% block item %}" + SHOWN
              + "{% endblock %}", "blocks cannot be nested"),
             ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside the blocks"),
@@ -190,7 +190,7 @@ class TestWhatItSees:
             rendered(SHOWN + source)
 
     def test_fencing_what_is_no_input(self):
-        with pytest.raises(RubricError, match="fences 'nope', which is not an input"):
+        with pytest.raises(RubricError, match=r"calls fence\('nope'\), but the rubric has no such input"):
             rendered(SHOWN + "{% set name = 'nope' %}{{ fence(name) }}")
 
     @pytest.mark.parametrize("how", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])

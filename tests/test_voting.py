@@ -252,13 +252,13 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
         vote(table.drop(columns="error"))
     with pytest.raises(InputError, match="2 of 4 rows of the judgments table repeat the key of another row"):
         vote(pd.concat([table, table]))
-    with pytest.raises(InputError, match="no error, and no score"):
+    with pytest.raises(InputError, match="neither an error nor a score"):
         vote(table.assign(score=[np.nan, 1.0]))
     with pytest.raises(InputError, match="'item_id' has missing values in 1 of 2"):
         vote(table.assign(item_id=[None, "1"]))
     with pytest.raises(InputError, match="invalid scale"):
         vote(table.assign(scale="?"))
-    with pytest.raises(ConfigError, match="allowed are 'mean', 'median', 'majority'"):
+    with pytest.raises(ConfigError, match="allowed: 'mean', 'median', 'majority'"):
         vote(table, method="mode")
     with pytest.raises(ConfigError, match="ties='high'"):
         vote(table, ties="high")
@@ -337,8 +337,8 @@ def test_a_tampered_score_or_label_off_its_scale_is_refused(samples, scale, colu
     frame[column] = frame[column].astype(object)
     frame.loc[0, column] = value
     frame = tables.check(frame, "judgments")
-    problem = "1 judgment has no error, and no score .*on the scale"
-    with pytest.raises(InputError, match=f"{problem}, first .*{column} '?{value}.*restore"):
+    problem = "1 judgment has neither an error nor a score on the scale"
+    with pytest.raises(InputError, match=f"{problem}.*; the first: .*{column} '?{value}.*Restore"):
         vote(frame)
 
 

@@ -92,7 +92,7 @@ def _compare(args: argparse.Namespace) -> int | None:
     from evalkit import compare
 
     if args.label and not args.labels:
-        raise ConfigError("--label selects columns of a file of items, but no file was given; pass it with --labels")
+        raise ConfigError("--label selects columns of the file that --labels names, but --labels is missing; pass both")
     comparison = compare(
         read_side(args.before),
         read_side(args.after),

@@ -104,7 +104,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
         raise ConfigError(
-            f"commands on traces take one judge, or a jury by --profile; got {', '.join(judges)} "
+            f"with --trace-file, pass --judge only once, or a jury as --profile; got {', '.join(judges)} "
             "(--no-judge means --judge none)"
         )
     if judges == ["none"] and args.judge_refresh:
@@ -247,7 +247,7 @@ def _record(args: argparse.Namespace) -> int:
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {test.message}")
     if len(lost) > 20:
-        tell(f"not judged: {counted(len(lost) - 20, 'test')} more")
+        tell(f"not judged: {counted(len(lost) - 20, 'more test')}")
     for text in result.notes:
         tell(text)
     return 2 if (lost and not result.has_judgments) or result.is_over_budget else 0

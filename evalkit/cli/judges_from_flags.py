@@ -50,9 +50,11 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):
-        raise ConfigError("--judge-… flags change the judge of --judge, and --judge is missing")
+        raise ConfigError("--judge-… flags change the settings of a judge that --judge names, but --judge is missing")
     if args.judge_model and all(":" in name or name == "fake" for name in names):
-        raise ConfigError(f"--judge-model is for a --judge that names only its provider, not for {names[0]!r}")
+        raise ConfigError(
+            f"--judge-model applies only to a --judge that names just a provider (such as openai), not to {names[0]!r}"
+        )
     if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
         raise ConfigError("--judge-base-url: the judge 'fake' runs inside evalkit and has no server")
     return [_judge(name, args.judge_model, changes) for name in names] or None
@@ -69,7 +71,7 @@ def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
                 f"providers: {', '.join(PROVIDERS)}"
             )
         if not model:
-            raise ConfigError(f"--judge {text} names no model: pass --judge {text}:MODEL, or --judge-model MODEL")
+            raise ConfigError(f"--judge {text} has no model: pass --judge {text}:MODEL, or --judge-model MODEL")
         text = f"{text}:{model}"
     judge = Judge.of(text)
     own = {name: value for name, value in changes.items() if judge.is_llm or name not in _SERVER}

@@ -80,8 +80,8 @@ def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None =
 def held(path: str | Path) -> Iterator[None]:
     """Lock a file or folder; other processes and threads that lock it wait.
 
-    Without file locks (Windows, some network shares), nobody waits. The file may have been replaced during the wait:
-    open it after locking.
+    On systems without file locks (Windows, some network shares), nothing is locked and no process waits. The file may
+    have been replaced during the wait: open it after locking.
 
     Raises
     ------

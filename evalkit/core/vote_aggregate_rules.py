@@ -105,7 +105,7 @@ RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
 def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
     """Raise ConfigError unless the value is an allowed one."""
     if value not in allowed:
-        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed are {listed(allowed)}")
+        raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}")
 
 
 def check_share(name: str, value: object) -> None:

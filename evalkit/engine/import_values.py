@@ -138,7 +138,7 @@ class Rows:
         """The judge of each entry, and its weight if one Judge is given for all."""
         if annotator is not None:
             if judge is not None:
-                raise ConfigError("give judge= or annotator=, not both: an annotator is a judge of this table")
+                raise ConfigError("give judge= or annotator=, not both: each sets the column judge of the result")
             return self.values("annotator", annotator).required(), None
         if judge is None:
             if "judge" not in self.frame.columns:
@@ -172,7 +172,7 @@ class Rows:
         if given is None:
             return ["AB" if pairwise else None] * len(self)
         if not pairwise:
-            raise ConfigError("order= is for pairwise rubrics; this one judges single answers")
+            raise ConfigError("order= is for pairwise rubrics; this rubric judges single answers")
         orders = self.values("order", given)
         for at, value in enumerate(orders.values):
             if value not in ("AB", "BA"):
@@ -188,7 +188,7 @@ class Rows:
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            raise ConfigError(f"sample= is given, and column {self.given.column!r} has lists of samples; choose one")
+            raise ConfigError(f"column {self.given.column!r} has lists of samples, so sample= cannot be used; omit it")
         values = self.values("sample", given)
         first: dict[Any, int] = {}
         for at, value in enumerate(values.values):
@@ -246,7 +246,7 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
         by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
         if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
             raise InputError(
-                f"{name}= has {counted(len(unknown), 'item')} that the table lacks: {listed(sorted(unknown))}"
+                f"{name}= names {counted(len(unknown), 'item')} not in the table: {listed(sorted(unknown))}"
             )
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
     raise ConfigError(f"{name}= takes a column's name, a Series or a mapping by item, not {type(given).__name__}")

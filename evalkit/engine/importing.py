@@ -267,7 +267,7 @@ def _start(value: Any) -> str:
 def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> None:
     if verdicts is not None and (not pairwise or verdicts not in get_args(Verdicts)):
         allowed = listed(get_args(Verdicts)) if pairwise else "None: this rubric judges single answers"
-        raise ConfigError(f"unknown verdicts={verdicts!r}; allowed are {allowed}")
+        raise ConfigError(f"unknown verdicts={verdicts!r}; allowed: {allowed}")
     if verdicts is None and "BA" in orders:
         raise ConfigError(
             "verdicts= is missing: 'shown' if A is the answer that was shown first, "
@@ -298,7 +298,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             other = "unswapped" if verdicts == "shown" else "shown"
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
-                f"verdicts={verdicts!r} cannot be right: by it judge {judge!r} names the same winner in both orders "
-                f"for {same} of {counted(len(own), 'item')}, fewer than any preference for a position can explain "
-                f"(correlation of the orders {r:.2f}); verdicts={other!r} would fit"
+                f"verdicts={verdicts!r} cannot be right: judge {judge!r} would then have the same winner in both "
+                f"orders for {same} of {counted(len(own), 'item')}, fewer than any preference for a position can "
+                f"explain (correlation of the orders {r:.2f}); verdicts={other!r} would fit"
             )

@@ -78,7 +78,7 @@ def record(
     pairwise = spec.rubric.mode == "pairwise"
     if order not in ((None, "AB", "BA") if pairwise else (None,)):
         allowed = "'AB' or 'BA'" if pairwise else "None: this rubric is not pairwise"
-        raise ConfigError(f"unknown order {order!r}; allowed is {allowed}")
+        raise ConfigError(f"unknown order {order!r}; allowed: {allowed}")
     worklist = Worklist.of(spec, items, item_id)
     parts = worklist.parts[spec.rubric.names.index(spec.rubric.criterion(criterion).name)][0]
     now, swapped = time.time(), int(order == "BA")
@@ -124,7 +124,7 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
             raise InputError(
-                f"replies has {counted(len(unknown), 'item')} that the items lack: {listed(unknown)}; "
+                f"replies has {counted(len(unknown), 'item')} not among the items: {listed(unknown)}; "
                 "record replies for the items that they belong to"
             )
         by_id = dict(zip(ids, replies.values(), strict=True))

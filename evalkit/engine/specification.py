@@ -104,8 +104,8 @@ class Spec:
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
-                    "judge 'none' replays the stored replies of a profile's judges, but no profile with judges was "
-                    "given; name the judge whose replies to replay, and judge offline (offline=True or --offline)"
+                    "judge 'none' reads the stored replies of a profile's judges, but no profile with judges was "
+                    "given; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
                 )
             judges = None
         Rules.of(rules or {})
@@ -148,7 +148,7 @@ class Spec:
         cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
-                f"{samples} samples at temperature 0 measure nothing ({listed(cold)}): "
+                f"{listed(cold)}: at temperature 0, {samples} samples are alike and show no spread; "
                 "use temperature 1.0, or one sample",
                 EvalkitWarning,
                 stacklevel=5,

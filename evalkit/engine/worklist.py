@@ -54,8 +54,8 @@ class Worklist:
         if missing and len(frame):
             columns_there = [name for name in column_names(items) if name != (item_id or "item_id")]
             raise InputError(
-                f"rubric {rubric.id!r} needs the column {listed(missing)}, which the items lack; "
-                f"they have {listed(columns_there, most=30)}"
+                f"rubric {rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
+                f"{listed(missing)}; the items have {listed(columns_there, most=30)}"
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         with gc_paused():

@@ -71,7 +71,7 @@ def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
     names = judgments[["rubric", "rubric_version"]].drop_duplicates().astype(str)
     if len(names) > 1:
         there = listed([f"{name}@{version}" for name, version in names.itertuples(index=False)])
-        raise InputError(f"expected judgments of one rubric, got {there}: select the rows of one")
+        raise InputError(f"expected judgments of one rubric, got {there}: select the rows of one rubric")
     name, version = names.iloc[0]
     scales = judgments[["criterion", "level", "scale"]].drop_duplicates().astype(str)
     with suppress(RubricError):

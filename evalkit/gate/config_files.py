@@ -38,7 +38,7 @@ def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
     path = Path(path)
     values = _read(path)
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: expected a mapping with tests (and settings, suite, baseline, profile)")
+        raise ConfigError(f"{path}: expected a mapping with tests (optional: settings, suite, baseline, profile)")
     reserved = [key for key in ("folder", "name") if key in values]
     if reserved:
         line = _line_of(path, reserved)

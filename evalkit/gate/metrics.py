@@ -104,7 +104,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
             schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8"))
         schema = read_json(json.dumps(schema))  # YAML allows more than JSON: NaN, dates, keys that are not text
         if not isinstance(schema, dict):
-            raise TypeError(f"expected a mapping, got {type(schema).__name__}")
+            raise TypeError(f"expected a mapping, got a {type(schema).__name__}")
         plain = None if "$schema" in schema else jsonschema.Draft202012Validator
         kind = jsonschema.validators.validator_for(schema, default=plain)
         if kind is None:

@@ -47,7 +47,7 @@ def check_rubric(rubric: Rubric) -> None:
     taken = [name for name in rubric.names if name in _TAKEN]
     if taken and len(rubric.criteria) > 1:
         raise RubricError(
-            f"rubric {rubric.id!r}: the name of criterion {listed(taken)} is also that of a LightEval figure; "
+            f"rubric {rubric.id!r}: criterion {listed(taken)} has the same name as a LightEval figure; "
             "rename the criterion"
         )
     scales = [criterion.scale for criterion in rubric.criteria]

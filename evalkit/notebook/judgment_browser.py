@@ -74,7 +74,7 @@ class JudgmentBrowser(NotebookWidget):
         shown = ids if items is None else as_items(items, item_id=item_id)
         missing = set(ids["item_id"]) - set(shown["item_id"])
         if missing:
-            raise InputError(f"judged items {listed(sorted(missing))} are not among the items; pass all items or none")
+            raise InputError(f"items lacks the judged items {listed(sorted(missing))}; pass all of them, or omit items")
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
         self._browsed = Evaluation.of(table, shown)
         self._labels = split_labels(empty("labels"))

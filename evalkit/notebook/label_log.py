@@ -188,5 +188,5 @@ def _append(path: Path, line: bytes) -> None:
             os.fsync(log.fileno())
     except OSError as problem:
         raise CacheError(
-            f"the label does not count: {path} cannot be written ({problem.strerror}); pass another folder="
+            f"the label was not saved: {path} cannot be written ({problem.strerror}); pass another folder="
         ) from problem

@@ -31,7 +31,9 @@ class _Text(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name) or name in _NO_NAMES:
-            raise ValueError(f"a name has lower-case letters, digits, '_' and '-', and is not {listed(_NO_NAMES)}")
+            raise ValueError(
+                f"a name may contain only lower-case letters, digits, '_' and '-', and must not be {listed(_NO_NAMES)}"
+            )
         return name
 
     @classmethod
@@ -122,7 +124,7 @@ class Padding(_Text):
     @classmethod
     def _check_texts(cls, texts: dict[str, str]) -> dict[str, str]:
         if "en" not in texts or any("{{answer}}" not in text for text in texts.values()):
-            raise ValueError("texts needs 'en', and every text needs {{answer}}")
+            raise ValueError("texts must contain 'en', and every text must contain {{answer}}")
         return texts
 
     def on(self, answer: str) -> str:

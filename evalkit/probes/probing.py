@@ -232,8 +232,9 @@ def probe_injection(
     lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
     if lacking:
         raise ConfigError(
-            f"probe_injection counts failed items that pass, but criterion {listed(lacking)} of rubric "
-            f"{run.spec.rubric.id!r} has no pass rule; give one with rubric.edit({lacking[0]!r}, pass_at=…)"
+            "probe_injection counts items that failed before the attack and pass after it, but criterion "
+            f"{listed(lacking)} of rubric {run.spec.rubric.id!r} has no pass rule; add one "
+            f"with rubric.edit({lacking[0]!r}, pass_at=…)"
         )
     used = chosen(attacks, load_attacks())
     plain = run.judge(run.items)

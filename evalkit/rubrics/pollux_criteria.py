@@ -103,7 +103,7 @@ def _read(path: Path) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         doubled = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
         if doubled:
-            raise RubricError(f"{path}: duplicate key {listed(doubled)} in one object")
+            raise RubricError(f"{path}: duplicate keys in one object: {listed(doubled)}")
         return dict(pairs)
 
     try:

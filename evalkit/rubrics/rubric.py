@@ -118,8 +118,8 @@ class Rubric(BaseModel):
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
                     raise ValueError(
-                        f"criterion {criterion.name!r} of a pairwise rubric needs level nominal and the codes A and B, "
-                        "optionally tie"
+                        f"criterion {criterion.name!r} of a pairwise rubric needs level='nominal' and the codes A, B "
+                        "and optionally tie"
                     )
         return self
 

@@ -208,7 +208,10 @@ def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
     ours = sorted(_OURS & plain.keys())
     if ours:
-        raise ConfigError(f"--{ours[0]} is set by the run itself; remove it (for --max-samples use max_samples)")
+        raise ConfigError(
+            f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (to limit the samples, use max_samples "
+            "of the run)"
+        )
     secret = next((name for name in plain if is_key(name)), None)
     if secret is not None:
         raise ConfigError(

@@ -206,8 +206,9 @@ def _refuse(frame: pd.DataFrame, wrong: Flags) -> None:
         row = frame[[*JUDGMENT_KEY, "score", "label"]].iloc[int(np.flatnonzero(wrong)[0])]
         shown = ", ".join(f"{name} {str(value)!r}" for name, value in row.dropna().items())
         raise InputError(
-            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} no error, and no score (nominal: label) on "
-            f"the scale, first {shown}; restore the judge's answer, or store in `error` why there is none"
+            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
+            f"scale (for nominal criteria: a label); the first: {shown}. Restore the judge's answer, or store in "
+            "`error` why there is none"
         )
 
 

@@ -90,12 +90,12 @@ def _text(value: str) -> str:
 def _number(value: float) -> float | int | None:
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise InputError("a field of an item cannot be an integer beyond 64 bits; pass it as a string")
+            raise InputError("an integer in an item must fit in 64 bits; pass a larger one as a string")
         return int(value)
     if math.isnan(value):
         return None
     if math.isinf(value):
-        raise InputError("a field of an item cannot be an infinite number")
+        raise InputError("a number in an item must not be infinite")
     return int(value) if value.is_integer() and abs(value) < 2**63 else float(value)
 
 

@@ -173,8 +173,8 @@ class Connections:
         number = schema.check_file(self.path)
         if self.read_only and number < schema.SCHEMA:
             raise CacheError(
-                f"{self.path} is of schema {number} and this evalkit reads {schema.SCHEMA}: "
-                "open it once where it can be written, so that it is migrated"
+                f"{self.path} has schema {number}, but this evalkit reads schema {schema.SCHEMA}; make the file "
+                "writable and open it once, so that evalkit migrates it"
             )
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:

@@ -110,7 +110,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def get_cached_func_code(self, call_id: CallId) -> NoReturn:
         """Raise OSError, which tells joblib that no source is stored."""
-        raise OSError(f"no source is kept of {call_id[0]}")
+        raise OSError(f"the source of {call_id[0]} is not stored")
 
     def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
         """Where the replies are."""
@@ -118,7 +118,10 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
-        raise CacheError(f"{call_id[1]} cannot be stored without the parts of its key; use ReplyMemory.cache")
+        raise CacheError(
+            f"cannot store {call_id[1]}: the values of its reply key are missing; decorate the function with "
+            "ReplyMemory.cache"
+        )
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
         """Store nothing: joblib's metadata contains the arguments in plain text."""

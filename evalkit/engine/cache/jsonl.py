@@ -146,7 +146,7 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *,
         else:
             part.replace(there)
     except FileExistsError:
-        raise CacheError(f"{path} exists: choose another export_to; nothing was removed") from None
+        raise CacheError(f"{path} already exists; choose another path for export_to; no replies were removed") from None
     except OSError as problem:
         raise CacheError(f"replies could not be exported to {path}: {problem}") from problem
     finally:
@@ -213,7 +213,7 @@ def _read(line: bytes) -> tuple[int, Row]:
     tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
     row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)
     if row.key.hex() != checked.key:
-        raise CacheError(f"the key {checked.key[:12]}… is not that of its parts ({row.key.hex()[:12]}…)")
+        raise CacheError(f"the key {checked.key[:12]}… does not match its parts, which give {row.key.hex()[:12]}…")
     return checked.generation, row
 
 

@@ -283,7 +283,7 @@ class Maintenance(Lookups):
         with self._connections.writing() as connection:
             # only under the lock: another prune to this file may have ended in between, and its export is there
             if target.exists():
-                raise CacheError(f"{target} exists: choose another export_to; nothing was removed")
+                raise CacheError(f"{target} already exists; choose another path for export_to; no replies were removed")
             removed = _tally(connection, chosen)
             export(connection, target, chosen, fresh=True)
             where, parameters = chosen.where(connection)

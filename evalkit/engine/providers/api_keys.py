@@ -38,7 +38,7 @@ def hold_key(key: str | Secret) -> str:
     key = Secret.of(key)  # under its own name: a traceback shows variables
     key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
     if not isinstance(key, Secret) or not key:
-        raise ConfigError("the API key is blank or not a string; omit it if the server needs none")
+        raise ConfigError("the API key is blank or not a string; if the server needs no key, omit it")
     if not key.is_sendable:
         raise ConfigError("the API key contains characters that are not allowed in a key (it is not shown)")
     watch_key(key)

@@ -74,7 +74,7 @@ def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: 
         When there are no labels.
     """
     if labels is None:
-        raise InputError("this compares jury and people: pass labels, here or to evaluate")
+        raise InputError("labels are missing, so jury and people cannot be compared; pass labels=, here or to evaluate")
     own = labels_of(labels, evaluation.items, evaluation.rubric)
     own = own[(own["criterion"] == criterion).to_numpy()]
     return own if "part" in own.columns else split_labels(own, groups_of(evaluation.items))

@@ -86,9 +86,9 @@ def _loaded(text: str) -> Any:
 def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edits: int) -> Edit:
     one = _Given.model_validate(given)
     if one.criterion != criterion:
-        raise RubricError(f"it is about criterion {one.criterion!r}; the request was about {criterion!r}")
+        raise RubricError(f"the edit is for criterion {one.criterion!r}; the request was for {criterion!r}")
     if one.part != "level" and one.code is not None:
-        raise RubricError(f"part {one.part!r} has no levels, but the code {one.code!r} was given")
+        raise RubricError(f"the edit gives the code {one.code!r} for the part {one.part!r}, which has no levels")
     code = None if one.code is None else str(one.code)
     was = text_of(rubric, criterion, one.part, code)
     made = Edit(criterion, one.part, None if code is None else code.strip(), one.text, one.reason, was)

@@ -117,8 +117,8 @@ def _check_scales(criteria: Iterable[Criterion]) -> None:
         codes = [code for code in criterion.scale.codes if not isinstance(code, str)]
         if not codes or max(codes) <= 0:
             raise ConfigError(
-                f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of its scale, which must be a "
-                f"number above 0; its scale is {listed(criterion.scale.codes)}"
+                f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of the criterion's scale. The "
+                f"maximum must be a number above 0, but the scale is {listed(criterion.scale.codes)}"
             )
 
 
@@ -151,7 +151,7 @@ class PolluxScore(RubricScore):
             raise ConfigError(f"the id {listed(taken)} of a criterion is also the name of a figure; use another id")
         unknown = [key for key in shown if key not in criteria]
         if unknown:
-            raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known are {listed(criteria, most=20)}")
+            raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
 
     def __repr__(self) -> str:
         return f"PolluxScore({len(self.criteria)} criteria, name={self.name!r}, missing={self.missing!r})"
@@ -194,7 +194,7 @@ class PolluxScore(RubricScore):
             elif given in self.criteria:
                 found[given] = self.criteria[given]
             else:
-                raise ConfigError(f"{where}: unknown criterion {given!r}; known are {listed(self.criteria, most=20)}")
+                raise ConfigError(f"{where}: unknown criterion {given!r}; known: {listed(self.criteria, most=20)}")
         if not found:
             raise ConfigError(f"{where}: the document has no criteria; list them in doc.specific['criteria']")
         return found

@@ -54,10 +54,10 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     source = data_source() if source is None else source
     repos = dict(repos or {})
     if source not in SOURCES:
-        raise ConfigError(f"source {source!r} is unknown; allowed are {', '.join(SOURCES)}")
+        raise ConfigError(f"source {source!r} is unknown; allowed: {', '.join(SOURCES)}")
     unknown = [name for name in repos if name not in HUB]
     if unknown:
-        raise ConfigError(f"repos= has unknown tasks: {listed(unknown)}; known are {', '.join(HUB)}")
+        raise ConfigError(f"repos= has unknown tasks: {listed(unknown)}; known: {', '.join(HUB)}")
     tasks = [_task(name, source, repos.get(name)) for name in COLUMNS]
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
 

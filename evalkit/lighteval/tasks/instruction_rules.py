@@ -64,7 +64,7 @@ def script_share(text: str, language: str) -> float:
     0.4
     """
     if language not in _SCRIPTS:
-        raise InputError(f"unknown language {language!r} of a rule; allowed are {listed(_SCRIPTS)}")
+        raise InputError(f"unknown language {language!r} of a rule; allowed: {listed(_SCRIPTS)}")
     letters = [letter for letter in text if letter.isalpha()]
     mine = sum(unicodedata.name(letter, "").startswith(_SCRIPTS[language]) for letter in letters)
     return mine / len(letters) if letters else math.nan
@@ -127,7 +127,7 @@ def is_kept(rule: Mapping[str, Any], answer: str, question: str = "") -> bool | 
     if name == "ifeval":
         return _is_ifeval_kept(rule["id"], rule["value"], answer, question)
     if name not in RULES:
-        raise InputError(f"unknown rule {name!r}; allowed are {listed(RULES, most=30)}")
+        raise InputError(f"unknown rule {name!r}; allowed: {listed(RULES, most=30)}")
     return bool(RULES[name](answer, rule["value"]))
 
 

@@ -73,7 +73,7 @@ def data_source(environ: Mapping[str, str] | None = None) -> str:
     """
     given = (os.environ if environ is None else environ).get(DATA_VARIABLE, "").strip()
     if given and given not in SOURCES:
-        raise ConfigError(f"{DATA_VARIABLE}={given!r} is unknown; allowed are {', '.join(SOURCES)}")
+        raise ConfigError(f"{DATA_VARIABLE}={given!r} is unknown; allowed: {', '.join(SOURCES)}")
     return given or "shipped"
 
 

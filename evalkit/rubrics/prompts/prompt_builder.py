@@ -96,7 +96,9 @@ class PromptBuilder:
 
         def fence(name: str) -> str:
             if name not in self.rubric.input_names:
-                raise RubricError(f"template {self.template.label} fences {name!r}, which is not an input")
+                raise RubricError(
+                    f"template {self.template.label} calls fence({name!r}), but the rubric has no such input"
+                )
             return fenced(name, inputs[name]) if name in inputs else ""
 
         blocks = self.template.blocks({**inputs, **views, "fence": fence}, known)

@@ -106,7 +106,7 @@ def _shown(_: Any, value: Any) -> Any:
     """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
-    raise SecurityError(f"a {type(value).__name__} cannot be shown; show an input by fence('NAME')")
+    raise SecurityError(f"a template cannot print a {type(value).__name__}; print an input with fence('NAME')")
 
 
 def _text(value: Any) -> str:
@@ -268,8 +268,8 @@ def _check_blocks(tree: nodes.Template) -> None:
     names = {block.name for block in blocks}
     if names - {"system"} not in _LAYOUTS:
         raise TemplateSyntaxError(
-            f"the blocks {', '.join(sorted(names))} do not fit together; expected user, or task and item with an "
-            "optional closing; and an optional system",
+            f"the blocks {', '.join(sorted(names))} cannot be combined; use either 'user', or 'task' and 'item' "
+            "(optionally with 'closing'). 'system' may be added to both",
             blocks[0].lineno,
         )
     for node in tree.body:

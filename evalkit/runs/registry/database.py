@@ -255,6 +255,6 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
                 command.upgrade(config, "head")
         except CommandError:
             raise RegistryError(
-                f"registry {shown} has the schema {now!r}, which this evalkit does not know; its newest is {newest!r}. "
-                "Use a newer evalkit"
+                f"registry {shown} has the schema {now!r}, which this evalkit does not know (the newest that it knows "
+                f"is {newest!r}); use a newer evalkit"
             ) from None

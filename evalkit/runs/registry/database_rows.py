@@ -45,7 +45,7 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
     if differs:
         raise ConfigError(
             f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
-            "nothing is overwritten, so use a new version"
+            "versions are never overwritten, so use a new version"
         )
     return existing
 

@@ -111,8 +111,8 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
     lacking = [name for name in (system_a, system_b) if name not in frame.columns]
     if lacking:
         raise InputError(
-            f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)} "
-            "(name yours with system_a= and system_b=)"
+            f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}; "
+            "name the columns with system_a= and system_b="
         )
     known = frame.set_index("item_id")
     lost = sorted(set(judged) - set(known.index))

@@ -107,8 +107,8 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
         said = said.loc[(said["part"] == HELD_OUT).to_numpy()]
         if not len(said):
             raise InputError(
-                f"none of the labels is held out: a criterion with under {FEWEST} labelled items is not split; "
-                "label more items, or read its figures as tuned on these labels"
+                f"no labels are held out, because a criterion needs {FEWEST} labelled items to be split; label more "
+                "items, or use the figures on all labels and treat them as optimistic"
             )
         return said, "held-out labels"
     return said.loc[(said["part"] == DEV).to_numpy()], TUNED
@@ -180,7 +180,9 @@ def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as problem:
-        raise CacheError(f"the looks at held-out labels cannot be read from {path}: {problem.strerror}") from problem
+        raise CacheError(
+            f"{path}, the log of looks at held-out labels, cannot be read: {problem.strerror}"
+        ) from problem
     frame = pd.DataFrame([look for line in lines if (look := _look(line))], columns=[*_LOOK, "at"], dtype="str")
     found = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
     return found.reset_index()
