@@ -394,6 +394,9 @@ def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer,
         fetch([request_of(judge_at(server), 1)], store, Options(budget_usd=1.0))
     with pytest.raises(ConfigError, match="max_tokens None"):
         fetch([request_of(judge_at(server, price=(1.0, 1.0), max_tokens=None), 1)], store, Options(budget_usd=1.0))
+    lenient = judge_at(server, price=(1.0, 1.0), params={"max_completion_tokens": "9000"})  # some servers read it
+    with pytest.raises(ConfigError, match=r"max_completion_tokens must be a whole number .* budget_usd, got '9000'"):
+        fetch([request_of(lenient, 1)], store, Options(budget_usd=1.0))
     assert server.seen == []
 
 

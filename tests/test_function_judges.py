@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import function_judges
+import numpy as np
 import pytest
 from function_judges import GOOD
 
@@ -23,7 +25,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
-from evalkit.errors import ConfigError, InputError, JudgeError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 
 pytestmark = pytest.mark.long
 
@@ -155,6 +157,17 @@ def test_a_reply_brings_tokens_and_price(tmp_path: Path) -> None:
     assert table["cost_usd"].tolist() == pytest.approx([1020e-6] * 6)  # 1000 × 1 + 10 × 2 US$ per million
     assert table["prompt_tokens"].tolist() == [1000] * 6
     assert (table["latency_s"] >= 0).all()
+
+
+def test_numbers_of_numpy_and_decimal_cost_no_reply(tmp_path: Path) -> None:
+    numbers: dict[str, Any] = {
+        "prompt_tokens": np.int64(7),
+        "completion_tokens": np.int32(3),
+        "cost_usd": Decimal("0.25"),
+    }
+    table = judged(Judge.function(lambda prompt: Reply(GOOD, **numbers), name="mine", version="1"), tmp_path)
+    assert table["score"].notna().all()
+    assert table[["prompt_tokens", "completion_tokens", "cost_usd"]].values.tolist() == [[7, 3, 0.25]] * 6
 
 
 @pytest.mark.parametrize("value", [None, 2, b"2", {"score": 2}])
@@ -339,6 +352,17 @@ def test_a_budget_of_calls_holds(tmp_path: Path) -> None:
     calls = Calls()
     table = judged(Judge.function(calls, name="mine", version="1"), tmp_path, max_calls=2)
     assert calls.n == 2
+    assert table["error"].value_counts().to_dict() == {"budget": 4}
+
+
+def test_a_reply_dearer_than_its_bound_is_warned_of_once(tmp_path: Path) -> None:
+    judge = Judge.function(lambda prompt: Reply(GOOD, cost_usd=5.0), name="mine", version="1", price=(1.0, 1.0))
+    with pytest.raises(ConfigError, match="max_tokens None, so budget_usd cannot be enforced; set max_tokens"):
+        judged(judge, tmp_path, budget_usd=6.0)
+    with pytest.warns(EvalkitWarning, match=r"'mine' billed more .* may exceed budget_usd=6\.0; correct") as caught:
+        table = judged(judge.replace(max_tokens=100), tmp_path, budget_usd=6.0, concurrency=1)
+    assert len(caught) == 1
+    assert table["cost_usd"].sum() == 10.0  # the second call fits by its bound, the third does not
     assert table["error"].value_counts().to_dict() == {"budget": 4}
 
 

@@ -364,7 +364,7 @@ class _Run:
             reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
             raise JudgeError(f"no judge could be called and nothing was scored. {reasons}")
         for (name, detail), count in details.most_common(5):
-            _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
+            _log.warning("%s: %s without a reply: %s", name, counted(count, "judgment"), detail)
 
     def _stopped(self) -> str:
         again = "run it again: you pay only for the rest"

@@ -11,6 +11,9 @@ from evalkit.engine.options import Options
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError
 
+_ADDING = ("max_completion_tokens", "best_of")
+"""Parameters that lengthen or multiply a reply."""
+
 
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The maximum US$ of a request for `n` replies: each byte of the prompt is a token, each reply has full length."""
@@ -52,6 +55,12 @@ class Budget:
                 f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass "
                 "Judge(price=(US$ per million prompt tokens, per million completion tokens)), or omit budget_usd"
             )
+        for name in _ADDING:
+            if not isinstance(judge.params.get(name, 1), int):
+                raise ConfigError(
+                    f"params of judge '{judge.name}': {name} must be a whole number if there is a budget_usd, "
+                    f"got {judge.params[name]!r}"
+                )
         if judge.max_tokens is None:
             raise ConfigError(
                 f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be enforced; set max_tokens"

@@ -184,6 +184,11 @@ class Workers:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
             spent, billed = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
+            if options.budget_usd is not None and spent > reserved:
+                scheduler.note(
+                    f"judge '{self.judge.name}' billed more for a call than its price and max_tokens allow, so costs "
+                    f"may exceed budget_usd={options.budget_usd}; correct the judge's price or max_tokens"
+                )
         except ProviderError as problem:
             spent, billed = reserved, problem.maybe_paid
             scheduler.counts.maybe_paid += problem.maybe_paid

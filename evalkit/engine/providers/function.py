@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import numbers
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from evalkit.core.judges import Judge
@@ -23,6 +25,7 @@ from evalkit.errors.secrets import without_keys
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
 """Errors of the function itself, which are not retried."""
 
+_NUMBERS = ("prompt_tokens", "completion_tokens", "cost_usd", "latency_s", "created")
 _LONGEST_DETAIL = 240
 _DEFAULT_THREADS = 64
 
@@ -41,6 +44,13 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
     """The client of a function judge; without a run its replies are not memoized."""
     return FunctionClient(judge, run)
+
+
+def _own(value: Any) -> Any:
+    """A number of numpy or `decimal` as Python's own, so that it can be stored; other values unchanged."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    return float(value) if isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool) else value
 
 
 class FunctionClient:
@@ -84,7 +94,7 @@ class FunctionClient:
                 f"the function of judge '{self._judge.name}' returned {type(value).__name__}, "
                 f"not the text of a reply or a Reply{hint}"
             )
-        now = time.time()
+        value, now = replace(value, **{name: _own(getattr(value, name)) for name in _NUMBERS}), time.time()
         cost = value.cost_usd
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)
