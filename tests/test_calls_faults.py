@@ -361,7 +361,7 @@ def test_neither_prompts_nor_keys_reach_the_log(
     assert table["error"].tolist().count("server_error") == 1
     assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"
     told = [record.getMessage() for record in caplog.records if record.name.startswith("evalkit")]
-    assert any("judgments without a reply" in message for message in told)  # there was something to say
+    assert any("1 judgment without a reply" in message for message in told)  # there was something to say
     assert all(SECRET_TEXT[:24] not in message and KEY not in message for message in told)
 
 
