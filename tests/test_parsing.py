@@ -369,7 +369,7 @@ def test_all_matches_of_a_pattern_must_agree() -> None:
     [
         ("xml", "allowed: json, tagged, number, label, regex:PATTERN"),
         ("", "allowed: "),
-        ("regex:(", "invalid regular expression|not a valid regular expression"),
+        ("regex:(", "not a valid regular expression"),
         (r"regex:\d", "0 groups"),
         (r"regex:(\d)(\d)", "2 groups"),
     ],
