@@ -25,12 +25,10 @@ KILLS, N_ITEMS, IN_FLIGHT = 20, 6000, 64
 
 def run_child(base: str, cache: str) -> None:
     """Judge everything; print how many replies are acknowledged, now and then."""
-    from evalkit.engine.progress import ProgressBar
-
-    ProgressBar.update = lambda _, progress: print(progress.done, flush=True)  # type: ignore[method-assign]
     table = ek.judge(
-        rows(needed_folder(), N_ITEMS), RUBRIC, judge_at(base), samples=1, item_id="id", cache=cache, progress=False
-    )
+        rows(needed_folder(), N_ITEMS), RUBRIC, judge_at(base), samples=1, item_id="id", cache=cache, progress=False,
+        on_progress=lambda progress: print(progress.done, flush=True),
+    )  # fmt: skip
     print("end", int(table["error"].isna().sum()), flush=True)
 
 

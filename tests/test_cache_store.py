@@ -19,9 +19,8 @@ from cache_setup import BASE, parts, reply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evalkit.core.judge_field_checks import Params
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.core.reply_keys import canonical_json
+from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.writer import decoded, encoded, row_of

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.allowed_choices import ENGINE_REASONS, REASONS
-from evalkit.core.judge_field_checks import Params, host_of
+from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
-from evalkit.core.reply_keys import KeyParts
+from evalkit.core.reply_keys import KeyParts, Params
 from evalkit.errors import ConfigError
 
 SECRET = "sk-live-0123456789"

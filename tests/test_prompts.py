@@ -182,7 +182,7 @@ class TestFence:
 
     def test_a_text_that_holds_its_own_mark_gets_another(self, monkeypatch):
         # no such text can be found, so the hash is made to hit: first "hit", then another
-        from evalkit.rubrics.prompts import delimiters as fences
+        from evalkit.rubrics.prompts import prompt_builder as fences
 
         class Hash:
             def __init__(self, data: bytes) -> None:

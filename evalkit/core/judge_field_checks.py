@@ -5,65 +5,10 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.core.reply_keys import canonical_json
-from evalkit.errors import ConfigError
-
-MOST_SAMPLES = 1000
-"""Maximum number of samples per item and judge; a larger number is probably a typing error, and would be paid for."""
-
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
-
-
-def check_samples(samples: Any, name: str = "samples") -> int:
-    """The number of samples, checked; `name` is its name in the error message.
-
-    Raises
-    ------
-    ConfigError
-        For anything but a whole number from 1 to `MOST_SAMPLES`.
-
-    Examples
-    --------
-    >>> check_samples(3)
-    3
-    >>> check_samples(10**9)
-    Traceback (most recent call last):
-    evalkit.errors.ConfigError: samples must be a whole number from 1 to 1000, not 1000000000
-    """
-    number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
-    if not 1 <= number <= MOST_SAMPLES:
-        # Python refuses to write a number of thousands of digits
-        shown = "a number with more digits" if abs(number) > 10**18 else repr(samples)[:40]
-        raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
-    return number
-
-
-class Params(dict[str, Any]):
-    """Further request parameters: a read-only mapping of JSON values that can be hashed."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(canonical_json(self))
-
-    def __eq__(self, other: object) -> bool:
-        # as JSON: Python takes 1, 1.0 and True for the same, a reply's key does not
-        return isinstance(other, Mapping) and canonical_json(self) == canonical_json(dict(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def _read_only(self, *_: object, **__: object) -> Any:
-        raise TypeError("judge params are read-only; make another Judge with replace()")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
-
-    def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
-        return Params, (dict(self),)
 
 
 def host_of(url: str) -> str:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import orjson
 
 from evalkit.core.allowed_choices import PROVIDERS
-from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, Params, host_of, is_server
-from evalkit.core.reply_keys import canonical_json
+from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, host_of, is_server
+from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key

@@ -37,6 +37,30 @@ def recorded_hash(input_hash: str, item_id: str) -> str:
     return digest({"input_hash": input_hash, "item_id": item_id})
 
 
+class Params(dict[str, Any]):
+    """Further request parameters: a read-only mapping of JSON values that can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(canonical_json(self))
+
+    def __eq__(self, other: object) -> bool:
+        # as JSON: Python takes 1, 1.0 and True for the same, a reply's key does not
+        return isinstance(other, Mapping) and canonical_json(self) == canonical_json(dict(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def _read_only(self, *_: object, **__: object) -> Any:
+        raise TypeError("judge params are read-only; make another Judge with replace()")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
+
+    def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
+        return Params, (dict(self),)
+
+
 @dataclass(frozen=True, slots=True)
 class KeyParts:
     """The parts of a reply key.

@@ -43,7 +43,7 @@ class Settings(dict[str, Any]):
 
     def filled(self, *places: Place) -> Settings:
         """A copy with values from these places for settings that have none yet."""
-        return Settings.of(*((self.source(name), {name: value}) for name, value in self.items()), *places)
+        return Settings.of(*((self.sources[name], {name: value}) for name, value in self.items()), *places)
 
     def changed(self, name: str, value: Any, source: str | None = None) -> Settings:
         """A copy with one value changed, and its source if one is given."""

@@ -1,4 +1,4 @@
-"""The rules that turn samples into votes and votes into scores: name, meaning and arithmetic.
+"""How many samples, and the rules that turn them into votes and votes into scores: name, meaning and arithmetic.
 
 To add a rule that averages, add its name, meaning and function here. Functions, profiles, the scoring config, the
 command line, widgets and pages read these tables.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.errors import ConfigError, guess, listed
@@ -42,6 +43,10 @@ AGGREGATE_RULES: Mapping[AggregateRule, str] = {
     "dawid_skene": "labels and each judge's error rates estimated together (Dawid and Skene 1979)",
 }
 """From the votes of a jury to one score."""
+
+
+MOST_SAMPLES = 1000
+"""Maximum number of samples per item and judge; a larger number is probably a typing error, and would be paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,30 @@ def check_share(name: str, value: object) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ConfigError(f"{name}={value!r} is not allowed; give a share from 0 to 1")
+
+
+def check_samples(samples: Any, name: str = "samples") -> int:
+    """The number of samples, checked; `name` is its name in the error message.
+
+    Raises
+    ------
+    ConfigError
+        For anything but a whole number from 1 to `MOST_SAMPLES`.
+
+    Examples
+    --------
+    >>> check_samples(3)
+    3
+    >>> check_samples(10**9)
+    Traceback (most recent call last):
+    evalkit.errors.ConfigError: samples must be a whole number from 1 to 1000, not 1000000000
+    """
+    number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
+    if not 1 <= number <= MOST_SAMPLES:
+        # Python refuses to write a number of thousands of digits
+        shown = "a number with more digits" if abs(number) > 10**18 else repr(samples)[:40]
+        raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
+    return number
 
 
 def weighted_mean(group: NDArray[Any], value: NDArray[Any], weight: NDArray[Any], n_groups: int) -> NDArray[Any]:

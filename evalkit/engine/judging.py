@@ -6,11 +6,12 @@ It is longer than most modules: the steps of one call, and the state after each 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from pathlib import Path
@@ -23,7 +24,6 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options, Refresh
-from evalkit.engine.progress import ProgressBar
 from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
@@ -224,7 +224,9 @@ class _Run:
             run._look_up()
             run._keep_recorded(worklist.spec.samples)
         n_missing = len(run.missing)
-        store.counters.add(hits=run.worklist.n_rows - n_missing, misses=n_missing, saved_usd=run.columns.cost_usd)
+        store.counters.add(
+            hits=run.worklist.n_rows - n_missing, misses=n_missing, saved_usd=float(np.nansum(run.columns.cost))
+        )
         if options.offline and run.missing:
             run._miss_offline()
         return run
@@ -325,12 +327,18 @@ class _Run:
         return requests
 
     @contextmanager
-    def calling(self) -> Iterator[Callable[[Any], object]]:
+    def calling(self) -> Iterator[Callable[[Any], object] | None]:
         """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
-        n_rows, n_missing = self.worklist.n_rows, len(self.missing)
+        from evalkit.engine.calls.fetch_entry_points import in_notebook
+
+        bar, shown = None, self.options.progress
+        if shown or (shown is None and (sys.stderr.isatty() or in_notebook())):
+            from evalkit.engine.progress import ProgressBar
+
+            bar = ProgressBar(self.worklist.n_rows, len(self.missing), self.store.folder, self.options.on_progress)
         try:
-            with closing(ProgressBar(n_rows, n_missing, self.store.folder, self.options)) as bar:
-                yield bar.update
+            yield self.options.on_progress if bar is None else bar.update
+            if bar is not None:
                 bar.end(Counter(error for row in self.missing if (error := self.columns.error(row)) is not None))
         except KeyboardInterrupt:
             # the last line that a terminal or a notebook shows of it, and the only one on the command line
@@ -341,6 +349,9 @@ class _Run:
             if isinstance(error, (SystemExit, asyncio.CancelledError)):  # SIGTERM or SIGHUP, whose exit code is no text
                 _log.warning(self._stopped())
             raise
+        finally:
+            if bar is not None:
+                bar.close()
 
     def take(self, outcomes: Sequence[Any]) -> None:
         """Read the results of the calls; items of equal content share a reply."""

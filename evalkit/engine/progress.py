@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.engine.options import Options
 from evalkit.errors import counted
-
-_log = logging.getLogger("evalkit.engine")
 
 
 class ProgressBar:
-    """A line by tqdm: done, failed, US$, rate, time left; by default only on a terminal and in notebooks."""
+    """A line by tqdm: done, failed, US$, rate, time left."""
 
-    def __init__(self, n_rows: int, n_calls: int, folder: Path, options: Options) -> None:
-        self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, options.on_progress
-        self._bar: Any = None
+    def __init__(self, n_rows: int, n_calls: int, folder: Path, on_progress: Callable[[Any], object] | None) -> None:
+        from tqdm.auto import tqdm
+
+        self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, on_progress
         self._progress: Any = None
         self._started = time.monotonic()
         self._stopping = False
-        wanted = options.progress
-        if wanted or (wanted is None and (sys.stderr.isatty() or in_notebook())):
-            from tqdm.auto import tqdm
-
-            tqdm.write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}", sys.stderr)
-            self._bar = tqdm(total=n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
+        tqdm.write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}", sys.stderr)
+        self._bar: Any = tqdm(total=n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
 
     def update(self, progress: Any) -> None:
         """Show the engine's counters and pass them on to `on_progress`."""
         self._progress = progress
-        if self._bar is not None:
-            self._show(progress)
-        if self._on_progress is not None:
-            self._on_progress(progress)
-
-    def _show(self, progress: Any) -> None:
         if progress.stopped and progress.in_flight and not self._stopping:
             self._stopping = True
             self._bar.write(
@@ -52,13 +39,11 @@ class ProgressBar:
             postfix["maybe paid"] = progress.maybe_paid
         self._bar.set_postfix(postfix, refresh=False)
         self._bar.update(progress.done + progress.n_failed - self._bar.n)
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
     def end(self, unscored: Mapping[str, int]) -> None:
         """Write the last line: numbers called, cached and unscored (by reason), and the cost."""
-        if self._bar is None:
-            if self._progress is not None and self._progress.maybe_paid:
-                _log.warning("calls without an answer that may have been billed: %d", self._progress.maybe_paid)
-            return
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
         n_unscored = sum(unscored.values())
@@ -88,17 +73,4 @@ class ProgressBar:
 
     def close(self) -> None:
         """Close the line, no matter how the run ended."""
-        if self._bar is not None:
-            self._bar.close()
-
-
-def in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook.
-
-    Examples
-    --------
-    >>> in_notebook()
-    False
-    """
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return hasattr(shell, "kernel")
+        self._bar.close()

@@ -36,13 +36,9 @@ class CodeReader:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         from evalkit.rubrics.parsing import parser_for
 
-        self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
-
-    def parsed(self, reply: dict[str, Any]) -> Parsed:
-        """Code, reason and explanation of a stored reply."""
-        return self._parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
 
     def _verdict(self, code: Any, flip: bool) -> Verdict:
         """Score, label and pass of a code; `flip` maps a swapped answer back."""
@@ -104,7 +100,7 @@ class Columns(VerdictColumns):
                 self._readers.append(readers[key])
         n = worklist.n_rows
         super().__init__(n)
-        self._cost = np.full(n, np.nan)
+        self.cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
         self._prompt = np.full(n, -1, dtype=np.int64)
         self._completion = np.full(n, -1, dtype=np.int64)
@@ -128,7 +124,7 @@ class Columns(VerdictColumns):
         for row, reply in zip(rows, replies, strict=True):
             reader = readers[row // by_judge % n_cells]
             if reader.own is None:
-                parsed = reader.parsed(reply)
+                parsed = reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
             else:
                 parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
             if parsed.error is None:
@@ -146,14 +142,14 @@ class Columns(VerdictColumns):
         models = self._models
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
-        self._cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
+        self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
         self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
         for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
             stated = [reply.get(field) for reply in replies]
             column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
             # an older evalkit stored any number that a server stated, and a price by it
             unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
-            self._cost[unknown] = math.nan
+            self.cost[unknown] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
@@ -162,11 +158,6 @@ class Columns(VerdictColumns):
         where = np.asarray(rows, dtype=np.int64)
         self._error[where] = [REASONS.index(reason) for reason in reasons]
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
-
-    @property
-    def cost_usd(self) -> float:
-        """Cost in US$ of the replies read so far, without unknown prices."""
-        return float(np.nansum(self._cost))
 
     @property
     def recorded(self) -> np.ndarray[Any, Any]:
@@ -213,7 +204,7 @@ class Columns(VerdictColumns):
             "model": _named(self._model, list(self._models)),
             "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
             "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
-            "cost_usd": self._cost,
+            "cost_usd": self.cost,
             "latency_s": self._latency,
             "weight": np.tile(weights, n_items * n_criteria),
             "key": self._text("key"),

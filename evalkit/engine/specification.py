@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.settings_with_sources import Place, Settings
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
 from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
+_DEFAULTS = {"samples": DEFAULT_SAMPLES} | asdict(Rules())
 
 _NAMES = ("judges", "template", "samples", *RULE_NAMES)
 
@@ -108,7 +108,8 @@ class Spec:
                     "given; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
                 )
             judges = None
-        Rules.of(rules or {})
+        if rules:
+            Rules.of(rules)  # refuses an unknown name
         named = {"judges": judges, "template": template, "samples": samples} | dict(rules or {})
         return cls.resolve(chosen, Settings.of((source, named), *named_by(profile)), profile=profile)
 
@@ -139,9 +140,7 @@ class Spec:
         ConfigError, RubricError
             When something is unknown, missing or contradictory.
         """
-        settings = settings.filled(
-            ("rubric", {"template": rubric.template}), ("default", {"samples": DEFAULT_SAMPLES} | asdict(Rules()))
-        )
+        settings = settings.filled(("rubric", {"template": rubric.template}), ("default", _DEFAULTS))
         judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
@@ -154,7 +153,7 @@ class Spec:
                 stacklevel=5,
             )
         exact = profile is not None or settings.source("samples") != "default"
-        settings = settings.changed("judges", judges)
+        settings["judges"] = judges
         return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
 
 

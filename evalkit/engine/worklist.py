@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.prompts_and_replies import Prompt, Request
+from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, recorded_hash
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
@@ -175,24 +175,21 @@ class Worklist:
         requests: list[Request] = []
         for (criterion, judge, input_hash_), numbers in samples_of.items():
             item, order = first[criterion, judge, input_hash_]
-            prompt = partial(self._prompt, criterion, judge, item, bool(order))
+            inputs = swapped(self.inputs[item]) if order else self.inputs[item]
+            prompt = partial(self.spec.prompt_builders[judge].prompt, self.spec.rubric.criteria[criterion], inputs)
             parts = self.parts[criterion][judge].of(input_hash_, key_order, 0)
             samples = tuple(sorted(numbers))
             keys = tuple(makers[criterion][judge](input_hash_, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
 
-    def _prompt(self, criterion: int, judge: int, item: int, swap: bool) -> Prompt:
-        inputs = swapped(self.inputs[item]) if swap else self.inputs[item]
-        return self.spec.prompt_builders[judge].prompt(self.spec.rubric.criteria[criterion], inputs)
-
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:
     """Raise for inputs that are missing, warn of very long and of empty ones."""
-    n_items = counted(len(ids), "item has", "items have")
     for name in needed:
         missing = [item for item, values in zip(ids, inputs, strict=True) if name not in values]
         if missing:
+            n_items = counted(len(ids), "item has", "items have")
             raise InputError(
                 f"{len(missing)} of {n_items} no {name!r}, which rubric {rubric!r} needs: item {listed(missing)}; "
                 "fill it or leave these items out (an empty text counts as a value)"
@@ -204,19 +201,17 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
                 empty.append(item)
             elif isinstance(value, str) and len(value) > _LONG:
                 long.append(item)
-        if long:
-            warnings.warn(
-                f"{len(long)} of {n_items} more than a million characters in {name!r} (item {listed(long)}); few "
-                "judges read that much, and you pay for all of it; plan shows the cost",
-                EvalkitWarning,
-                stacklevel=4,
-            )
-        if empty:
-            warnings.warn(
-                f"{len(empty)} of {n_items} an empty {name!r} (item {listed(empty)}); it is judged as an empty text",
-                EvalkitWarning,
-                stacklevel=4,
-            )
+        for items, have, then in (
+            (long, "more than a million characters in", "few judges read that much, and all of it is paid for"),
+            (empty, "an empty", "it is judged as an empty text"),
+        ):  # fmt: skip
+            if items:
+                n_items = counted(len(ids), "item has", "items have")
+                warnings.warn(
+                    f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}",
+                    EvalkitWarning,
+                    stacklevel=4,
+                )
 
 
 @contextmanager

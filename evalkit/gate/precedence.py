@@ -10,11 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.core.allowed_choices import PROVIDERS
-from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
 from evalkit.engine import Options, Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed

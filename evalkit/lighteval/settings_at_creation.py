@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.core.judge_field_checks import check_samples
 from evalkit.core.judges import Judge
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.vote_aggregate_rules import Rules, check_samples
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile, Rubric, load_profile
 from evalkit.rubrics.judge_profiles import rubric_or_profile

@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
 from evalkit.engine import Spec
-from evalkit.engine.providers.written_verdicts import write_reply
+from evalkit.engine.providers.fake import write_reply
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, load_paddings
 from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items

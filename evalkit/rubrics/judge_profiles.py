@@ -10,10 +10,9 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
-from evalkit.core.judge_field_checks import MOST_SAMPLES
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
+from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import STRICT, file_values
 from evalkit.rubrics.folders import rubric_folders

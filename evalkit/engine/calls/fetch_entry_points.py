@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,6 @@ from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.engine.options import Options
-from evalkit.engine.progress import in_notebook
 from evalkit.errors import EvalkitWarning
 
 if TYPE_CHECKING:
@@ -140,7 +140,8 @@ async def afetch(
 
 def _report(scheduler: Scheduler) -> None:
     progress = scheduler.progress
-    _log.info(
+    _log.log(
+        logging.WARNING if progress.maybe_paid else logging.INFO,
         "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",
         progress.done,
         progress.failed.total(),
@@ -180,3 +181,15 @@ def ending_signals() -> Iterator[None]:
 def _end(number: int, frame: FrameType | None) -> None:
     del frame
     raise SystemExit(128 + number)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")

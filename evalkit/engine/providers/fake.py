@@ -1,4 +1,7 @@
-"""The provider `fake`: an offline stand-in for a judge. It counts shared words; it is not an LLM."""
+"""The provider `fake`: an offline stand-in for a judge. It counts shared words; it is not an LLM.
+
+It has over 350 lines, because it judges, writes replies of every form and malformed ones, and suggests edits.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Reply, Request
-from evalkit.engine.providers.written_verdicts import Code, verdict_fields, write_reply
 from evalkit.errors import ConfigError, guess
 
 PERSONAS = {
@@ -34,6 +36,7 @@ _MALFORMED = ("unreadable", "truncated", "empty", "refused", "off_scale", "near_
 _ANSWERS = ("answer", "response", "output", "completion", "prediction", "summary", "text")
 _CONTEXTS = ("context", "source", "document", "documents", "article", "passages", "facts")
 _REFERENCES = ("reference", "reference_answer", "ground_truth", "gold", "target", "expected")
+_NO_QUESTION = (*_ANSWERS, *_CONTEXTS, *_REFERENCES)
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LONG_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]{4,}")
 _FACT = re.compile(r"\d+(?:[.,:]\d+)*|(?<=[^.!?\s] )[A-ZА-ЯЁ][^\W\d_]+")  # numbers and names
@@ -50,6 +53,13 @@ _DEMANDING = re.compile(
 _FORGIVING = re.compile(
     r"\b(?:acceptable|mainly|minor|mostly|partly|slight|small|в целом|почти|частично)\b", re.IGNORECASE
 )
+
+
+Code = int | float | str
+
+_TAGGED = "[FEEDBACK] {text} [RESULT] {code} [END]"
+_USUAL_FORMS = ("{text}\nScore: {code}", "{text}\n[[{code}]]", _TAGGED, "{text}\nRating: [[{code}]]", "{text}\n{code}")
+_VERDICT_FIELDS = ("score", "label", "verdict", "result", "answer", "choice")
 
 
 class FakeClient:
@@ -146,9 +156,11 @@ class FakeClient:
         return better, f"more of answer {better} is in the texts given"
 
     def _bonus(self, inputs: Mapping[str, Any], name: str) -> float:
-        if self.persona != "verbose":
-            return 0.0
-        return min(0.35, 0.005 * len(_WORD.findall(as_text(inputs.get(name))))) - 0.15
+        return (
+            0.0
+            if self.persona != "verbose"
+            else min(0.35, 0.005 * len(_WORD.findall(as_text(inputs.get(name))))) - 0.15
+        )
 
 
 def _uniform(prompt: Prompt, persona: str, sample: int | None) -> float:
@@ -182,7 +194,11 @@ def words(text: str) -> frozenset[str]:
 
 def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
     """The quality of the answer, about 0 to 1, by the words that it shares with the other inputs, and what decided."""
-    answer, question = _answer_and_question(inputs)
+    answer = _first(inputs, _ANSWERS)
+    question = as_text([value for name, value in inputs.items() if name not in _NO_QUESTION])
+    turns = inputs.get("conversation")
+    if not answer and isinstance(turns, list | tuple) and turns:
+        answer, question = as_text(turns[-1]), as_text(turns[:-1])
     if not _WORD.search(answer):
         return 0.0, "the answer is empty"
     context, reference = (_first(inputs, names) for names in (_CONTEXTS, _REFERENCES))
@@ -199,15 +215,6 @@ def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
         return 0.4 * support + 0.6 * recall, explanation
     shared = len(words(question) & words(answer))
     return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
-
-
-def _answer_and_question(inputs: Mapping[str, Any]) -> tuple[str, str]:
-    answer = _first(inputs, _ANSWERS)
-    others = [value for name, value in inputs.items() if name not in (*_ANSWERS, *_CONTEXTS, *_REFERENCES)]
-    turns = inputs.get("conversation")
-    if not answer and isinstance(turns, list | tuple) and turns:
-        return as_text(turns[-1]), as_text(turns[:-1])
-    return answer, as_text(others)
 
 
 def _first(inputs: Mapping[str, Any], names: tuple[str, ...]) -> str:
@@ -229,7 +236,12 @@ def _support(answer: str, evidence: str, question: str, place: str) -> tuple[flo
 
 def on_scale(prompt: Prompt, quality: float) -> Code:
     """The code of the scale for a quality from 0 to 1."""
-    codes = _from_worst(prompt.codes) if prompt.level == "nominal" else list(prompt.codes)
+    codes = list(prompt.codes)
+    if prompt.level == "nominal":  # by how good they read; if none reads better, the first one listed is the best
+        ranks = {
+            code: 1 if _MIXED_LABEL.match(str(code)) else 0 if _BAD_LABEL.match(str(code)) else 2 for code in codes
+        }
+        codes = sorted(codes, key=ranks.__getitem__) if len(set(ranks.values())) > 1 else codes[::-1]
     # a high score of hallucination is bad; labels other than yes and no already tell which end is good
     ordered = prompt.level == "nominal" and not {"yes", "да"} & {str(code).casefold() for code in codes}
     if _BAD_CRITERION.search(prompt.criterion) and not ordered:
@@ -239,32 +251,12 @@ def on_scale(prompt: Prompt, quality: float) -> Code:
         score = low + quality * (high - low)
         return round(score) if high - low >= 2 else round(score, 2)
     texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == len(codes) else ("",) * len(codes)
-    reached = [at for at in range(1, len(codes)) if quality >= at / len(codes) + 0.05 * demand(texts[at])]
-    return codes[max(reached, default=0)]
-
-
-def _from_worst(codes: tuple[Code, ...]) -> list[Code]:
-    """Labels by how good they read; where none reads better than another, the first one listed is the best."""
-    ranks = {code: _rank(str(code)) for code in codes}
-    return sorted(codes, key=ranks.__getitem__) if len(set(ranks.values())) > 1 else list(reversed(codes))
-
-
-def _rank(label: str) -> int:
-    if _MIXED_LABEL.match(label):
-        return 1
-    return 0 if _BAD_LABEL.match(label) else 2
-
-
-@lru_cache(maxsize=1_000)
-def demand(text: str) -> int:
-    """Demanding words less forgiving ones in the text of a level, from -3 to 3.
-
-    Examples
-    --------
-    >>> demand("Every claim is supported"), demand("Mostly supported, minor gaps"), demand("Supported")
-    (1, -2, 0)
-    """
-    return max(-3, min(3, len(_DEMANDING.findall(text)) - len(_FORGIVING.findall(text))))
+    reached = 0
+    for at in range(1, len(codes)):
+        demand = len(_DEMANDING.findall(texts[at])) - len(_FORGIVING.findall(texts[at]))
+        if quality >= at / len(codes) + 0.05 * max(-3, min(3, demand)):
+            reached = at
+    return codes[reached]
 
 
 def malformed(prompt: Prompt, code: Code, text: str, kind: str) -> tuple[str | None, str, str | None]:
@@ -286,6 +278,46 @@ def malformed(prompt: Prompt, code: Code, text: str, kind: str) -> tuple[str | N
         inner = ", ".join(f"'{name}': {value!r}" for name, value in fields.items())
         return f"Here is my verdict:\n```json\n{{{inner},}}\n```", "stop", None
     return f"**{write_reply(prompt, code, text)}**", "stop", None
+
+
+def write_reply(prompt: Prompt, code: Code, text: str) -> str:
+    """A reply with the verdict `code` and the explanation `text`."""
+    if prompt.form == "json":
+        return orjson.dumps(verdict_fields(prompt.schema, code, text)).decode()
+    if prompt.form == "tagged":
+        return _TAGGED.format(text=text, code=code)
+    if prompt.form.startswith("regex:"):
+        return _matching_reply(prompt.form.removeprefix("regex:"), code, text)
+    return str(code)
+
+
+def verdict_fields(schema: Mapping[str, Any] | None, code: Code, text: str) -> dict[str, Any]:
+    """The fields of a JSON reply: the code where the schema wants a verdict, `text` in its other texts."""
+    properties = (schema or {}).get("properties") or {"explanation": {"type": "string"}, "score": {}}
+    fields: dict[str, Any] = {}
+    for name, rule in properties.items():
+        if allowed := rule.get("enum"):
+            fields[name] = next((value for value in allowed if str(value) == str(code)), allowed[0])
+        elif rule.get("type") == "string" and (not isinstance(code, str) or name not in _VERDICT_FIELDS):
+            fields[name] = text
+        else:
+            fields[name] = code
+    return fields
+
+
+def _matching_reply(pattern: str, code: Code, text: str) -> str:
+    """The first of the usual forms in which the pattern finds the code, else one made of the pattern's own words."""
+    literal = re.sub(r"\(\?[a-zA-Z]+\)|\\[bBAZ]|[\^$]", "", pattern)
+    literal = re.sub(r"\((?!\?[:=!])[^()]*\)", "\x00", literal, count=1)  # the place of the code: the first group
+    literal = re.sub(r"\\s[*+?]?|\s+", " ", literal)
+    literal = re.sub(r"\\(.)", r"\1", re.sub(r"(?<!\\)[*+?()|]", "", literal))
+    literal = literal.replace("{", "{{").replace("}", "}}").replace("\x00", "{code}")
+    for form in (*_USUAL_FORMS, "{text}\n" + literal, literal):
+        reply = form.format(text=text, code=code)
+        matches = list(re.finditer(pattern, reply))
+        if matches and str(code) in (matches[-1].groupdict().get("score"), *matches[-1].groups(), matches[-1][0]):
+            return reply
+    return f"{text}\n{code}"
 
 
 # two sentences to add to a level, a level in full, a sentence to add to the question

@@ -177,7 +177,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         builder = PolluxPromptBuilder.about(
             self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
         )
-        builder = replace(builder, reader=ReplyReader(form, builder.rubric.criteria[0].scale, reading))
+        builder = replace(builder, reply_reader=ReplyReader(form, builder.rubric.criteria[0].scale, reading))
         return Spec(builder.rubric, (judge,), (builder,), samples=1), options
 
     def called(self, metric: str) -> None:

@@ -154,14 +154,7 @@ def get_judge_prompt_pollux(
 
 @dataclass(frozen=True)
 class PolluxPromptBuilder(PromptBuilder):
-    """A POLLUX criterion for the engine: the prompt above instead of a template, and `reader` for its replies."""
-
-    reader: Any = None
-
-    @property
-    def reply_reader(self) -> Any:
-        """The reader of the replies."""
-        return self.reader
+    """A POLLUX criterion for the engine: the prompt above instead of a template."""
 
     @classmethod
     def about(cls, criteria_name: str, rubrics: Mapping[Any, str], form: str, *, embedded: bool) -> PolluxPromptBuilder:

@@ -1,16 +1,17 @@
-"""From rubric and item to the prompt, and to their hashes in a reply's key."""
+"""From rubric and item to the prompt, with the item's texts between delimiters, and to the hash of its inputs."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, listed
-from evalkit.rubrics.prompts.delimiters import fenced
 from evalkit.rubrics.prompts.templates import Template, load_template
 from evalkit.tables import input_text, is_missing
 
@@ -52,10 +53,23 @@ class _RubricView:
 
 @dataclass(frozen=True)
 class PromptBuilder:
-    """A rubric with its template; builds prompts."""
+    """A rubric with its template; builds prompts.
+
+    Attributes
+    ----------
+    rubric, template
+        The rubric and the template.
+    reply_reader
+        A function from a stored reply and the item's inputs to its score; None: replies are read by the form.
+    """
 
     rubric: Rubric
     template: Template
+    reply_reader: Callable[[Mapping[str, Any], Mapping[str, Any]], Parsed] | None = None
+    # by criterion and names of inputs: what the template sees of the rubric, and blocks without an item
+    _prepared: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, rubric: Rubric, template: str | Template | None = None) -> PromptBuilder:
@@ -75,17 +89,6 @@ class PromptBuilder:
                 "is nominal: use the template default, tagged or label"
             )
         return cls(rubric, template)
-
-    @property
-    def reply_reader(self) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Parsed] | None:
-        """A function from a stored reply and the item's inputs to its score; None: replies are read by the form."""
-        return None
-
-    @cached_property
-    def _prepared(self) -> dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]:
-        """By criterion and names of inputs: what the template sees of the rubric, and blocks without an item."""
-        self.template.check(self.rubric.input_names)
-        return {}
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
@@ -125,6 +128,8 @@ class PromptBuilder:
         )
 
     def _views(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the template sees of the rubric; RubricError if it does not fit the rubric's inputs."""
+        self.template.check(self.rubric.input_names)
         names = tuple(name for name in self.rubric.input_names if name in inputs)
         levels = tuple(_LevelView(*pair) for pair in zip(criterion.scale.labels, criterion.scale.texts, strict=True))
         return {
@@ -182,3 +187,61 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
 def input_hash(inputs: Mapping[str, Any]) -> str:
     """sha256 of the canonical JSON of an item's inputs."""
     return digest(dict(inputs))
+
+
+def fenced(name: str, value: Any) -> str:
+    """A value between ``<name-HASH>`` and ``</name-HASH>``; HASH is the start of the text's sha256.
+
+    Candidate text can hold a closing tag only by containing its own hash. Lists are numbered,
+    conversations show the role of each message, other structures are shown as JSON.
+
+    Examples
+    --------
+    >>> print(fenced("answer", "42"))
+    <answer-73475cb40a56>
+    42
+    </answer-73475cb40a56>
+    """
+    plain = value if isinstance(value, str) else _json(value)
+    mark = hashlib.sha256(plain.encode()).hexdigest()[:12]
+    held = plain.casefold()
+    while mark in held:
+        mark = hashlib.sha256((mark + plain).encode()).hexdigest()[:12]
+    return f"<{name}-{mark}>\n{_marked(value, mark)}\n</{name}-{mark}>"
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
+
+
+def _marked(value: Any, mark: str) -> str:
+    if isinstance(value, str):
+        return value
+    if value == []:
+        return ""
+    if isinstance(value, list):
+        if all(_is_message(element) for element in value):
+            return "\n".join(_message(at, element, mark) for at, element in enumerate(value, 1))
+        texts = [element if isinstance(element, str) else _json(element) for element in value]
+        if len(texts) == 1:
+            return texts[0]
+        return "\n".join(f"--- {at} ({mark}) ---\n{text}" for at, text in enumerate(texts, 1))
+    return _json(value)
+
+
+def _is_message(element: Any) -> bool:
+    return isinstance(element, Mapping) and isinstance(element.get("role"), str) and "content" in element
+
+
+def _message(at: int, message: Mapping[str, Any], mark: str) -> str:
+    content = message["content"]
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        texts = [part for part in parts if isinstance(part, str)]
+        if len(texts) == len(parts):
+            content = "\n".join(texts)
+    text = content if isinstance(content, str) else _json(content)
+    further = {name: value for name, value in message.items() if name not in ("role", "content")}
+    if further:
+        text = f"{text}\n{_json(further)}"
+    return f"--- {at} {message['role']} ({mark}) ---\n{text}"

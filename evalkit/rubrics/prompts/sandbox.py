@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ _LAYOUTS = ({"user"}, {"task", "item"}, {"task", "item", "closing"})  # the bloc
 _CHARGED, _EACH = "charged", "each"
 
 
+@dataclass(slots=True)
 class _Work:
     """Characters that one rendering may still read and write.
 
@@ -54,12 +56,11 @@ class _Work:
     its work before doing it.
     """
 
-    def __init__(self, left: int) -> None:
-        self._left = left
+    left: int
 
     def charge(self, amount: int) -> None:
-        self._left -= amount
-        if self._left < 0:
+        self.left -= amount
+        if self.left < 0:
             raise SecurityError(
                 f"the template does too much work; the limit is {_WORK:,} characters read and written, plus "
                 f"{_WORK_PER_CHARACTER} per character of item, rubric and template; use fewer loops and shorter strings"

@@ -60,6 +60,7 @@ class Template:
         return frozenset(self._syntax.names - _VISIBLE)
 
     @classmethod
+    @lru_cache(maxsize=256)
     def of(cls, name: str, version: str, source: str) -> Template:
         """A template from its source.
 
@@ -72,7 +73,14 @@ class Template:
 
         source = canonical_text(source)
         try:
-            header = _header(source)
+            found = _HEADER.match(source)
+            if not found:
+                raise RubricError(
+                    "the header is missing; a template starts with three lines: '{#- evalkit', 'form: json' (or "
+                    "another form) and '-#}'"
+                )
+            lines = [line.partition(":") for line in found[1].strip().splitlines() if line.strip()]
+            header = {key.strip(): value.strip() for key, _, value in lines}
             form = header.pop("form", "")
             check_form(form)
             if unknown := header.keys() - {"description"}:
@@ -153,17 +161,6 @@ class Template:
             )
 
 
-def _header(source: str) -> dict[str, str]:
-    header = _HEADER.match(source)
-    if not header:
-        raise RubricError(
-            "the header is missing; a template starts with three lines: '{#- evalkit', 'form: json' (or another form) "
-            "and '-#}'"
-        )
-    lines = [line.partition(":") for line in header[1].strip().splitlines() if line.strip()]
-    return {key.strip(): value.strip() for key, _, value in lines}
-
-
 def _line(problem: BaseException, compiled: Any) -> str:
     """``, line 5``: the line of the source at which a template failed."""
     of_source = [
@@ -195,12 +192,7 @@ def load_template(name: str) -> Template:
             f"template {name!r} not found; {meant}available: {listed(known, most=20)} (searched {searched})"
         )
     # cached by its text: a file written twice within one tick of the clock keeps its time and size
-    return _load(match[1], number, read_text(versions[number]))
-
-
-@lru_cache(maxsize=256)
-def _load(name: str, number: int, source: str) -> Template:
-    return Template.of(name, f"v{number}", source)
+    return Template.of(match[1], f"v{number}", read_text(versions[number]))
 
 
 def list_templates() -> list[str]:

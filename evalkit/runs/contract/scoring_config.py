@@ -12,10 +12,9 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from evalkit.core.allowed_choices import SCORING_MODES, Backend
-from evalkit.core.judge_field_checks import MOST_SAMPLES
 from evalkit.core.judges import Judge
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import AggregateRule
+from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.rubrics.yaml_files import read_text, read_yaml
