@@ -84,7 +84,8 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     if mounts is None:
         if str(path).startswith(("\\\\", "//")) and sys.platform == "win32":
             return f"a network share at {path.anchor}"
-        mounts = _mount_table()
+        table = Path("/proc/self/mounts")
+        mounts = table.read_text(encoding="utf-8", errors="surrogateescape") if table.is_file() else ""
     where = path.resolve()
     best: tuple[int, str, Path] | None = None
     for line in mounts.splitlines():
@@ -96,8 +97,3 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     if best is None or best[1].lower().removeprefix("fuse.") not in _NETWORK:
         return None
     return f"{best[1]} at {best[2]}"
-
-
-def _mount_table() -> str:
-    table = Path("/proc/self/mounts")
-    return table.read_text(encoding="utf-8", errors="surrogateescape") if table.is_file() else ""

@@ -139,13 +139,13 @@ class KeyParts:
 class KeyMaker:
     """Computes the same keys as `KeyParts.key` for many inputs, about ten times faster: constant JSON is made once.
 
-    `parts` are the shared ones of a judge and criterion; with `content` it makes content keys.
+    `parts` are those of ``KeyParts.as_dict`` that a judge and criterion share; with `content` it makes content keys.
     """
 
     __slots__ = ("_after", "_by_order", "_parts")
 
-    def __init__(self, parts: KeyParts, *, content: bool = False) -> None:
-        self._parts = parts.as_dict()
+    def __init__(self, parts: Mapping[str, Any], *, content: bool = False) -> None:
+        self._parts = dict(parts)
         if content:
             del self._parts["rubric"], self._parts["rubric_version"]
         self._by_order: dict[str | None, tuple[bytes, bytes]] = {}

@@ -233,7 +233,8 @@ class _Run:
 
     def _look_up(self) -> StoredReplies:
         """Read the replies that are in the cache, and collect the missing rows."""
-        stored = StoredReplies(self.worklist, self.store, self.options.takes_recorded, self.since)
+        recorded = self.options.offline or self.options.recorded == "use"
+        stored = StoredReplies(self.worklist, self.store, recorded, self.since)
         for first, keys, values in stored.chunks():
             hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
             if hits:

@@ -87,11 +87,6 @@ class Options:
         if self.offline and self.refresh:
             raise ConfigError("refresh calls the judges again, which offline forbids; use one of them")
 
-    @property
-    def takes_recorded(self) -> bool:
-        """Whether recorded replies count."""
-        return self.offline or self.recorded == "use"
-
 
 def _unix_time(stamp: Any) -> float:
     """Unix seconds of a time stamp: a number, a datetime or date, an ISO string."""

@@ -132,9 +132,9 @@ def plan(
     >>> costs.n_items, int(costs.table["n_judgments"].sum())
     (1, 2)
     """
-    options = Options(recorded=recorded)
+    Options(recorded=recorded)  # refuses an unknown value
     work = Worklist.of(Spec.of(rubric, judges, samples, template), items, item_id)
-    return plan_worklist(work, takes_recorded=options.takes_recorded, adopt=adopt, cache=cache)
+    return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache)
 
 
 def plan_worklist(

@@ -152,7 +152,7 @@ class Spec:
                 EvalkitWarning,
                 stacklevel=5,
             )
-        exact = profile is not None or settings.source("samples") != "default"
+        exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
         return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
 

@@ -120,18 +120,15 @@ class Worklist:
             for criterion in rubric.criteria
         ]
 
-    @property
-    def _key_orders(self) -> tuple[str | None, ...]:
-        """The order in the reply key: "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key."""
-        return ("AB", "AB") if self.spec.rubric.mode == "pairwise" else (None,)
-
     def keys(self, *, content: bool = False, recorded: bool = False) -> Iterator[bytes]:
         """The key (32 bytes) of each row, in order; with `content` its content key.
 
         With `recorded` the keys of the replies that were recorded for each item alone.
         """
-        makers = [KeyMaker(parts, content=content) for row in self.parts for parts in row]
-        orders, samples = self.spec.orders if recorded else self._key_orders, range(self.spec.samples)
+        makers = [KeyMaker(parts.as_dict(), content=content) for row in self.parts for parts in row]
+        orders, samples = self.spec.orders, range(self.spec.samples)
+        if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
+            orders = orders[:1] * len(orders)
         for item, hashes in enumerate(self.hashes):
             own = self.recorded_hashes(item) if recorded else hashes
             for maker in makers:
@@ -155,8 +152,8 @@ class Worklist:
         """The full key parts of a row; with `recorded` those of the reply recorded for the item alone."""
         item, criterion, judge, order, sample = self.place(row)
         hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
-        orders = self.spec.orders if recorded else self._key_orders
-        return self.parts[criterion][judge].of(hashes[order], orders[order], sample)
+        key_order = self.spec.orders[order if recorded else 0]
+        return self.parts[criterion][judge].of(hashes[order], key_order, sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
         """The requests for these rows; their prompts are rendered when they are sent.
@@ -170,8 +167,8 @@ class Worklist:
             group = criterion, judge, self.hashes[item][order]
             samples_of.setdefault(group, set()).add(sample)
             first.setdefault(group, (item, order))
-        makers = [[KeyMaker(parts) for parts in row] for row in self.parts]
-        key_order = self._key_orders[0]
+        makers = [[KeyMaker(parts.as_dict()) for parts in row] for row in self.parts]
+        key_order = self.spec.orders[0]
         requests: list[Request] = []
         for (criterion, judge, input_hash_), numbers in samples_of.items():
             item, order = first[criterion, judge, input_hash_]

@@ -9,8 +9,10 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from evalkit.engine.cache import sqlite_schema as schema
@@ -25,6 +27,7 @@ Identity = tuple[int, ...]
 """Device and inode of a file; if SQLite takes no locks, also its time of change, its size, and whether it has a log."""
 
 
+@dataclass(slots=True, eq=False)
 class Connections:
     """The connections of one process to one store file.
 
@@ -36,13 +39,12 @@ class Connections:
     last connection that can write is closed.
     """
 
-    def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path = path
-        self.read_only = read_only
-        self._guard = threading.RLock()
-        self._seen: Identity | None = None
-        self._idle: list[sqlite3.Connection] = []
-        self._used: dict[int, sqlite3.Connection] = {}
+    path: Path
+    read_only: bool
+    _guard: AbstractContextManager[Any] = field(default_factory=threading.RLock)
+    _seen: Identity | None = None
+    _idle: list[sqlite3.Connection] = field(default_factory=list)
+    _used: dict[int, sqlite3.Connection] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -150,7 +152,8 @@ class Connections:
             return None
         except OSError as problem:
             raise schema.cache_error(self.path, problem) from problem
-        if self._takes_locks():
+        # without write access SQLite cannot create the memory it shares with writers, and must not look for it
+        if not self.read_only or os.access(self.path.parent, os.W_OK):
             return file.st_dev, file.st_ino
         return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size, schema.log_size(self.path) > 0
 
@@ -180,7 +183,7 @@ class Connections:
             with contextlib.closing(self._connect("mode=ro")) as connection:
                 schema.refuse_newer(self.path, connection)
         with contextlib.closing(self._connect()) as connection:
-            if not self.read_only and schema.schema_of(connection) < schema.SCHEMA:
+            if schema.refuse_newer(self.path, connection) < schema.SCHEMA and not self.read_only:
                 schema.migrate(self.path, connection)
             schema.check_objects(self.path, connection)
         self._seen = self.identity()
@@ -190,16 +193,14 @@ class Connections:
         if not mode:
             mode = "mode=rw"
             if self.read_only:
-                mode = "mode=ro" if self._takes_locks() or schema.log_size(self.path) else "immutable=1"
+                mode = (
+                    "mode=ro" if os.access(self.path.parent, os.W_OK) or schema.log_size(self.path) else "immutable=1"
+                )
         uri = f"file:{quote(os.fsencode(self.path))}?{mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         return connection
-
-    def _takes_locks(self) -> bool:
-        # without write access SQLite cannot create the memory it shares with writers, and must not look for it
-        return not self.read_only or os.access(self.path.parent, os.W_OK)
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """In the child: forget the parent's connections; they must not be used or closed here."""

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -32,22 +33,22 @@ class _Future(Protocol):
 F = TypeVar("F", bound=_Future)
 
 
+@dataclass(slots=True, eq=False)
 class InFlight(Generic[F]):
     """The calls in flight of one event loop, or of all threads: key -> future of the outcome.
 
     `new_future` makes a future. Threads may join at once: only single operations on a dict are used.
     """
 
-    def __init__(self, new_future: Callable[[], F]) -> None:
-        self._new_future = new_future
-        self._open: dict[Hashable, F] = {}
+    new_future: Callable[[], F]
+    _open: dict[Hashable, F] = field(default_factory=dict)
 
     def join(self, key: Hashable) -> tuple[F, bool]:
         """The future of a key, and whether the caller started the call and has to `resolve` it."""
         future = self._open.get(key)
         if future is not None:
             return future, False
-        new = self._new_future()
+        new = self.new_future()
         future = self._open.setdefault(key, new)
         return future, future is new
 
@@ -66,6 +67,7 @@ class InFlight(Generic[F]):
         self._open.clear()
 
 
+@dataclass(slots=True, eq=False)
 class Claims:
     """Claims on reply keys, held by one process and seen by all on the machine.
 
@@ -74,11 +76,10 @@ class Claims:
     offset (one chance in 2^62) would only wait for each other. If the file cannot be locked, every claim is granted.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE_NAME
-        self._file: int | None = None
-        self._held: dict[bytes, int] = {}  # key -> offset of its lock
-        self._works = fcntl is not None
+    folder: Path
+    _file: int | None = None
+    _held: dict[bytes, int] = field(default_factory=dict)  # key -> offset of its lock
+    _works: bool = fcntl is not None
 
     def take(self, keys: Iterable[bytes]) -> bool:
         """Claim all of these keys, or none; False if another call, here or in another process, holds one of them."""
@@ -103,25 +104,26 @@ class Claims:
     def _lock(self, offset: int) -> bool:
         if not self._works:
             return True
+        path = self.folder / FILE_NAME
         try:
             # a folder that was removed and made again has another file
             current = None
             with contextlib.suppress(OSError):
-                current = self._path.stat()
+                current = path.stat()
             if self._file is not None and (current is None or not os.path.samestat(os.fstat(self._file), current)):
                 self.close()
             if self._file is None:
                 mode = 0o600  # that of the store beside it: whoever may read replies may see who requests them
                 with contextlib.suppress(OSError):
-                    mode = self._path.with_name(STORE_NAME).stat().st_mode & 0o666
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+                    mode = path.with_name(STORE_NAME).stat().st_mode & 0o666
+                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
             except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
                 return False
         except OSError as problem:
             self._works = False
-            _log.info("%s cannot be locked (%s): two processes may request the same sample", self._path, problem)
+            _log.info("%s cannot be locked (%s): two processes may request the same sample", path, problem)
         return True
 
     def close(self) -> None:

@@ -208,7 +208,7 @@ def import_(connections: Connections, path: Path) -> ImportReport:
 def _read(line: bytes) -> tuple[int, Row]:
     raw = orjson.loads(line)
     checked = _Line.model_validate(raw)
-    parts = KeyParts(**{name: value for name, value in raw["parts"].items() if name != "schema"})
+    parts = KeyParts.from_dict(raw["parts"])
     origin = bytes.fromhex(checked.promoted_from) if checked.promoted_from else None
     tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
     row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -42,6 +42,7 @@ class Counts(TypedDict):
     saved_usd: float
 
 
+@dataclass(slots=True, eq=False)
 class Counters:
     """Thread-safe counters of one store in one process.
 
@@ -56,26 +57,30 @@ class Counters:
     {'hits': 3, 'misses': 0, 'joins': 0, 'stored': 0, 'saved_usd': 0.5}
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts = Counts(hits=0, misses=0, joins=0, stored=0, saved_usd=0.0)
+    hits: int = 0
+    misses: int = 0
+    joins: int = 0
+    stored: int = 0
+    saved_usd: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(
         self, *, hits: int = 0, misses: int = 0, joins: int = 0, stored: int = 0, saved_usd: float | None = 0.0
     ) -> None:
         """Add to the counts; `saved_usd` None (a reply of unknown price) adds nothing."""
         with self._lock:
-            counts = self._counts
-            counts["hits"] += hits
-            counts["misses"] += misses
-            counts["joins"] += joins
-            counts["stored"] += stored
-            counts["saved_usd"] += saved_usd or 0.0
+            self.hits += hits
+            self.misses += misses
+            self.joins += joins
+            self.stored += stored
+            self.saved_usd += saved_usd or 0.0
 
     def as_dict(self) -> Counts:
         """A copy of the counts of one moment."""
         with self._lock:
-            return self._counts.copy()
+            return Counts(
+                hits=self.hits, misses=self.misses, joins=self.joins, stored=self.stored, saved_usd=self.saved_usd
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ class Lookups:
                 for shared in combinations
                 for sample, key in zip(
                     samples,
-                    KeyMaker(KeyParts.from_dict(shared))(parts.input_hash, parts.order, samples),
+                    KeyMaker(shared)(parts.input_hash, parts.order, samples),
                     strict=True,
                 )
             }

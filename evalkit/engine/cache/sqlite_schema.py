@@ -59,6 +59,7 @@ CREATE TABLE facts (
     PRIMARY KEY (service, model, name)
 ) WITHOUT ROWID;
 """
+_SCHEMA_OF = "PRAGMA user_version"
 _MAGIC = b"SQLite format 3\x00"
 _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts")}
 
@@ -245,14 +246,15 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
 
 def schema_of(connection: sqlite3.Connection) -> int:
     """The schema number, including the log (the file's first bytes may be older)."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return int(connection.execute(_SCHEMA_OF).fetchone()[0])
 
 
-def refuse_newer(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise CacheError if a newer evalkit has written the store, its log included, since it was opened or before."""
-    found = schema_of(connection)
-    if found > SCHEMA:
-        raise CacheError(f"{path} {_newer(found)}; it was left untouched")
+def refuse_newer(path: Path, connection: sqlite3.Connection) -> int:
+    """The schema number; CacheError if a newer evalkit has written the store, its log included, now or before."""
+    number: int = connection.execute(_SCHEMA_OF).fetchone()[0]
+    if number > SCHEMA:
+        raise CacheError(f"{path} {_newer(number)}; it was left untouched")
+    return number
 
 
 @contextlib.contextmanager

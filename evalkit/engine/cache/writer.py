@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,7 +118,7 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
 @lru_cache(maxsize=1024)
 def key_makers(call: bytes) -> tuple[KeyMaker, KeyMaker]:
     """The makers of keys and of content keys under the shared parts `call` (as of `KeyParts.shared_json`)."""
-    parts = KeyParts.from_dict(orjson.loads(call))
+    parts = orjson.loads(call)
     return KeyMaker(parts), KeyMaker(parts, content=True)
 
 
@@ -182,6 +182,7 @@ class _Stored(NamedTuple):
     value: bytes
 
 
+@dataclass(slots=True, eq=False)
 class Writer:
     """Takes jobs from any thread or event loop and commits them in groups from its own thread.
 
@@ -191,14 +192,14 @@ class Writer:
         The connection of that thread, while it is open.
     """
 
-    def __init__(self, connections: Connections, counters: Counters) -> None:
-        self.connection: sqlite3.Connection | None = None
-        self._connections, self._counters = connections, counters
-        self._guard = threading.Lock()
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._file: Identity | None = None
-        self._calls: dict[str, int] = {}  # known ids of shared parts
+    _connections: Connections
+    _counters: Counters
+    connection: sqlite3.Connection | None = None
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _jobs: queue.SimpleQueue[Job | None] = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
+    _file: Identity | None = None
+    _calls: dict[str, int] = field(default_factory=dict)  # known ids of shared parts
 
     def submit(self, job: Job) -> None:
         """Queue a job; its waiter resolves once it is durable. CacheError at once if the store is read-only."""

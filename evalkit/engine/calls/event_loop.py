@@ -68,27 +68,31 @@ class LoopThread:
         """
         outcome: Future[T] = Future()
 
-        def start() -> None:
-            task = self.loop.create_task(work)
+        async def run() -> None:
+            task = asyncio.current_task()
+            assert task is not None
+
+            def stop(future: Future[T]) -> None:
+                if future.cancelled():
+                    self.loop.call_soon_threadsafe(on_cancel or task.cancel)
+
             self._tasks[outcome] = task
-            task.add_done_callback(finish)
-            outcome.add_done_callback(lambda future: stop(task) if future.cancelled() else None)
-
-        def stop(task: asyncio.Task[T]) -> None:
-            self.loop.call_soon_threadsafe(on_cancel or task.cancel)
-
-        def finish(task: asyncio.Task[T]) -> None:
-            self._tasks.pop(outcome, None)
-            if task.cancelled():
+            outcome.add_done_callback(stop)
+            try:
+                result = await work
+            except asyncio.CancelledError:
                 outcome.cancel()
-            elif not outcome.set_running_or_notify_cancel():
-                task.exception()  # retrieved, so that asyncio does not log it: its caller has gone
-            elif (error := task.exception()) is not None:
-                outcome.set_exception(error)
+                raise
+            except BaseException as error:  # noqa: BLE001  # its caller gets it
+                if outcome.set_running_or_notify_cancel():
+                    outcome.set_exception(error)
             else:
-                outcome.set_result(task.result())
+                if outcome.set_running_or_notify_cancel():
+                    outcome.set_result(result)
+            finally:
+                self._tasks.pop(outcome, None)
 
-        self.loop.call_soon_threadsafe(start)
+        asyncio.run_coroutine_threadsafe(run(), self.loop)
         return outcome
 
     def release(self, outcome: Future[Any]) -> None:

@@ -139,7 +139,7 @@ async def afetch(
 
 
 def _report(scheduler: Scheduler) -> None:
-    progress = scheduler.progress
+    progress = scheduler.counts
     _log.log(
         logging.WARNING if progress.maybe_paid else logging.INFO,
         "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from evalkit.core.judges import Judge
 from evalkit.engine.options import Options
 
 _MOST = 4096
 
-_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], RateLimiter]] = (
-    WeakKeyDictionary()
-)
 
-
-def rate_limiter_of(judge: Judge) -> RateLimiter:
-    """The running loop's limiter for a judge; judges with the same service, model and key variable share it."""
-    limiters = _limiters.setdefault(asyncio.get_running_loop(), {})
-    key = judge.service, judge.model, judge.api_key_env
-    if key not in limiters:
-        limiters[key] = RateLimiter()
-    return limiters[key]
-
-
+@dataclass(slots=True, eq=False)
 class RateLimiter:
     """Limits the calls in flight. The limit halves on HTTP 429 and grows back by one per round of successes.
 
@@ -37,15 +26,13 @@ class RateLimiter:
         How often the limit was halved; refusals of calls sent in one epoch halve it only once.
     """
 
-    def __init__(self) -> None:
-        self.in_flight = 0
-        self.epoch = 0
-        self._most = math.inf
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
-        self._clock = asyncio.get_running_loop().time
-        self._paused_until = 0.0
-        self._last_start = -1e9  # long ago
-        self._last_tokens = 0
+    in_flight: int = 0
+    epoch: int = 0
+    _most: float = math.inf
+    _waiting: deque[tuple[asyncio.Future[None], int]] = field(default_factory=deque)
+    _paused_until: float = 0.0
+    _last_start: float = -1e9  # long ago
+    _last_tokens: int = 0
 
     @property
     def most(self) -> int | None:
@@ -72,7 +59,7 @@ class RateLimiter:
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
         while True:
-            now, last = self._clock(), self._last_start
+            now, last = time.monotonic(), self._last_start
             start = max(now, self._paused_until, last + per_request, last + per_token * self._last_tokens)
             self._last_start, self._last_tokens = start, tokens
             try:
@@ -83,7 +70,7 @@ class RateLimiter:
                 self._last_start -= start - last
                 self.leave()
                 raise
-            if self._paused_until <= self._clock():
+            if self._paused_until <= time.monotonic():
                 return
 
     def leave(self) -> None:
@@ -106,4 +93,10 @@ class RateLimiter:
         if epoch == self.epoch:
             self.epoch += 1
             self._most = max(1, (self.in_flight + 1 if self._most == math.inf else self._most) / 2)
-        self._paused_until = max(self._paused_until, self._clock() + wait_s)
+        self._paused_until = max(self._paused_until, time.monotonic() + wait_s)
+
+
+rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], RateLimiter]] = (
+    WeakKeyDictionary()
+)
+"""The limiters of each event loop by service, model and key variable; judges that agree in these share one."""

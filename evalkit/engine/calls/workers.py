@@ -19,7 +19,7 @@ from evalkit.core.prompts_and_replies import Failure, Reply
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
-from evalkit.engine.calls.rate_limits import rate_limiter_of
+from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retry_waits import REASONS, Breaker, wait_of
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.prices import price_of
@@ -42,7 +42,8 @@ class Workers:
     def __init__(self, judge: Judge, scheduler: Scheduler) -> None:
         self.judge, self._scheduler = judge, scheduler
         self._client = connect(judge, RunSettings(scheduler.store, scheduler.newer_than, scheduler.options.concurrency))
-        self._limiter = rate_limiter_of(judge)
+        limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
+        self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
         facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
