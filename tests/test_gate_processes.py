@@ -210,7 +210,7 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         (
             ("--no-judge", "--judge", "fake"),
             {},
-            "with --trace-file, pass --judge only once, or a jury as --profile; got fake, none",
+            "with --trace-file, --judge takes one judge (for a jury, pass --profile); got fake, none",
         ),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),

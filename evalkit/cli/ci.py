@@ -104,7 +104,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
         raise ConfigError(
-            f"with --trace-file, pass --judge only once, or a jury as --profile; got {', '.join(judges)} "
+            f"with --trace-file, --judge takes one judge (for a jury, pass --profile); got {', '.join(judges)} "
             "(--no-judge means --judge none)"
         )
     if judges == ["none"] and args.judge_refresh:
