@@ -377,7 +377,9 @@ def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServe
     judge = judge_at(server, price=(10.0, 100.0), max_tokens=20)
     request = request_of(judge, 1)
     budget = 2.5 * upper_bound(request, 1, (10.0, 100.0))
-    assert reasons(fetch([request], store, Options(budget_usd=budget))) == ["budget"]
+    outcomes = fetch([request], store, Options(budget_usd=budget))
+    assert reasons(outcomes) == ["budget"]
+    assert "(an earlier attempt failed: the connection to" in str(outcomes[0].failure)
     assert len(server.seen) == 2
 
 

@@ -235,8 +235,10 @@ def test_a_redirect_is_not_followed_with_the_key(monkeypatch: pytest.MonkeyPatch
     with judge_server() as other:
         step = {"status": 307, "body": b"", "headers": {"Location": other.url + "/chat/completions"}}
         with judge_server(script=deque([step])) as server:
-            problem(request_of(Judge("openai", "m", base_url=server.url, api_key_env="MY_KEY"), 1))
+            found = problem(request_of(Judge("openai", "m", base_url=server.url, api_key_env="MY_KEY"), 1))
         assert other.seen == []
+        assert "HTTP 307" in found.detail
+        assert "a redirect, which evalkit does not follow: set base_url" in found.detail
 
 
 @pytest.mark.network

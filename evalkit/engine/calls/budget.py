@@ -53,7 +53,8 @@ class Budget:
         if price_of(judge) is None:
             raise ConfigError(
                 f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass "
-                "Judge(price=(US$ per million prompt tokens, per million completion tokens)), or omit budget_usd"
+                "Judge(price=(US$ per million prompt tokens, per million completion tokens)), set price: in a "
+                "profile, or omit budget_usd"
             )
         for name in _ADDING:
             if not isinstance(judge.params.get(name, 1), int):

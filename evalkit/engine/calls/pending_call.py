@@ -30,6 +30,8 @@ class PendingCall:
         Attempts that failed in transport, and attempts that were refused by a rate limit.
     maybe_paid
         Attempts that may have been billed without an answer.
+    problem
+        Why the last attempt failed, in words; blank before it.
     adapt
         Parameters that the last attempt renamed or left out.
     epoch
@@ -46,6 +48,7 @@ class PendingCall:
     failed: int = 0
     limited: int = 0
     maybe_paid: int = 0
+    problem: str = ""
     adapt: Mapping[str, Any] = field(default_factory=dict)
     epoch: int = 0
     claimed: tuple[bytes, ...] = ()

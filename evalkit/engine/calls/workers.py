@@ -163,7 +163,8 @@ class Workers:
                 if options.budget_usd is not None and not budget.is_used_up:
                     reserved = upper_bound(request, len(request.keys), price_of(self.judge) or (0.0, 0.0))
                 if budget.is_used_up or not await budget.reserve(reserved):
-                    raise CallFailedError(Failure("budget", budget.spent()))
+                    last = f" (an earlier attempt failed: {call.problem})" if call.problem else ""
+                    raise CallFailedError(Failure("budget", budget.spent() + last))
         spent, billed = 0.0, False
         try:
             if options.tokens_per_minute is not None:
@@ -318,6 +319,7 @@ class Workers:
     def _retry_or_fail(self, call: PendingCall, problem: ProviderError) -> None:
         """After a failed attempt: retry now or later, or end the call."""
         call.maybe_paid += problem.maybe_paid
+        call.problem = problem.detail
         if problem.kind == "refused_parameter" and self._drop_parameter(problem, call):
             self._put_back([call])
             return

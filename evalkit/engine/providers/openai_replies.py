@@ -158,6 +158,8 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     elif kind == "unknown_model":
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
         detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"
+    elif 300 <= status < 400:
+        detail += " (a redirect, which evalkit does not follow: set base_url to the address that it leads to)"
     return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
 
 
