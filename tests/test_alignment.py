@@ -437,3 +437,26 @@ def test_published_summeval_judges_against_the_mean_of_three_experts(published_d
         _check(group.loc[[judge]], expected["group"])
         assert corpus.loc[judge, "mae"] == pytest.approx(expected["mae"], abs=1e-6)
         assert group.loc[judge, "n_groups_used"] == expected["group"]["groups"] - expected["group"]["groups_skipped"]
+
+
+def test_column_types_do_not_depend_on_the_values():
+    votes = votes_of([1, 2, 3, 2])
+    people = labels_of({"a": [1, 2, 3, 3], "b": [1, 1, 3, 2]})
+    types = [align(votes, people, reference=reference).dtypes for reference in ("each", "mean")]
+    shared = list(types[0].index.intersection(types[1].index))
+    assert types[0][shared].astype(str).tolist() == types[1][shared].astype(str).tolist()
+    with pytest.raises(ConfigError, match="would repeat a column beside 'n_items'"):
+        align(votes.assign(n_items="x"), people, by="n_items")
+
+
+def test_a_table_has_the_types_that_its_schema_names():
+    from evalkit.stats.figures_with_intervals import count_columns, float_columns, result_table, text_columns
+
+    # names that other tables use for another type
+    types = text_columns("best") | count_columns("ties") | float_columns("n_eff", "notes") | {"same_items": "boolean"}
+    rows = [{"best": "a", "ties": 1, "n_eff": 1.5, "notes": 0, "same_items": None}, {"best": None, "ties": 0}]
+    made = result_table(rows, types)
+    assert made.dtypes.astype(str).tolist() == ["category", "int64", "float64", "float64", "boolean"]
+    assert result_table([], types).dtypes.astype(str).tolist() == made.dtypes.astype(str).tolist()
+    with pytest.raises((TypeError, ValueError)):  # a count that nobody declared as missing is a bug, not another type
+        result_table([{"ties": None}], count_columns("ties"))

@@ -134,6 +134,7 @@ def test_no_variance_is_decided_by_its_side_of_epsilon():
     assert same.summary.loc[0, "winning_rate"] == 1
     assert same.annotators["p"].tolist() == [0, 0, 0]
     assert same.annotators["notes"].str.contains("decided by its sign").all()
+    assert "3 annotators decided by sign" in same.summary.loc[0, "notes"]
     # A difference of 0 is not below an epsilon of 0.
     assert run([1, 2] * 20, {"a": [1, 2] * 20, "b": [1, 2] * 20}, epsilon=0).summary.loc[0, "winning_rate"] == 0
 

@@ -67,16 +67,19 @@ def test_group_ceilings_are_inside_groups():
     assert one([1, 2, 3, 1, 2, 3], people, level="group", clusters=clusters)["spearman_ceiling"] == pytest.approx(1)
 
 
-def test_systems_come_from_items_a_series_or_a_mapping():
+def test_systems_come_from_items_a_series_a_mapping_or_a_column():
     votes, labels = votes_of([1, 3, 2, 4, 5, 5]), labels_of({"ann": [1, 1, 3, 3, 4, 4]})
     expected = align(votes, labels, level="system", systems=PAIRS)
     items = pd.DataFrame({"item_id": list(PAIRS), "system_id": list(PAIRS.values())})
-    for systems in (items, pd.Series(PAIRS)):
-        assert_frame_equal(align(votes, labels, level="system", systems=systems), expected)
+    column = votes.assign(model=votes["item_id"].map(PAIRS))
+    for judged, systems in ((votes, items), (votes, pd.Series(PAIRS)), (column, "model")):
+        assert_frame_equal(align(judged, labels, level="system", systems=systems), expected)
     with pytest.raises(ConfigError, match="level='system' needs systems=, either items"):
         align(votes, labels, level="system")
     with pytest.raises(InputError, match="lack 'system_id'"):
         align(votes, labels, level="system", systems=items.drop(columns="system_id"))
+    with pytest.raises(InputError, match="systems='model' is not a column"):
+        align(votes, labels, level="system", systems="model")
     with pytest.raises(InputError, match="'i0' belongs to two systems"):
         align(votes, labels, level="system", systems=pd.concat([items, items.assign(system_id="x")]))
 

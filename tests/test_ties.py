@@ -507,6 +507,7 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
     assert row["false_pass_rate"] == pytest.approx(1 / 21)
     assert only(pass_threshold(votes, labels))["present"] == pytest.approx(40 / 43)
     assert jury_value(votes, labels)["value"].tolist() == pytest.approx([40 / 43] * 2)
+    assert "annotators count by their labels: 3 to 40" in row["notes"]
     assert "annotators count" not in str(only(align(votes, labels[labels["annotator"] == "ann"]))["notes"])
 
 

@@ -16,44 +16,43 @@ from evalkit.tables.grouping import Floats, Ints
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
-_TEXTS = {*JUDGE_KEY, "judge_a", "judge_b", "annotator", "figure", "form", "metric", "vote_metric", "method", "scoring"}
-_TEXTS |= {"objective", "test", "label_judge", "label_human", "reason", "system", "opponent", "source", "floor_source"}
-_TEXTS |= {"version_before", "version_after", "against", "ties", "unscored", "notes"}
-_FLAGS = {"same_items", "extrapolated"}
-_NOT_COUNTS = ("n_eff", "n_eff_low", "n_eff_high")
+
+def text_columns(*names: str) -> dict[str, str]:
+    """Columns of text, for the types of a `result_table`."""
+    return dict.fromkeys(names, "category")
 
 
-def result_table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], others: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """A table with these columns; the name of a column decides its type.
+def count_columns(*names: str) -> dict[str, str]:
+    """Columns of whole numbers that are never missing, for the types of a `result_table`."""
+    return dict.fromkeys(names, "int64")
 
-    Texts become categories, names that begin with ``n_`` (and ``n``) whole numbers, and most others floats; `others`
-    lists the types of columns that differ from this (``object``: as pandas infers it).
+
+def float_columns(*names: str) -> dict[str, str]:
+    """Columns of figures, NaN if missing, for the types of a `result_table`."""
+    return dict.fromkeys(names, "float64")
+
+
+def result_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str | None]) -> pd.DataFrame:
+    """A table with these columns, in this order and of these types (None: as pandas infers it).
 
     Examples
     --------
-    >>> table = result_table([{"judge": "j", "n_items": 3}], ["judge", "n_items", "value"])
-    >>> [str(dtype) for dtype in table.dtypes]
+    >>> types = text_columns("judge") | count_columns("n_items") | float_columns("value")
+    >>> table = result_table([{"judge": "j", "n_items": 3}], types)
+    >>> table.dtypes.astype(str).tolist()
     ['category', 'int64', 'float64']
     """
-    others = others or {}
     # column by column: `astype` of the whole table takes longer than many figures
-    made = {name: _column(name, [row.get(name) for row in rows], others.get(name)) for name in columns}
+    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in types.items()}
     return pd.DataFrame(made, copy=False)
 
 
-def _column(name: str, values: list[Any], kind: str | None) -> Any:
-    if kind is not None:
-        return values if kind == "object" else pd.Series(values, dtype=kind)
-    if name in _TEXTS:
+def _column(values: list[Any], kind: str | None) -> Any:
+    if kind == "category":
         return tables.categorical(values)
-    if name in _FLAGS:
-        return np.array(values, dtype=bool)
-    if name == "n" or (name.startswith("n_") and name not in _NOT_COUNTS):
-        counts = pd.array([None if pd.isna(value) else value for value in values], dtype="Int64")
-        return counts if counts.isna().any() else counts.to_numpy(dtype=np.int64)
-    return np.array(values, dtype=np.float64)  # None becomes NaN
+    if kind == "float64":
+        return np.array(values, dtype=np.float64)  # None becomes NaN
+    return pd.Series(values, dtype=kind)
 
 
 def interval_columns(names: Iterable[str]) -> list[str]:

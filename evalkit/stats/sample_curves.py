@@ -21,9 +21,12 @@ from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
     check_whole_numbers,
+    count_columns,
+    float_columns,
     joined,
     note_few_clusters,
     result_table,
+    text_columns,
     value_row,
     verdict_codes,
 )
@@ -33,8 +36,9 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
-_FLOATS = ["value", "low", "high", "sd_subsets", "prefix", "exact", "phi"]
-_COLUMNS = [*JUDGE_KEY, "figure", "k", *_FLOATS, "extrapolated", "n_items", "n_samples", "n_draws", "notes"]
+_COLUMNS = text_columns(*JUDGE_KEY, "figure") | count_columns("k")
+_COLUMNS |= float_columns("value", "low", "high", "sd_subsets", "prefix", "exact", "phi") | {"extrapolated": "bool"}
+_COLUMNS |= count_columns("n_items", "n_samples", "n_draws") | text_columns("notes")
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20
@@ -126,7 +130,7 @@ def k_curve(
         for judge in panel.judges:
             own, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
             rows += [head | row for row in _rows(own, panel, figures, ks, method, draws, counting)]
-    return result_table(rows, _COLUMNS, {"k": "int64"})
+    return result_table(rows, _COLUMNS)
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:

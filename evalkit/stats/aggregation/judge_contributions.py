@@ -23,11 +23,14 @@ from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     JUDGE_KEY,
+    count_columns,
+    float_columns,
     interval_columns,
     jackknife_row,
     joined,
     note_few_clusters,
     result_table,
+    text_columns,
     value_row,
 )
 from evalkit.stats.intervals import jackknife_groups
@@ -37,9 +40,10 @@ from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
-_COLUMNS = [*JUDGE_KEY, "figure", "value", "low", "high", "without", *interval_columns(["effect", "n_eff"]), "best"]
-_COLUMNS += ["n_judges", "n_items"]
-_COLUMNS += ["n_left_out", "same_items", "ties", "unscored", "notes"]
+_COLUMNS = text_columns(*JUDGE_KEY, "figure")
+_COLUMNS |= float_columns("value", "low", "high", "without", *interval_columns(["effect", "n_eff"])) | {"best": "bool"}
+_COLUMNS |= count_columns("n_judges", "n_items", "n_left_out") | {"same_items": "bool"}
+_COLUMNS |= text_columns("ties", "unscored", "notes")
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _MAY = ["reason", "tied_labels"]
 # Names that no judge has.
@@ -159,7 +163,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
-    return result_table(rows, _COLUMNS, {"best": "bool"})
+    return result_table(rows, _COLUMNS)
 
 
 def _can(rest: pd.DataFrame, method: str) -> bool:

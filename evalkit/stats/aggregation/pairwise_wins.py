@@ -10,12 +10,22 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, figure_row, interval_columns, joined, result_table
+from evalkit.stats.figures_with_intervals import (
+    JUDGE_KEY,
+    count_columns,
+    figure_row,
+    float_columns,
+    interval_columns,
+    joined,
+    result_table,
+    text_columns,
+)
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
 
-_COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
+_COLUMNS = text_columns(*JUDGE_KEY, "system", "opponent") | float_columns(*interval_columns(["win_rate"]))
+_COLUMNS |= count_columns("wins", "losses", "ties", "n_items", "n_scored") | text_columns("notes")
 
 
 def win_rates(
@@ -89,9 +99,7 @@ def win_rates(
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
-    keys = [*JUDGE_KEY, "system", "opponent"]
-    columns = [*keys, *interval_columns(["win_rate"]), *_COUNTS, "notes"]
-    return result_table(rows, columns, dict.fromkeys(["wins", "losses", "ties"], "int64"))
+    return result_table(rows, _COLUMNS)
 
 
 def _checked(judged: Any) -> pd.DataFrame:

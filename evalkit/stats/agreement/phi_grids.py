@@ -11,10 +11,25 @@ import pandas as pd
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.figures_with_intervals import CRITERION_KEY, check_whole_numbers, jackknife_row, joined, result_table
+from evalkit.stats.figures_with_intervals import (
+    CRITERION_KEY,
+    check_whole_numbers,
+    count_columns,
+    float_columns,
+    jackknife_row,
+    joined,
+    result_table,
+    text_columns,
+)
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]
+_COLUMNS = text_columns(*CRITERION_KEY) | count_columns("n_judges", "n_samples")
+_COLUMNS |= (
+    float_columns("phi", "phi_low", "phi_high")
+    | {"extrapolated": "bool"}
+    | count_columns("n_blocks")
+    | text_columns("notes")
+)
 
 
 def phi_grid(

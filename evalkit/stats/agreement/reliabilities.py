@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
+    count_columns,
+    float_columns,
     interval_columns,
     jackknife_row,
     joined,
     note_few_clusters,
     result_table,
+    text_columns,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
@@ -27,10 +31,10 @@ from evalkit.tables.ties import check_counting
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
 _FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
-_COLUMNS = [*CRITERION_KEY, "form", "metric", *_COUNTS, *interval_columns(_FIGURES), *_SPREAD]
-_COLUMNS += ["n_tied", "ties", "notes"]
-_FULL = interval_columns(["fleiss_kappa", "gwet_ac1", "gwet_ac2"])
-_FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
+_COLUMNS = text_columns(*CRITERION_KEY, "form", "metric") | count_columns(*_COUNTS)
+_COLUMNS |= float_columns(*interval_columns(_FIGURES), *_SPREAD) | count_columns("n_tied") | text_columns("ties")
+_FULL = text_columns("vote_metric") | count_columns("n_complete")
+_FULL |= float_columns(*interval_columns(["fleiss_kappa", "gwet_ac1", "gwet_ac2"]))
 
 
 def reliability(
@@ -110,17 +114,17 @@ def reliability(
     if full:
         votes = checked(vote(frame), "votes") if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
-    order = _FULL_COLUMNS if full else _COLUMNS
+    types = _COLUMNS | _FULL if full else _COLUMNS
     rows = [
         data.head
-        | _row(data, by_vote.get(tuple(data.head.values())), order)
+        | _row(data, by_vote.get(tuple(data.head.values())), types)
         | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in found
     ]
-    return result_table(rows, order)
+    return result_table(rows, types | text_columns("notes"))
 
 
-def _row(data: Answered, votes: Answered | None, columns: list[str]) -> dict[str, Any]:
+def _row(data: Answered, votes: Answered | None, columns: Iterable[str]) -> dict[str, Any]:
     notes: list[str] = []
     row: dict[str, Any] = dict.fromkeys((name for name in columns if name not in CRITERION_KEY), np.nan)
     row |= {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}

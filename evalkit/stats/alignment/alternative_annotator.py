@@ -18,7 +18,14 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, joined, result_table
+from evalkit.stats.figures_with_intervals import (
+    JUDGE_KEY,
+    count_columns,
+    float_columns,
+    joined,
+    result_table,
+    text_columns,
+)
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -28,10 +35,18 @@ _FALSE_DISCOVERIES = 0.05
 _FEW_ITEMS = 30
 _FEW_PEOPLE = 3
 _PAIR = 2
-_EACH = [*JUDGE_KEY, "annotator", "n_items", "judge_rate", "annotator_rate", "difference"]
-_EACH += ["test", "p", "p_adjusted", "wins", "notes"]
-_WHOLE = [*JUDGE_KEY, "scoring", "epsilon", "n_annotators", "n_tested", "winning_rate", "advantage_probability"]
-_WHOLE += ["passes", "n_items", "n_tied", "n_unscored", "n_left_out", "same_items", "ties", "unscored", "notes"]
+_EACH = text_columns(*JUDGE_KEY, "annotator") | count_columns("n_items")
+_EACH |= (
+    float_columns("judge_rate", "annotator_rate", "difference")
+    | text_columns("test")
+    | float_columns("p", "p_adjusted")
+    | {"wins": "boolean"}
+    | text_columns("notes")
+)
+_WHOLE = text_columns(*JUDGE_KEY, "scoring") | float_columns("epsilon") | count_columns("n_annotators", "n_tested")
+_WHOLE |= float_columns("winning_rate", "advantage_probability") | {"passes": "boolean"}
+_WHOLE |= count_columns("n_items", "n_tied", "n_unscored", "n_left_out") | {"same_items": "bool"}
+_WHOLE |= text_columns("ties", "unscored", "notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +202,10 @@ def alt_test(
             each.extend(head | one for one in rows)
             row["notes"] = joined([chosen, row["notes"]])
             whole.append(head | row)
-    summary = result_table(whole, _WHOLE, {"passes": "boolean"})
+    summary = result_table(whole, _WHOLE)
     if part == HELD_OUT:
         summary = count_look(summary, said)
-    return AltTest(summary, result_table(each, _EACH, {"wins": "boolean"}))
+    return AltTest(summary, result_table(each, _EACH))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -326,5 +341,7 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
     if few:
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
+    if alike := sum(row["test"] == "sign" for row in tested):
+        notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
     found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}

@@ -11,10 +11,11 @@ from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, result_table
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, count_columns, float_columns, result_table, text_columns
 from evalkit.tables.ties import Counting, check_counting
 
-_COLUMNS = [*JUDGE_KEY, "label_judge", "label_human", "n", "share", "reason"]
+_COLUMNS = text_columns(*JUDGE_KEY, "label_judge", "label_human")
+_COLUMNS |= count_columns("n") | float_columns("share") | text_columns("reason")
 
 
 def confusion(
@@ -73,7 +74,7 @@ def confusion(
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
-    return result_table(rows, _COLUMNS, {"n": "float64"} if ties == "half" else None)
+    return result_table(rows, _COLUMNS | float_columns("n") if ties == "half" else _COLUMNS)
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

@@ -40,11 +40,14 @@ from evalkit.stats.alignment.system_levels import (
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
+    count_columns,
     figure_row,
+    float_columns,
     interval_columns,
     joined,
     note_few_clusters,
     result_table,
+    text_columns,
 )
 from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
@@ -53,12 +56,11 @@ from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 LevelOption = Literal["corpus", "group", "system"]
 
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
-_COUNTS = ["n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
-_COUNTS += ["n_tied", "n_left_out"]
+_COUNTS = count_columns("n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters")
+_COUNTS |= {"n_tied_references": "Int64"} | count_columns("n_tied", "n_left_out")
 _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
-_CHOICES = ["ties", "unscored", "same_items"]
 _F1, _FIRST = "f1_", "first_rate"
 
 
@@ -74,7 +76,7 @@ def align(
     level: LevelOption = "corpus",
     interval: IntervalOption | None = "jackknife",
     clusters: ClustersLike | None = None,
-    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | None = None,
+    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -120,7 +122,7 @@ def align(
         item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
         `clusters=evaluation.clusters` gives the intervals that it shows.
     systems
-        For ``system``: the items (`item_id`, `system_id`), or item_id -> system.
+        For ``system``: the items (`item_id`, `system_id`), item_id -> system, or a column of `judged`.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
         `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
@@ -184,7 +186,7 @@ def align(
     _check_level(level, interval, clusters, systems, counting)
     frame, said, chosen = checked_part(judged, labels, part)
     frame, keys = _with_by(frame, by)
-    systems_of = system_names(systems) if systems is not None else None
+    systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, keys=keys, clusters=clusters):
@@ -341,6 +343,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
+    notes += _unequal(references, options)
     if options.interval is not None:
         note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
@@ -358,6 +361,15 @@ def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, no
     if options.interval is None:
         return {_FIRST: float(values.mean())}
     return figure_row(_FIRST, float(values.mean()), mean_interval(values, unit, bounds=(0.0, 1.0)), notes)
+
+
+def _unequal(references: list[Answers], options: _Options) -> list[str]:
+    """A note if one annotator is compared on less than half of the items of another."""
+    sizes = [int(((one.kind >= 0) | ~np.isnan(one.score)).sum()) for one in references]
+    sizes = [size for size in sizes if size]
+    if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
+        return []
+    return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
 
 
 def _counted(level: Level, options: _Options) -> Level:
@@ -466,10 +478,14 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
 
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
     extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
-    floats = ["coverage", *interval_columns(options.figures)]
-    floats += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
-    columns = [*keys, "judge", *_COUNTS, *extra, *floats, *_CHOICES, "notes"]
-    if len(set(columns)) < len(columns):
-        raise ConfigError(f"figures={list(options.figures)!r} would repeat a column; pass them one at a time")
-    others = {name: "object" for name in keys if name not in CRITERION_KEY}
-    return result_table(rows, columns, others)
+    figures = interval_columns(options.figures)
+    figures += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
+    columns = text_columns("judge") | _COUNTS | dict.fromkeys(extra, "Int64") | float_columns("coverage", *figures)
+    columns |= text_columns("ties", "unscored") | {"same_items": "bool"} | text_columns("notes")
+    by = [name for name in keys if name not in CRITERION_KEY]
+    if len(set(figures)) < len(figures) or not columns.keys().isdisjoint(by):
+        raise ConfigError(
+            f"figures={list(options.figures)!r} would repeat a column{f' beside {by[0]!r}' if by else ''}; pass them "
+            "one at a time, and in `by` a column of another name than those of the result"
+        )
+    return result_table(rows, text_columns(*CRITERION_KEY) | dict.fromkeys(by) | columns)

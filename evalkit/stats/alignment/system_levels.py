@@ -64,15 +64,22 @@ class Level:
         return replace(self, unit=unit, system=system)
 
 
-def system_names(systems: Mapping[str, Any] | pd.Series | pd.DataFrame) -> dict[str, str]:
-    """item_id -> system, from items with a `system_id`, a mapping or a Series.
+def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str) -> dict[str, str]:
+    """item_id -> system, from items with a `system_id`, a mapping or Series, or a column of `frame`.
 
     Raises
     ------
     InputError
-        When the items have no `item_id` or `system_id`, or an item is in two systems.
+        When the column, or `item_id` or `system_id` of the items, is missing, or an item is in two systems.
     """
-    if not isinstance(systems, pd.DataFrame):
+    if isinstance(systems, str):
+        if systems not in frame.columns:
+            raise InputError(
+                f"systems={systems!r} is not a column of the table; add the column, or pass items or a mapping from "
+                "item_id to system"
+            )
+        systems = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
+    elif not isinstance(systems, pd.DataFrame):
         systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
     missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
     if missing:

@@ -26,16 +26,26 @@ from evalkit.stats.comparison.noise_floors import (
 )
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.stats.figures_with_intervals import figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.figures_with_intervals import (
+    count_columns,
+    figure_row,
+    float_columns,
+    interval_columns,
+    joined,
+    note_few_clusters,
+    result_table,
+    text_columns,
+)
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 
-_SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
-_CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
-_CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
-_CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
-_COLUMNS = [*ROW, "version_before", "version_after", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
-_COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
+_COLUMNS = text_columns(*ROW, "version_before", "version_after")
+_COLUMNS |= count_columns("n_common", "n_verdicts", "changed", "n_asked_again")
+_COLUMNS |= float_columns("change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"]))
+_COLUMNS |= text_columns("floor_source") | count_columns("fixed", "broke") | text_columns("against")
+_COLUMNS |= float_columns(*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm")
+_COLUMNS |= float_columns("mean_difference", "difference_low", "difference_high", "difference_sd", "item_change")
+_COLUMNS |= float_columns("sign_flip_p", "sign_flip_p_holm") | text_columns("notes")
 
 
 def compare(
@@ -123,7 +133,7 @@ def compare(
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
     options = _Options(labels, clusters, repeats)
     made = [_row(first, second, options) for first, second in matched]
-    table = result_table(made, _COLUMNS, dict.fromkeys(["changed", "fixed", "broke"], "int64"))
+    table = result_table(made, _COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     items = [set(side.votes["item_id"].unique()) for side in sides]

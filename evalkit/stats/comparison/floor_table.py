@@ -13,10 +13,18 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, result_table
+from evalkit.stats.figures_with_intervals import (
+    JUDGE_KEY,
+    check_whole_numbers,
+    count_columns,
+    float_columns,
+    result_table,
+    text_columns,
+)
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "source", "n_items", "n_samples", "n_wanted", "notes"]
+_COLUMNS = text_columns(*JUDGE_KEY) | float_columns("rate", "low", "high") | text_columns("source")
+_COLUMNS |= count_columns("n_items", "n_samples") | {"n_wanted": "Int64"} | text_columns("notes")
 _Z2 = 3.84
 
 
@@ -91,7 +99,7 @@ def noise_floor(
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
         rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
-    return result_table(rows, _COLUMNS, {"n_wanted": "Int64"})
+    return result_table(rows, _COLUMNS)
 
 
 def check_half_width(half_width: float) -> None:

@@ -11,18 +11,22 @@ from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
+    count_columns,
     figure_row,
+    float_columns,
     interval_columns,
     joined,
     note_few_clusters,
     result_table,
+    text_columns,
 )
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
-_COUNTS = ["n_items", "n_scored", "n_judgments"]
+_COLUMNS = text_columns(*JUDGE_KEY) | float_columns(*interval_columns(_FIGURES))
+_COLUMNS |= count_columns("n_items", "n_scored", "n_judgments") | text_columns("notes")
 
 
 def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | None = None) -> pd.DataFrame:
@@ -81,8 +85,7 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         row |= _row(flips[mine], known[mine], units[mine])
         row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
         rows.append(row | {"n_judgments": int(own.sum())})
-    columns = [*JUDGE_KEY, *interval_columns(_FIGURES), *_COUNTS, "notes"]
-    return result_table(rows, columns)
+    return result_table(rows, _COLUMNS)
 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:
