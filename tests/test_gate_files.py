@@ -346,6 +346,18 @@ def _block(n: int) -> str:
     return "tests:\n" + "".join(rows)
 
 
+def test_a_typo_in_every_test_is_shown_once(tmp_path: Path) -> None:
+    tests = [{"id": f"t{at}", "expected": {"type": "faithfulness", "min_scor": 1}} for at in range(9)]
+    (tmp_path / "eval.json").write_text(json.dumps({"tests": tests}))
+    with pytest.raises(ConfigError) as caught:
+        load_gate(tmp_path / "eval.json")
+    assert str(caught.value).count("min_scor'") == 1
+    assert str(caught.value).endswith("schema_file) (and 8 more)")
+    (tmp_path / "eval.json").write_text('{"tests": []}')
+    with pytest.raises(ConfigError, match="line 1: tests: must have at least 1 item, got a list"):
+        load_gate(tmp_path / "eval.json")
+
+
 def test_a_yaml_word_like_on_is_text(tmp_path: Path) -> None:
     path = tmp_path / "eval.yaml"
     path.write_text(_block(20).replace("id: t3", "id: on"), encoding="utf-8")

@@ -157,6 +157,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
     [
         (json.dumps(trace()) + "\n{nonsense\n", "traces.jsonl, line 2: invalid JSON"),
         (json.dumps(trace(extra=1)) + "\n", "traces.jsonl, line 1: unknown key 'extra' (allowed: schema_version"),
+        (json.dumps(trace(extra=1)) + "\n", "attempt, meta); put your own keys under meta"),
         (
             json.dumps(trace(meta=recorded(passed=False))) + "\n",
             "line 1: meta.verdict.judge.faithfulness contradicts itself: passed False although 3 of 3 samples passed",
@@ -164,7 +165,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
         (json.dumps(trace(meta=recorded(score=1.2))) + "\n", "line 1: meta.verdict.judge.faithfulness: score"),
         ("", "traces.jsonl has no traces"),
     ],
-    ids=["json", "key", "contradiction", "range", "empty"],
+    ids=["json", "key", "advice", "contradiction", "range", "empty"],
 )
 def test_faults_of_the_trace_file(here: Path, text: str, said: str) -> None:
     (here / "traces.jsonl").write_text(text, encoding="utf-8")

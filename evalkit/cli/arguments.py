@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -49,8 +49,9 @@ def add_command(
     text: str,
     end: str = "",
     usage: str = "",
+    flags: Sequence[str] = (),
 ) -> Parser:
-    """A command: its name, what it does in one line, examples that close its help, and its arguments in short."""
+    """A command: its name, what it does, examples that close its help, its arguments in short, and shared flags."""
     about = text[0].upper() + text[1:] + "."
     parser: Parser = commands.add_parser(
         name, help=text, description=about, epilog=f"examples:\n{end}" if end else None
@@ -58,6 +59,7 @@ def add_command(
     if usage:
         parser.usage = f"{parser.prog} {usage}"
     parser.set_defaults(run=run)
+    add_flags(parser, *flags)
     return parser
 
 

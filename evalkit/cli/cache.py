@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, moment
+from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
 from evalkit.cli.output import put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import tell
 from evalkit.errors import ConfigError, counted
@@ -27,16 +27,14 @@ def add(commands: Commands) -> None:
     parts = add_group(commands, "cache", "stored replies: count, export, import, remove")
 
     def add_part(name: str, run: Any, text: str, end: str = "") -> Parser:
-        parser = add_command(parts, name, run, text, end)
-        add_flags(parser, "cache", "json", "quiet")
-        return parser
+        return add_command(parts, name, run, text, end, flags=("cache", "json", "quiet"))
 
     add_part("stats", _stats, "stored replies per judge and rubric, and what they cost")
 
     parser = add_part("export", _export, "write replies to a JSONL file, for import elsewhere")
     parser.add_argument("file", metavar="FILE", help="the file; an existing one is replaced, at the end")
     _add_choice(parser)
-    parser.add_argument("--source", choices=("live", "recorded"), help="only these")
+    parser.add_argument("--source", choices=("live", "recorded"), help="only replies of this source")
 
     parser = add_part("import", _import, "read a file that export wrote: all of it or, after an error, nothing")
     parser.add_argument("file", metavar="FILE", help="the file")

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import shlex
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +16,9 @@ from evalkit.errors import ConfigError, counted
 if TYPE_CHECKING:
     from evalkit.gate import GateOptions, GateResult
 
-RECORD = "judge --trace-file"
-"""Name of the hidden command that `evalkit judge` becomes with ``--trace-file``."""
+RECORD_USAGE = "evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
 _REPORTS = {"junit": "junit.xml", "markdown": "report.md", "json": "result.json"}
 _TRACES = "traces.jsonl"
-_HIDDEN = "[REDACTED]"
 _USAGE = "--config FILE.yaml --trace-file FILE.jsonl [--judge none|profile|openai|fake] [options]"
 _END = """\
   evalkit ci --config eval.yaml --trace-file traces.jsonl                   offline: recorded and cached judgments
@@ -35,8 +29,9 @@ exit codes: 0 passed; 1 a test failed (with --strict: is flaky or warned, too); 
 
 
 def add(commands: Commands) -> None:
-    """Their parsers."""
-    parser = add_command(commands, "ci", _ci, "gate recorded traces: judge metrics in, exit code out", _END, _USAGE)
+    """Its parser."""
+    text = "test recorded traces: each judgment from the trace, the cache or a judge; exit code 0, 1 or 2"
+    parser = add_command(commands, "ci", _ci, text, _END, _USAGE)
     group = _add_traces(parser)
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
@@ -45,10 +40,15 @@ def add(commands: Commands) -> None:
         "-o", "--out", metavar="DIR", help="write junit.xml, report.md, result.json and traces.jsonl (enriched) there"
     )
 
-    parser = commands.add_parser(RECORD, prog=f"evalkit {RECORD} TRACES", description="Record judgments in traces.")
+
+def record_parser() -> Parser:
+    """The parser of ``evalkit judge`` with ``--trace-file``."""
+    text = "Record judgments in traces, for 'evalkit ci'."
+    parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
     parser.set_defaults(run=_record, strict=False)
     group = _add_traces(parser)
     group.add_argument("-o", "--out", metavar="FILE", help="record in a copy of the traces, not in the file itself")
+    return parser
 
 
 def _add_traces(parser: Parser) -> Any:
@@ -87,8 +87,7 @@ def _ci(args: argparse.Namespace) -> int:
     config = load_gate(args.config, redact=args.redact)
     _check_places(args, None if config.baseline is None else config.folder / config.baseline)
     since = stamp_of(args.trace_file)
-    with _hushed(args.redact):
-        result = run_gate(config, args.trace_file, options)
+    result = run_gate(config, args.trace_file, options)
     put_text(as_text(result))
     for text in result.notes:
         tell(text)
@@ -145,36 +144,6 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
             raise ConfigError(f"{flag} would overwrite {other}; name another file")
 
 
-@contextmanager
-def _hushed(redact: bool) -> Iterator[None]:
-    """With `redact`, evalkit's log and warnings quote no server and no file."""
-    log, show = logging.getLogger("evalkit"), warnings.showwarning
-
-    def hide(record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple) and record.args:
-            record.args = tuple(_HIDDEN if isinstance(value, str) else value for value in record.args)
-        record.msg = _unquoted(str(record.msg))
-        return True
-
-    def show_hidden(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-        show(category(_unquoted(str(message))), category, *where, **more)
-
-    if redact:
-        log.addFilter(hide)
-        warnings.showwarning = show_hidden
-    try:
-        yield
-    finally:
-        log.removeFilter(hide)
-        warnings.showwarning = show
-
-
-def _unquoted(text: str) -> str:
-    """The text without what is in brackets, which quotes others."""
-    head, bracket, _ = text.partition(" (")
-    return head + (f" ({_HIDDEN})" if bracket else "")
-
-
 def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
     files = f"--config {shlex.quote(args.config)} --trace-file {shlex.quote(args.trace_file)}"
     names = ("profile", "judge_samples", "judge_base_url", "judge_api_key_env", "cache")
@@ -212,16 +181,12 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
     if args.out is not None:  # first, because it may fail: no report says "passed" if the exit code is 2
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
-        enrich(args.trace_file, folder / _TRACES, _found(result), redact=args.redact, since=since)
+        enrich(args.trace_file, folder / _TRACES, result.judgments, redact=args.redact, since=since)
         for name, file in _REPORTS.items():
             write_whole(folder / file, [made[name]])
     for name, content in made.items():
         if getattr(args, name) is not None:
             write_whole(getattr(args, name), [content])
-
-
-def _found(result: GateResult) -> dict[int, dict[str, Any]]:
-    return {line: {name: one.to_dict() for name, one in by.items()} for line, by in result.judgments.items()}
 
 
 def _record(args: argparse.Namespace) -> int:
@@ -238,9 +203,8 @@ def _record(args: argparse.Namespace) -> int:
         raise ConfigError(f"--out {target} cannot be written; name a trace file in an existing folder")
     options = _options(args)
     since = stamp_of(args.trace_file)
-    with _hushed(args.redact):
-        result = run_gate(args.config, args.trace_file, options)
-    enrich(args.trace_file, target, _found(result), redact=args.redact, since=since)
+    result = run_gate(args.config, args.trace_file, options)
+    enrich(args.trace_file, target, result.judgments, redact=args.redact, since=since)
     count = sum(map(len, result.judgments.values()))
     note(args, f"recorded {counted(count, 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]

@@ -61,7 +61,9 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     group = _add_evaluating(commands, "evaluate", _evaluate, "judge items and show every figure", _EVALUATE)
     group.add_argument("-o", "--out", metavar="DIR", help="write every table into this folder")
-    group.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="of the tables in --out")
+    group.add_argument(
+        "--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="format of the tables in --out"
+    )
     add_flags(group, "json", "quiet")
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)

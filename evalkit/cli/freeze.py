@@ -17,14 +17,8 @@ _END = """\
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    parser = add_command(
-        commands,
-        "freeze",
-        _freeze,
-        "write rubric, judges, samples and rules as a profile, for other places",
-        _END,
-        _USAGE,
-    )
+    text = "write rubric, judges, samples and rules as a profile, for other places"
+    parser = add_command(commands, "freeze", _freeze, text, _END, _USAGE)
     parser.add_argument("path", metavar="NAME.yaml", help="the new file; an existing file is never overwritten")
     add_what(parser)
     add_rules(parser)

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
+from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.judges_from_flags import options_of, rules_of, spec_arguments
 from evalkit.cli.output import put, put_document, put_text, read_items
 from evalkit.cli.stderr_messages import note, tell
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", "sample", "label", "passed")
 _OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
-_JUDGE_USAGE = f"{_USAGE}\n       evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
+_JUDGE_USAGE = f"{_USAGE}\n       {RECORD_USAGE}"
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet

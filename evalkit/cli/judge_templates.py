@@ -6,15 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_group,
-    add_output,
-    moments_as_text,
-    opened,
-)
+from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
 from evalkit.cli.output import put, put_document, put_text
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError, RegistryError, RubricError
@@ -33,21 +25,19 @@ def add(commands: Commands) -> None:
     parts = add_group(commands, "template", "judge templates: the prompts that judge_template_id names")
 
     end = "  evalkit template add terse v1 terse.jinja"
-    parser = add_command(parts, "add", _add, "put a template into the registry", end)
+    parser = add_command(parts, "add", _add, "put a template into the registry", end, flags=("registry", "quiet"))
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("version", metavar="VERSION", help="v1, v2 …; a changed template needs a new one")
     parser.add_argument("file", metavar="FILE", help="Jinja file, with a header as in rubrics/templates/")
     parser.add_argument("--response-schema", metavar="FILE", help="JSON schema of the reply, of type object")
-    add_flags(parser, "registry", "quiet")
 
-    parser = add_command(parts, "list", _list, "all templates in the registry and the rubric folders")
-    add_flags(parser, "registry")
-    add_output(parser, rows=50)
+    text = "all templates in the registry and the rubric folders"
+    add_output(add_command(parts, "list", _list, text, flags=("registry",)), rows=50)
 
-    parser = add_command(parts, "show", _show, "the source of a template, from the registry or else the rubric folders")
+    text = "the source of a template, from the registry or else the rubric folders"
+    parser = add_command(parts, "show", _show, text, flags=("registry",))
     parser.add_argument("template", metavar="NAME[@VERSION]", help="default version: the highest")
     parser.add_argument("--json", action="store_true", help="print one JSON document, with hash and schema")
-    add_flags(parser, "registry")
 
 
 def _add(args: argparse.Namespace) -> None:

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser_of_commands().print_help(sys.stderr)
             return _ERROR
         args = parse_arguments(given)
-        with warnings_as_messages():
+        with warnings_as_messages(redact=getattr(args, "redact", False)):
             code = _run(args)
         sys.stdout.flush()
     except SystemExit as end:  # argparse: help was shown, or the arguments are wrong
@@ -140,7 +140,7 @@ def parse_arguments(given: list[str]) -> argparse.Namespace:
     ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
     """
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
-        given = [ci.RECORD, *given[1:]]
+        return ci.record_parser().parse_args(given[1:])
     parser = parser_of_commands()
     args = lighteval.passed_on(given) or parser.parse_args(given)
     if getattr(args, "json", False) and getattr(args, "out", None) == "-":

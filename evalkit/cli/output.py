@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -147,11 +148,13 @@ def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
 
 
 def in_words(value: object) -> str:
-    """A plain value, or a list of texts, for a person to read."""
+    """A plain value, a moment, or a list of texts, for a person to read."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value)) or "none"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
     return "none" if value is None else str(value)
 
 

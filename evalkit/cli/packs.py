@@ -6,15 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_group,
-    add_output,
-    moments_as_text,
-    opened,
-)
+from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
 from evalkit.cli.output import put, put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.printable_text import one_line
@@ -29,42 +21,33 @@ def add(commands: Commands) -> None:
     parts = add_group(commands, "pack", "packs: benchmark tasks, bound to judge plugins, profiles, templates")
 
     end = "  evalkit pack apply support-suite.yaml"
-    parser = add_command(
-        parts, "apply", _apply, "register packs from YAML files; registered ones stay as they are", end
-    )
+    text = "register packs from YAML files; registered ones stay as they are"
+    parser = add_command(parts, "apply", _apply, text, end, flags=("registry", "quiet"))
     parser.add_argument("files", metavar="FILE", nargs="+", help="YAML file with pack, version and tasks")
-    add_flags(parser, "registry", "quiet")
 
-    parser = add_command(parts, "list", _list, "all packs")
-    add_flags(parser, "registry")
-    add_output(parser, rows=50)
+    add_output(add_command(parts, "list", _list, "all packs", flags=("registry",)), rows=50)
 
-    parser = add_command(parts, "show", _show, "the tasks of a pack, with their judge plugins, profiles and templates")
-    _with_pack(parser)
-    add_flags(parser, "json")
+    text = "the tasks of a pack, with their judge plugins, profiles and templates"
+    _with_pack(add_command(parts, "show", _show, text, flags=("registry", "json")))
 
-    parser = add_command(parts, "export", _export, "a pack as a YAML file for apply")
+    parser = add_command(parts, "export", _export, "a pack as a YAML file for apply", flags=("registry", "quiet"))
     _with_pack(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help="a new file (default: stdout)")
-    add_flags(parser, "quiet")
 
     end = "  evalkit pack tasks --refresh\n  evalkit pack tasks mmlu"
-    parser = add_command(
-        parts, "tasks", _tasks, "the tasks that packs may name: LightEval's, and those of plugins", end
-    )
+    text = "the tasks that packs may name: LightEval's, and those of plugins"
+    parser = add_command(parts, "tasks", _tasks, text, end, flags=("registry",))
     parser.add_argument("words", metavar="WORD", nargs="*", help="only tasks whose name contains one of these")
     parser.add_argument(
         "--refresh",
         action="store_true",
         help="first list the tasks of LightEval, evalkit, installed bundles and registered plugins (offline)",
     )
-    add_flags(parser, "registry")
     add_output(parser, rows=50)
 
 
 def _with_pack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pack", metavar="NAME[@VERSION]", help="default version: the one applied last")
-    add_flags(parser, "registry")
 
 
 def _apply(args: argparse.Namespace) -> None:

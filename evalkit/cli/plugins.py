@@ -5,16 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_group,
-    add_output,
-    moments_as_text,
-    opened,
-    seconds,
-)
+from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened, seconds
 from evalkit.cli.output import in_words, put, put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import PLUGIN_TYPES
@@ -25,6 +16,7 @@ if TYPE_CHECKING:
     from evalkit.runs.registry import PluginReport
 
 _ERROR = 2
+_FLAGS = ("registry", "json", "quiet")
 _NOT_SHOWN = ["path", "dataset", "rubrics"]
 
 
@@ -33,36 +25,32 @@ def add(commands: Commands) -> None:
     parts = add_group(commands, "plugin", "judge plugins: tasks, metrics, profiles and templates as code")
 
     end = "  evalkit plugin new support-tone\n  evalkit plugin new support-tone --folder plugins/tone"
-    parser = add_command(parts, "new", _new, "write a working plugin project, to be edited", end)
+    parser = add_command(parts, "new", _new, "write a working plugin project, to be edited", end, flags=("quiet",))
     parser.add_argument("name", metavar="NAME", help="its name, as in support-tone")
     parser.add_argument("--folder", metavar="DIR", help="the project's folder, new or empty (default: NAME)")
-    add_flags(parser, "quiet")
 
     end = "  evalkit plugin check support-tone@0.1.0\n  evalkit plugin check ./support-tone --json"
     text = "import a plugin in a separate process and list its tasks, profiles, templates and needs; exit code 2 if "
-    parser = add_command(parts, "check", _check, f"{text}anything is wrong", end)
+    parser = add_command(parts, "check", _check, f"{text}anything is wrong", end, flags=_FLAGS)
     parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or the path of one")
     parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds allowed (default 120)")
-    add_flags(parser, "registry", "json", "quiet")
 
     end = (
         "  evalkit plugin register support-tone 0.1.0 ./support-tone --type bundle\n"
         "  evalkit plugin register support-tone 0.1.0 git+https://example.org/support-tone.git@v0.1.0"
     )
-    parser = add_command(parts, "register", _register, "register a plugin for packs, with a hash of its files", end)
+    text = "register a plugin for packs, with a hash of its files"
+    parser = add_command(parts, "register", _register, text, end, flags=_FLAGS)
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("version", metavar="VERSION", help="its version; changed content needs a new one")
     parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, wheel, or URL that pip takes")
     parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what it brings (default task)")
-    add_flags(parser, "registry", "json", "quiet")
 
-    parser = add_command(parts, "list", _list, "all registered plugins")
-    add_flags(parser, "registry")
-    add_output(parser, rows=50)
+    add_output(add_command(parts, "list", _list, "all registered plugins", flags=("registry",)), rows=50)
 
-    parser = add_command(parts, "show", _show, "one registered plugin, and whether its files changed since")
+    text = "one registered plugin, and whether its files changed since"
+    parser = add_command(parts, "show", _show, text, flags=_FLAGS)
     parser.add_argument("plugin", metavar="NAME[@VERSION]", help="default version: the one registered last")
-    add_flags(parser, "registry", "json", "quiet")
 
 
 def _new(args: argparse.Namespace) -> None:

@@ -94,13 +94,11 @@ def _add_starting(parts: Commands) -> None:
 def _add_reading(parts: Commands) -> None:
     parser = _add_part(parts, "list", _list, "all runs, newest last")
     parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack, in this or any version")
-    parser.add_argument("--status", choices=RUN_STATUSES, help="only these")
+    parser.add_argument("--status", choices=RUN_STATUSES, help="only runs with this status")
     add_output(parser, rows=50)
 
     text = "scores with coverage and spread, the judges that were used, and reasons to doubt the scores"
-    parser = _add_part(parts, "show", _show, text, _SHOW)
-    _with_run(parser)
-    add_flags(parser, "json")
+    _with_run(_add_part(parts, "show", _show, text, _SHOW, "json"))
 
     parser = _add_part(parts, "logs", _logs, "the log of LightEval's process, on the machine that ran it")
     _with_run(parser)
@@ -122,15 +120,11 @@ def _add_reading(parts: Commands) -> None:
         ("cancel", _cancel, "end a run that is queued or running"),
         ("ingest", _ingest, "read the output of a run again; nothing is stored twice"),
     ):
-        parser = _add_part(parts, name, run, text)
-        _with_run(parser)
-        add_flags(parser, "quiet")
+        _with_run(_add_part(parts, name, run, text, "", "quiet"))
 
 
-def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "") -> Parser:
-    parser = add_command(commands, name, run, text, end)
-    add_flags(parser, "registry")
-    return parser
+def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "", *flags: str) -> Parser:
+    return add_command(commands, name, run, text, end, flags=("registry", *flags))
 
 
 def _with_run(parser: Parser) -> None:

@@ -70,6 +70,8 @@ def problems(error: ValidationError, model: type[BaseModel], *, redact: bool = F
 def explain(error: ValidationError, model: type[BaseModel], *, redact: bool = False) -> str:
     """The problems of a value in one line: the first three, and how many there are besides.
 
+    Problems that differ only in list positions are shown once.
+
     Examples
     --------
     >>> from pydantic import BaseModel, ConfigDict, ValidationError
@@ -82,9 +84,13 @@ def explain(error: ValidationError, model: type[BaseModel], *, redact: bool = Fa
     ...     print(explain(error, Range))
     unknown key 'hihg'; did you mean 'high'? (allowed: low, high); low: must be a valid integer, got 'one'
     """
-    texts = [str(problem) for problem in problems(error, model, redact=redact)]
-    more = len(texts) - _MOST_PROBLEMS
-    return "; ".join(texts[:_MOST_PROBLEMS]) + (f" (and {more} more)" if more > 0 else "")
+    every = problems(error, model, redact=redact)
+    alike: dict[Any, Problem] = {}
+    for problem in every:
+        alike.setdefault((problem.kind, *(part for part in problem.place if isinstance(part, str))), problem)
+    shown = list(alike.values())[:_MOST_PROBLEMS]
+    more = len(every) - len(shown)
+    return "; ".join(map(str, shown)) + (f" (and {more} more)" if more else "")
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
@@ -110,7 +116,8 @@ def _problem(detail: Any, model: type[BaseModel], *, redact: bool) -> Problem:
     message = detail["msg"]
     if kind in _EXPECTED:
         message = f"expected {_EXPECTED[kind]}"
-    message = message.replace("Input should be", "must be").removeprefix("Value error, ").partition(", unable")[0]
+    message = message.replace("Input should be", "must be").replace("List should have", "must have")
+    message = message.removeprefix("Value error, ").partition(", unable")[0].partition(" after validation")[0]
     text = f"{message[:1].lower()}{message[1:]}"
     if kind != "value_error" and not redact and not (place and is_key(str(place[-1]))):
         text += f", got {_shown(detail['input'])}"

@@ -12,6 +12,7 @@ import orjson
 
 from evalkit.core.files import held, write_whole
 from evalkit.errors import InputError
+from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import RECORDED
 from evalkit.gate.traces import REDACTED
 
@@ -38,7 +39,7 @@ def stamp_of(path: str | Path) -> tuple[int, int]:
 def enrich(
     source: str | Path,
     target: str | Path,
-    judgments: Mapping[int, Mapping[str, Any]],
+    judgments: Mapping[int, Mapping[str, Judgment | Mapping[str, Any]]],
     *,
     redact: bool = False,
     since: tuple[int, int] | None = None,
@@ -52,7 +53,7 @@ def enrich(
     source, target
         May be the same file.
     judgments
-        Line number -> rubric id -> judgment to record.
+        Line number -> rubric id -> judgment to record: a `Judgment`, or a mapping as it is in the file.
     redact
         Replace by ``[REDACTED]`` in every line: prompt, context, answer, explanations, and all keys of `meta` that are
         not evalkit's.
@@ -91,7 +92,8 @@ def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -
     meta = _members(members.get("meta", "null"))
     verdict = _members(meta.get("verdict", "null"))
     judge = _members(verdict.get("judge", "null"))
-    judge |= {name: orjson.dumps(dict(value)).decode() for name, value in (judged or {}).items()}
+    for name, value in (judged or {}).items():
+        judge[name] = orjson.dumps(value.to_dict() if isinstance(value, Judgment) else dict(value)).decode()
     if redact:
         members = _hidden(members, _SHOWN)
         meta, verdict = _hidden(meta, ("attempt",)), _hidden(verdict, ())

@@ -124,7 +124,9 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         given = _Line.model_validate(value)
         duplicate = find_duplicate_key(line)
     except ValidationError as problem:
-        raise InputError(f"{where}: {explain(problem, _Line, redact=redact)}") from None
+        is_unknown = any(detail["type"] == "extra_forbidden" for detail in problem.errors())
+        advice = "; put your own keys under meta" if is_unknown else ""
+        raise InputError(f"{where}: {explain(problem, _Line, redact=redact)}{advice}") from None
     except (RecursionError, orjson.JSONDecodeError) as problem:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None

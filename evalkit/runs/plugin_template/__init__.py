@@ -53,7 +53,7 @@ def new_plugin(name: str, folder: str | Path | None = None) -> Path:
     package = _package(name)
     target = Path(name if folder is None else folder).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} exists and is not empty; choose another folder with folder=")
+        raise ConfigError(f"{target} exists and is not empty; choose another folder")
     place = Path(os.path.realpath(target))  # a folder can replace an empty folder, but not a link to one
     scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
