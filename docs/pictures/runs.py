@@ -100,7 +100,7 @@ def main(folder: Path) -> None:
         page.set_default_timeout(60_000)
         notebook = Notebook(page, lab).open(WIZARD)
         wizard = notebook.tuner
-        wizard.get_by_text("choose a pack and name a model").wait_for()
+        wizard.get_by_text("choose a pack and a model").wait_for()
         take(page, wizard, folder, "wizard-empty", wide=True, light=True)
         fill(wizard, weight="much")
         wizard.get_by_text("to fix first").wait_for()

@@ -35,7 +35,7 @@ function itemsPart(ctx) {
       : `<th scope="col">${title}</th>`).join("");
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
-        <th scope="row">${esc(row.item_id)}</th>
+        <th scope="row" title="${esc(row.item_id)}">${esc(row.item_id)}</th>
         <td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
         <td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
         <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>
@@ -45,10 +45,9 @@ function itemsPart(ctx) {
     const scroll = find(".ekw-scroll").scrollTop;
     put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
-    const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${offIf(off)}>${sign}</button>`;
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
     put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? "<small>items that need review first: wrong, broke, unscored, judges disagree</small>" : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
-      <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
+      <span class="ekw-push"></span>${ctx.pager(page)}`);
   }
 
   // -- one item
@@ -62,7 +61,7 @@ function itemsPart(ctx) {
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
     const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
-        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replace("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
+        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
         one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
       ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}

@@ -89,8 +89,13 @@ function createWidget(model, el, kind, skeleton) {
     const { page, n_pages } = get("page");
     ask({ page: Math.max(0, Math.min(n_pages - 1, (asked?.page ?? page) + step)) });
   }
+  // The buttons that turn pages; blank if there is one page only.
+  function pager({ page, n_pages }) {
+    const turner = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${offIf(off)}>${sign}</button>`;
+    return n_pages > 1 ? `<span class="ekw-pager">${turner(-1, "Previous", "‹", page === 0)} ${page + 1}/${+n_pages} ${turner(1, "Next", "›", page + 1 >= n_pages)}</span>` : "";
+  }
   const close = () => { end(); model.off("change:page", answered); };
-  return { root, find, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  return { root, find, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, pager, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
 // Rows with `data-<name>`: `onChoose` is called with the value of the chosen one. `pressed` returns whether it handled a
