@@ -55,7 +55,8 @@ class Worklist:
             columns_there = [name for name in column_names(items) if name != (item_id or "item_id")]
             raise InputError(
                 f"rubric {rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
-                f"{listed(missing)}; the items have {listed(columns_there, most=30)}"
+                f"{listed(missing)}; the items have {listed(columns_there, most=30)}; rename yours to "
+                f"match, for example with items.rename(columns={{'text': {missing[0]!r}}})"
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         with gc_paused():
