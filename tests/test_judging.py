@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import pickle
 import threading
 import time
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
@@ -17,7 +19,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
-from evalkit.engine import Options, Spec, Worklist, judge_worklist
+from evalkit.engine import JudgeOptions, Options, Spec, Worklist, judge_worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.tables import columns_of
@@ -439,3 +441,11 @@ def test_the_verdict_does_not_depend_on_how_often_it_is_read():
     assert "score" not in value
     assert judged["score"].tolist() == [2.0]
     assert isinstance(KeyParts.from_dict(KeyParts("p", "s", "m", "r", "v", "h", "t", 1.0, 1, {}).as_dict()), KeyParts)
+
+
+def test_the_options_that_other_functions_pass_on_are_those_of_judge():
+    parameters = inspect.signature(ek.judge).parameters
+    own = {"items", "rubric", "judges", "samples", "template", "item_id"}
+    assert set(JudgeOptions.__annotations__) == set(parameters) - own == {one.name for one in fields(Options)}
+    types = {one.name: one.type for one in fields(Options)}
+    assert {name: str(one.__forward_arg__) for name, one in JudgeOptions.__annotations__.items()} == types

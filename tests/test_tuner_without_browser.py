@@ -395,6 +395,25 @@ def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
 
 
 # -- versions
+@pytest.mark.parametrize("options", [{"progress": False}, {"adopt": False}, {"refresh": "unscored"}], ids=str)
+def test_every_option_of_judge_can_be_set_and_a_restart_makes_no_calls(tmp_path, options):
+    first = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, **options)
+    first.run()
+    again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, **options)
+    again.show_versions(again.current)
+    assert again.evaluation.cost.n_cached == len(ITEMS)
+
+
+def test_offline_a_session_shows_what_is_in_the_cache(tmp_path):
+    Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path).run()
+    again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, offline=True)
+    again.show_versions(again.current)
+    again.run()
+    assert again.evaluation.judgments["error"].isna().all()
+    with pytest.raises(TypeError, match="sampels"):
+        Session(ITEMS, RUBRIC, "fake:strict", folder=tmp_path, sampels=1)
+
+
 def test_all_is_found_again_after_a_restart(session, tmp_path):
     session.run()
     edit(session)

@@ -6,6 +6,7 @@ from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
 from .judging import judge_worklist as judge_worklist
+from .options import JudgeOptions as JudgeOptions
 from .options import Options as Options
 from .planning import Plan as Plan
 from .planning import plan as plan

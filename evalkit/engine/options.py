@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from evalkit.core.allowed_choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.errors import ConfigError
@@ -22,6 +22,26 @@ _LIMITS = {
     "requests_per_minute": ("a number", ">", 0),
     "tokens_per_minute": ("a number", ">", 0),
 }
+
+
+class JudgeOptions(TypedDict, total=False):
+    """Options of `judge` that other functions take as ``**options``, so that editors can list and check them."""
+
+    offline: bool
+    on_miss: OnMiss
+    recorded: Recorded
+    refresh: Refresh
+    adopt: bool
+    cache: str | Path | None
+    concurrency: int
+    retries: int
+    budget_usd: float | None
+    max_calls: int | None
+    progress: bool | None
+    replies: bool
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+    on_progress: Callable[[Any], object] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import html
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -26,6 +26,12 @@ _COPIED = ("id", "run")
 _KEPT = ("score", "label", "passed", "mean")
 
 
+class Drawable(Protocol):
+    """An object that draws itself in a notebook, as those of evalkit do."""
+
+    def _repr_html_(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A text and an HTML page of the same: `print` it, or let a notebook draw it."""
@@ -42,7 +48,7 @@ class View:
         return self.page
 
 
-def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
+def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = None) -> View:
     """A table or evalkit object in readable form.
 
     Figures are shown with their interval and coverage, if the table has them; judge texts are escaped.

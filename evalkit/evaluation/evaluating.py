@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
 from evalkit.engine.judging import judge_worklist
-from evalkit.engine.options import Options
+from evalkit.engine.options import JudgeOptions, Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
@@ -34,7 +34,7 @@ def evaluate(
     quorum: float | None = None,
     template: str | None = None,
     item_id: str | None = None,
-    **options: Any,
+    **options: Unpack[JudgeOptions],
 ) -> Evaluation:
     """Judge items and compute every figure.
 
@@ -73,8 +73,8 @@ def evaluate(
     spec = Spec.of(rubric, judges, samples, template, rules | {"aggregate": aggregate, "quorum": quorum})
     frame = as_items(items, item_id=item_id)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
-    if options.get("cache") is not None:
-        options["cache"] = Path(options["cache"])
+    if (cache := options.get("cache")) is not None:
+        options["cache"] = Path(cache)
     if is_none(judges):
         options["offline"] = True
     return evaluate_spec(spec, frame, options_of("evaluate", options), given)

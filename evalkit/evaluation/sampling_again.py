@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import pandas as pd
 
 from evalkit.engine.judging import judge_worklist
+from evalkit.engine.options import JudgeOptions
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
@@ -30,7 +31,7 @@ _ROUNDS = 4
 
 
 def sample_again(
-    evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Any
+    evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Unpack[JudgeOptions]
 ) -> pd.DataFrame:
     """Draw twice the samples from an evaluation's judges, on random items, to measure its noise floor.
 

@@ -8,16 +8,16 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from evalkit import tables
-from evalkit.core.judges import Judge, JudgeLike, JudgesLike
+from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, check_choice
-from evalkit.engine import Options, Plan, Spec, plan
+from evalkit.engine import JudgeOptions, Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.notebook.version_history import History, Version, rebase
-from evalkit.rubrics import Rubric, RubricLike
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 from evalkit.tables import ItemsLike, as_items, load_items
 
@@ -30,27 +30,20 @@ class Stopped(Exception):
 
 
 class TuningState:
-    """The part of a session that judges: draft, jury, versions, runs. Parameters and errors are those of `Session`."""
+    """The part of a session that judges: draft, jury, versions, runs."""
 
     def __init__(
         self,
-        items: ItemsLike,
-        rubric: RubricLike,
-        judges: JudgesLike | None = None,
-        *,
-        samples: int | None = None,
-        template: str | None = None,
-        item_id: str | None = None,
-        aggregate: str | None = None,
-        folder: str | Path | None = None,
-        name: str | None = None,
-        cache: str | Path | None = None,
-        budget_usd: float | None = None,
-        **options: Any,
+        items: ItemsLike | str | Path,
+        spec: Spec,
+        item_id: str | None,
+        folder: str | Path | None,
+        name: str | None,
+        options: JudgeOptions,
     ) -> None:
         Options(**options)  # raises for unknown or invalid options
+        cache, self.budget_usd = options.pop("cache", None), options.pop("budget_usd", None)
         self.options = options
-        spec = Spec.of(rubric, judges, samples, template, {"aggregate": aggregate})
         self.source = source = Path(items) if isinstance(items, (str, Path)) else None
         self.item_id = item_id
         self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
@@ -60,7 +53,7 @@ class TuningState:
         self.base = self.draft = spec.rubric
         self.problem = ""
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
-        self.samples, self.aggregate, self.budget_usd = spec.samples, spec.rules.aggregate, budget_usd
+        self.samples, self.aggregate = spec.samples, spec.rules.aggregate
         self.criterion = spec.rubric.names[0]
         self.current = self.against = ""
         self.lock = threading.RLock()
@@ -222,7 +215,7 @@ class TuningState:
         try:
             evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=report)
         except Stopped:
-            evaluation = _mark_stopped(self._evaluate(version, offline=True))
+            evaluation = _mark_stopped(self._evaluate(version, offline=True, refresh=False))
             n_missing = int((evaluation.judgments["error"] == "stopped").sum())
             missing = f"{n_missing} of {counted(len(evaluation.judgments), 'judgment')} missing"
             text = f"stopped: {missing}; run again to pay for the rest only"
@@ -259,11 +252,13 @@ class TuningState:
         if self._stop.is_set():
             raise Stopped
 
-    def _evaluate(self, version: Version, **options: Any) -> Evaluation:
+    def _evaluate(self, version: Version, **changed: Unpack[JudgeOptions]) -> Evaluation:
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
+        own: JudgeOptions = {"cache": self.cache, "adopt": True, "progress": False}
+        options: JudgeOptions = {**self.options, **own, **changed}
         evaluation = evaluate(
             self.items, version.rubric, list(version.judges), samples=version.samples, template=self.template,
-            cache=self.cache, adopt=True, progress=False, **rules, **self.options, **options,
+            **rules, **options,
         )  # fmt: skip
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation
@@ -289,7 +284,7 @@ class TuningState:
         if key not in self._evaluations:
             if key not in self.history.versions:
                 raise InputError(f"version {key!r} not found; available: {listed(self.history.versions)}")
-            evaluation = self._evaluate(self.history.versions[key], offline=True)
+            evaluation = self._evaluate(self.history.versions[key], offline=True, refresh=False)
             with self.lock:
                 self._evaluations[key] = evaluation
                 self.invalidate()

@@ -13,7 +13,7 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edit_effects import change_of
-from evalkit.notebook.item_table import Row
+from evalkit.notebook.item_table import Row, implied_verdict
 from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
@@ -254,7 +254,4 @@ def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
 
 
 def _passes(label: str, scale: Scale) -> bool | None:
-    if label in ("true", "false"):
-        return label == "true"
-    code = scale.code(label)
-    return None if code is None else scale.passed(code)
+    return label == "true" if label in ("true", "false") else implied_verdict(label, scale)

@@ -180,9 +180,13 @@ def conflicting_verdict(label: str | None, passed: bool | None, scale: Scale) ->
     """
     if not scale.has_rule:
         return ""
+    return "" if implied_verdict(label, scale) == passed else {True: "pass", False: "fail", None: "no verdict"}[passed]
+
+
+def implied_verdict(label: str | None, scale: Scale) -> bool | None:
+    """The verdict of a label's level; None without label, or off the scale."""
     code = None if label is None else scale.code(label)
-    implied = None if code is None else scale.passed(code)
-    return "" if implied == passed else {True: "pass", False: "fail", None: "no verdict"}[passed]
+    return None if code is None else scale.passed(code)
 
 
 def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
@@ -215,11 +219,8 @@ def _texts(evaluation: Evaluation) -> list[str]:
     if not names:
         return [""] * len(items)
     columns = [items[name].tolist() for name in names[:2]]
-    return [" — ".join(filter(None, map(_short, values))) for values in zip(*columns, strict=True)]
-
-
-def _short(value: Any) -> str:
-    return " ".join(shown_text(value)[:300].split())
+    shown = [[" ".join(shown_text(value)[:300].split()) for value in column] for column in columns]
+    return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:

@@ -17,7 +17,7 @@ from evalkit.runs.contract.task_bindings import task_name
 _EVERY_S = 0.5
 _KEPT_LINES, _SHOWN_LINES = 400, 14
 _JUDGED = re.compile(r"(\d+) of (\d+) calls judged")
-_OVER = ("succeeded", "failed", "cancelled")
+UNFINISHED = ("queued", "running")
 
 
 class Follower:
@@ -76,7 +76,7 @@ class Follower:
             if progress != last:
                 self._on_change(progress)
                 last = progress
-            if run.status in _OVER:
+            if run.status not in UNFINISHED:
                 self._on_end(run)
                 return
             self._stopping.wait(_EVERY_S)
@@ -84,7 +84,7 @@ class Follower:
     def _progress(self, run: Run) -> dict[str, Any]:
         if self._tail is None or self._tail.path != run.log:  # a queued run has no folder yet
             self._tail = Tail(run.log)
-        self._log.extend(self._tail.lines(whole=run.status in _OVER))
+        self._log.extend(self._tail.lines(whole=run.status not in UNFINISHED))
         judged = next((found for line in reversed(self._log) if (found := _JUDGED.search(line))), None)
         return {
             "id": run.id,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 import pandas as pd
 
 from evalkit.core.judges import JudgeLike, JudgesLike
-from evalkit.engine import Plan
+from evalkit.engine import JudgeOptions, Plan
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.code_snippets import session_code
@@ -40,14 +41,13 @@ class RubricTuner(TunerController):
     aggregate
         How votes become scores (see `aggregate`).
     folder, name
-        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items,
-        else in the working directory.
+        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items (else
+        in the working directory), named after that file and the rubric's id.
     annotator
         The name of the person who labels.
-    cache, budget_usd
-        As for `judge`.
     **options
-        Further options of `judge`: ``concurrency``, ``retries``, ``requests_per_minute`` …
+        Other options of `judge`: ``cache``, ``budget_usd``, ``concurrency``, ``retries``, ``requests_per_minute`` …
+        The tuner sets `adopt`, `progress` and `on_progress` itself.
 
     Raises
     ------
@@ -71,13 +71,25 @@ class RubricTuner(TunerController):
 
     def __init__(
         self,
-        items: ItemsLike,
+        items: ItemsLike | str | Path,
         rubric: RubricLike,
         judges: JudgesLike | None = None,
         labels: LabelsLike | None = None,
-        **options: Any,
+        *,
+        samples: int | None = None,
+        template: str | None = None,
+        item_id: str | None = None,
+        aggregate: str | None = None,
+        folder: str | Path | None = None,
+        name: str | None = None,
+        annotator: str = "me",
+        **options: Unpack[JudgeOptions],
     ) -> None:
-        super().__init__(Session(items, rubric, judges, labels=labels, **options))
+        session = Session(
+            items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, aggregate=aggregate,
+            folder=folder, name=name, annotator=annotator, **options,
+        )  # fmt: skip
+        super().__init__(session)
 
     @property
     def rubric(self) -> Rubric:

@@ -27,9 +27,7 @@ class TunerController(NotebookWidget):
     """
 
     def __init__(self, session: Session) -> None:
-        super().__init__(
-            new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"),
-        )
+        super().__init__(new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
         self.session = session
         self._revision, self._running = 0, False
         self._draft_message: Mapping[str, Any] = {}
@@ -155,17 +153,14 @@ class TunerController(NotebookWidget):
 
     def _start_run(self) -> None:
         version = self.session.next_version()  # an error appears before anything is shown as running
-        self._start(
-            "run", "reading the cache …", lambda: self._draw_run(self.session.run(self._show_progress, version))
-        )
+        self._start_judging(lambda: self.session.run(self._show_progress, version))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
+        self._start_judging(lambda: self.session.try_edit(number, self._show_progress), "suggestions")
 
-        def run() -> str:
-            return self._draw_run(self.session.try_edit(number, self._show_progress), "suggestions")
-
-        self._start("run", "reading the cache …", run)
+    def _start_judging(self, run: Callable[[], str], *more: str) -> None:
+        self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
 
     def _start_suggesting(self, message: Mapping[str, Any]) -> None:
         judge = str(message["judge"]).strip()

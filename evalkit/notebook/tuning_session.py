@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike, JudgesLike
-from evalkit.engine import Worklist
+from evalkit.engine import JudgeOptions, Spec, Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
 from evalkit.evaluation.suggestions.cases import groups_of
@@ -34,66 +34,42 @@ class Session(TuningState):
     Two files are stored in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label
     edits). Replies are stored in the cache. A new session of the same name continues where the last one ended.
 
-    Parameters
-    ----------
-    items
-        As for `judge`, or the path of a file that `load_items` reads.
-    rubric, judges, samples, template, item_id
-        As for `judge`.
-    labels
-        Human labels: a long labels table, or a mapping criterion -> item columns.
-    aggregate
-        How votes become scores (see `aggregate`).
-    folder, name
-        Folder and name of the files; by default next to the file of items (else in the working directory), named after
-        that file and the rubric's id.
-    annotator
-        The name of the person who labels.
-    cache, budget_usd
-        As for `judge`.
-    **options
-        Further options of `judge`: ``concurrency``, ``retries``, ``requests_per_minute`` …
-
-    Raises
-    ------
-    InputError, RubricError, ConfigError, CacheError
-        When the arguments are invalid, or a file cannot be read.
+    Parameters and errors are those of `RubricTuner`, which draws a session.
     """
 
     def __init__(
         self,
-        items: ItemsLike,
+        items: ItemsLike | str | Path,
         rubric: RubricLike,
         judges: JudgesLike | None = None,
-        *,
         labels: LabelsLike | None = None,
+        *,
+        samples: int | None = None,
+        template: str | None = None,
+        item_id: str | None = None,
+        aggregate: str | None = None,
+        folder: str | Path | None = None,
+        name: str | None = None,
         annotator: str = "me",
-        **options: Any,
+        **options: Unpack[JudgeOptions],
     ) -> None:
-        super().__init__(items, rubric, judges, **options)
+        spec = Spec.of(rubric, judges, samples, template, {"aggregate": aggregate})
+        super().__init__(items, spec, item_id, folder, name, options)
         self.annotator = annotator
         self.query, self.selected = Query(), ""
         self.held_out: dict[str, str] = {}
         self.suggested = SuggestedEdits()
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
-        self.label_log = LabelLog(
-            self.folder / f"{self.name}.labels.jsonl",
-            self._texts(),
-            self._long(labels),
-            self.base,
-            groups_of(self.items),
-        )
+        hashes = Worklist.of(spec, self.items).hashes
+        texts = {item: of_item[0][:16] for item, of_item in zip(self.items["item_id"], hashes, strict=True)}
+        if isinstance(labels, Mapping):
+            labels = extract_labels(self.items, labels, rubric=self.base)
+        elif labels is not None:
+            labels = tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
+        log = self.folder / f"{self.name}.labels.jsonl"
+        self.label_log = LabelLog(log, texts, labels, self.base, groups_of(self.items))
         self.restore()
-
-    def _texts(self) -> dict[str, str]:
-        work = Worklist.of(self.spec, self.items)
-        return dict(zip(self.items["item_id"], (hashes[0][:16] for hashes in work.hashes), strict=True))
-
-    def _long(self, labels: LabelsLike | None) -> pd.DataFrame | None:
-        if labels is None or isinstance(labels, pd.DataFrame):
-            return None if labels is None else tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
-        return extract_labels(self.items, labels, rubric=self.base)
 
     def restore(self) -> None:
         """Restore what the last session left."""

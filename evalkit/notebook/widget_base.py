@@ -123,11 +123,9 @@ class NotebookWidget:
     def _safely(self, job: Callable[[], object], action: str = "") -> None:
         try:
             job()
-        except EvalkitError as problem:
-            self._alert(str(problem), action)
-            self._failed()
         except Exception as problem:  # noqa: BLE001  # the traceback of a callback or thread is not shown
-            self._alert(f"{type(problem).__name__}: {problem}", action)
+            kind = "" if isinstance(problem, EvalkitError) else f"{type(problem).__name__}: "
+            self._alert(f"{kind}{problem}", action)
             self._failed()
         else:
             if action and action == self._failed_action:

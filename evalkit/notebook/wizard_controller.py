@@ -12,7 +12,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
 from evalkit.lighteval.run_cost_forecast import plan_run
 from evalkit.notebook.run_form import RunForm
-from evalkit.notebook.run_progress import Follower
+from evalkit.notebook.run_progress import UNFINISHED, Follower
 from evalkit.notebook.run_view import RunPanel
 from evalkit.rubrics.prompts import list_templates
 from evalkit.rubrics.yaml_files import write_new
@@ -20,7 +20,6 @@ from evalkit.runs import Run, Runner
 from evalkit.runs.detached_run import start_detached
 from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
 
-_UNFINISHED = ("queued", "running")
 _SHOWN_RUNS = 10
 _CLOSE_WAIT_S = 60.0
 
@@ -195,7 +194,7 @@ class WizardController(RunPanel):
         """After a restart: close runs whose process has ended, and follow one that continues."""
         self.runner.recover()
         self._draw_runs()
-        unfinished = [row for row in self.widget.runs["rows"] if row["status"] in _UNFINISHED]
+        unfinished = [row for row in self.widget.runs["rows"] if row["status"] in UNFINISHED]
         if unfinished and self._follower is None:
             self.follow(unfinished[0]["id"])
 
@@ -244,7 +243,7 @@ class WizardController(RunPanel):
     def _start_on_screen(self) -> None:
         progress = self.widget.progress
         unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
-        if self._starting or unseen or progress.get("status") in _UNFINISHED:
+        if self._starting or unseen or progress.get("status") in UNFINISHED:
             return  # a second click would start a second run
         refuse(self.errors)
         self._alert("")

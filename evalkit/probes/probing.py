@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
-from evalkit.engine import Spec
+from evalkit.engine import JudgeOptions, Spec
 from evalkit.engine.providers.fake import write_reply
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, load_paddings
@@ -36,7 +36,7 @@ def probe_position(
     template: str | None = None,
     item_id: str | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
-    **options: Any,
+    **options: Unpack[JudgeOptions],
 ) -> Probe:
     """Does a judge of pairs follow the position of an answer instead of its content?
 
@@ -104,7 +104,7 @@ def probe_verbosity(
     template: str | None = None,
     item_id: str | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
-    **options: Any,
+    **options: Unpack[JudgeOptions],
 ) -> Probe:
     """Does a judge follow the length of an answer instead of what it says?
 
@@ -175,7 +175,7 @@ def probe_injection(
     template: str | None = None,
     item_id: str | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
-    **options: Any,
+    **options: Unpack[JudgeOptions],
 ) -> Probe:
     """Can instructions in an answer change the verdict of a judge?
 
