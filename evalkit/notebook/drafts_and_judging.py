@@ -46,7 +46,7 @@ class TuningState:
         self.options = options
         self.source = source = Path(items) if isinstance(items, (str, Path)) else None
         self.item_id = item_id
-        self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
+        self.items = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
         own_template = spec.settings.source("template") == "rubric"  # then that of each draft
         self.template = None if own_template else spec.settings["template"]
         self.cache = None if cache is None else Path(cache)
