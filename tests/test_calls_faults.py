@@ -10,9 +10,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from judge_requests import request_of, submit
 from servers import JudgeServer, judge_server
@@ -308,6 +310,19 @@ def test_joins_are_counted(server: JudgeServer, store: ReplyStore) -> None:
     assert reasons(first.result(300)) == [None] * 5
     assert store.counters.as_dict()["joins"] == 5
     assert len(server.seen) == 5
+
+
+def test_a_reply_is_live_in_the_table_of_the_run_that_pays_for_it(server: JudgeServer, tmp_path: Path) -> None:
+    server.always = {"delay": 0.2}
+    with ThreadPoolExecutor(3) as threads:
+        runs = [
+            threads.submit(ek.judge, items_of(6), RUBRIC, judge_at(server), samples=1, cache=tmp_path, progress=False)
+            for _ in range(3)
+        ]
+        tables = pd.concat([run.result() for run in runs])
+    assert len(server.paid) == 6
+    assert (tables["source"].astype(str) == "live").sum() == 6
+    assert set(tables["source"].astype(str)) <= {"live", "cache"}
 
 
 def test_a_call_is_dropped_when_its_last_waiter_left_and_not_before(server: JudgeServer, store: ReplyStore) -> None:

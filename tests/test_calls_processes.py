@@ -358,7 +358,8 @@ BESIDE = (
 judge = judge.replace(timeout_s=float(sys.argv[4]))
 some = items[:int(sys.argv[3])]
 table = ek.judge(some, rubric, judge, samples=3, cache=sys.argv[2], concurrency=8, progress=False)
-print(int(table["error"].isna().sum()), set(table["source"]) - {"live", "cache"}, flush=True)
+n_live = int((table["source"] == "live").sum())
+print(int(table["error"].isna().sum()), set(table["source"]) - {"live", "cache"}, n_live, flush=True)
 """
 )
 
@@ -376,7 +377,8 @@ def test_processes_in_step_on_the_same_items_share_the_work_and_pay_once(tmp_pat
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
         children = [started(BESIDE, server.url, tmp_path, 100, 60) for _ in range(3)]
         ends = [child.communicate(timeout=300) for child in children]
-        assert [out.strip() for out, _ in ends] == ["300 set()"] * 3, ends
+        assert [out.split()[:2] for out, _ in ends] == [["300", "set()"]] * 3, ends
+        assert sum(int(out.split()[2]) for out, _ in ends) == 300  # live for the one that paid
         asked = n_asked(server)
     assert len(asked) == 100
     assert set(asked.values()) == {3}
@@ -394,7 +396,7 @@ def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_pa
         first.communicate()
         out, err = second.communicate(timeout=300)
         assert n_before == 4, "the second process asked too, although the first was at it"
-        assert out.strip() == "12 set()", err
+        assert out.strip() == "12 set() 12", err
 
 
 def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(tmp_path: Path) -> None:
@@ -406,7 +408,7 @@ def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(t
             server.always = {"delay": 0.01, **REPLY}
             second = started(BESIDE, server.url, tmp_path, 2, 0.5)
             out, err = second.communicate(timeout=300)
-            assert out.strip() == "6 set()", err
+            assert out.strip() == "6 set() 6", err
         finally:
             first.kill()
             first.communicate()

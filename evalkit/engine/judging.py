@@ -355,16 +355,27 @@ class _Run:
                 bar.close()
 
     def take(self, outcomes: Sequence[Any]) -> None:
-        """Read the results of the calls; items of equal content share a reply."""
+        """Read the results of the calls; items of equal content share a reply.
+
+        A reply that another run or process paid for comes from the cache.
+        """
         by_key = {outcome.key: outcome for outcome in outcomes}
-        answered = [row for row in self.missing if by_key[self.keys[row]].failure is None]
+        places: dict[str | None, list[int]] = {"live": [], None: []}
+        failures = {}
+        for row in self.missing:
+            outcome = by_key[self.keys[row]]
+            if outcome.failure is None:
+                places[None if outcome.joined else "live"].append(row)
+            else:
+                failures[row] = outcome.failure
         with gc_paused():
-            for at in range(0, len(answered), _CHUNK):
-                rows = answered[at : at + _CHUNK]
-                keys = [self.keys[row] for row in rows]
-                self.columns.read(rows, keys, [by_key[key].value for key in keys], source="live")
-        if len(answered) < len(self.missing):
-            self._fail({row: failure for row in self.missing if (failure := by_key[self.keys[row]].failure)})
+            for source, answered in places.items():
+                for at in range(0, len(answered), _CHUNK):
+                    rows = answered[at : at + _CHUNK]
+                    keys = [self.keys[row] for row in rows]
+                    self.columns.read(rows, keys, [by_key[key].value for key in keys], source=source)
+        if failures:
+            self._fail(failures)
 
     def _fail(self, failures: dict[int, Any]) -> None:
         """Mark and report the rows without a reply; a row that was requested again keeps its stored reply."""

@@ -10,11 +10,15 @@ from evalkit.core.prompts_and_replies import Failure
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one sample: the stored reply as JSON in `value`, or a `failure`."""
+    """The result of one sample: the stored reply as JSON in `value`, or a `failure`.
+
+    `joined`: another run or process sent the call, and pays for it.
+    """
 
     key: bytes
     value: bytes | None = None
     failure: Failure | None = None
+    joined: bool = False
 
 
 @dataclass(slots=True)

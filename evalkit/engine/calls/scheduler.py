@@ -178,7 +178,7 @@ class Scheduler:
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             outcome = future.result() if future.done() else None
             if outcome is not None and (own or not _is_of_its_run(outcome.failure)):
-                outcomes[slot.place] = outcome
+                outcomes[slot.place] = outcome if own else replace(outcome, joined=True)
             elif self.stopped:
                 outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
                 self.counts.failed["stopped"] += 1

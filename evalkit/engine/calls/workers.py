@@ -261,7 +261,7 @@ class Workers:
         scheduler.store.counters.add(joins=len(stored))
         call.leave_out(stored)
         for key, value in stored.items():
-            scheduler.resolve(key, Outcome(key, value=value))
+            scheduler.resolve(key, Outcome(key, value=value, joined=True))
         return bool(call.request.keys)
 
     def _wait_for_others(self, call: PendingCall) -> None:
