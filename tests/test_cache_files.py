@@ -237,7 +237,7 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
         older.setattr(schema, "SCHEMA", 1)
         path = filled(folder)
     before = path.read_bytes()
-    with pytest.raises(CacheError, match="open it once where it can be written"):
+    with pytest.raises(CacheError, match=r"has schema \d, but this evalkit reads schema \d"):
         ReplyStore.open(folder, read_only=True)
     monkeypatch.delitem(schema.MIGRATIONS, 1)
     with pytest.raises(CacheError, match="no step from schema 1"):

@@ -252,7 +252,7 @@ def test_families_and_models():
     assert models_of(["openai:gpt-4o", "me"], {"me": "claude-x"}) == {"openai:gpt-4o": "gpt-4o", "me": "claude-x"}
     table = pd.DataFrame({"judge": ["me", "me"], "model": [None, "gpt-4o-2024"]})
     assert models_of(["me", "fake:strict"], table) == {"me": "gpt-4o-2024", "fake:strict": "fake"}
-    with pytest.raises(InputError, match="takes judge -> model"):
+    with pytest.raises(InputError, match="models= must be a mapping from judge to model"):
         models_of(["me"], pd.DataFrame({"judge": ["me"]}))
 
 

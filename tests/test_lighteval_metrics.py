@@ -442,7 +442,7 @@ THREE = "scale: {0: bad, 1: fair, 2: good}"
 UNFIT = {
     "named like a figure": (
         ["name: tone, " + THREE, "name: error, " + THREE],
-        "the name of criterion 'error' is also",
+        "criterion 'error' has the same name as",
     ),
     "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
 }

@@ -105,7 +105,7 @@ def test_templates_are_those_of_rubrics_and_the_highest_version_counts(registry:
     assert made.prompt_template == f"{TEMPLATE} (v2)"
     assert len(made.content_hash) == 64
     assert registry.add_template("plain", "v2", f"{TEMPLATE} (v2)") == made
-    with pytest.raises(ConfigError, match="nothing is overwritten"):
+    with pytest.raises(ConfigError, match="versions are never overwritten"):
         registry.add_template("plain", "v2", TEMPLATE)
     with pytest.raises(RubricError, match="plain@v3"):
         registry.add_template("plain", "v3", "no header")
@@ -438,7 +438,7 @@ def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(database_url: str, 
         # it goes on as a new one does
         gsm8k = {"pack": "support", "version": 2, "tasks": [{"task": "gsm8k"}]}
         assert registry.apply_pack(gsm8k).label == "support@2"
-        with pytest.raises(ConfigError, match="nothing is overwritten"):
+        with pytest.raises(ConfigError, match="versions are never overwritten"):
             registry.apply_pack(gsm8k | {"version": 1})
     finally:
         registry.close()

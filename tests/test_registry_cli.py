@@ -150,7 +150,7 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
     assert "warning: pack support@1: task 'tone': the plugin tone is not registered; available: none" in told
     assert "evalkit pack tasks --refresh" in told
     (here / "other.yaml").write_text(PACK.replace("fewshot: 3", "fewshot: 4"))
-    assert "nothing is overwritten" in said(capsys, "pack", "apply", "other.yaml")
+    assert "versions are never overwritten" in said(capsys, "pack", "apply", "other.yaml")
     assert "pack.yaml exists already" in said(capsys, "pack", "export", "support", "-o", "pack.yaml")
     assert "available versions: 1" in said(capsys, "pack", "export", "support@7")
     assert main(["pack", "list"]) == 0
@@ -183,7 +183,7 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     (here / "wrong.jinja").write_bytes(b"\xff\xfe")
     assert "is not UTF-8 text" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
     (here / "other.jinja").write_text(TEMPLATE + "!")
-    assert "nothing is overwritten" in said(capsys, "template", "add", "number", "v1", "other.jinja")
+    assert "versions are never overwritten" in said(capsys, "template", "add", "number", "v1", "other.jinja")
     (here / "schema.json").write_text("[1")
     assert "schema.json, line 1: invalid YAML" in said(
         capsys, "template", "add", "x", "v1", "terse.jinja", "--response-schema", "schema.json"

@@ -97,7 +97,10 @@ class TestRubricRules:
             ({"layout": "last"}, "layout"),
             ({"mode": "listwise"}, "mode"),
             ({"mode": "pairwise"}, "needs the inputs answer_a and answer_b; missing: 'answer_a', 'answer_b'"),
-            ({"mode": "pairwise", "inputs": ["answer_a", "answer_b"]}, "needs level nominal and the codes A and B"),
+            (
+                {"mode": "pairwise", "inputs": ["answer_a", "answer_b"]},
+                "needs level='nominal' and the codes A, B and optionally tie",
+            ),
             ({"pass_at": 2}, "pass_at: must be less than or equal to 1"),
         ],
     )

@@ -389,7 +389,7 @@ def test_a_line_cut_short_by_a_crash_is_passed_over(session, tmp_path):
 def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
     session.label_log.path = tmp_path / "file" / "x.jsonl"
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CacheError, match="does not count"):
+    with pytest.raises(CacheError, match="the label was not saved"):
         session.label("a", "1")
     assert session.label_log.of("a", "c") == {"ann": "2"}
 
@@ -1406,7 +1406,7 @@ def test_what_cannot_be_browsed_is_refused():
     judgments = ek.judge(items, "faithfulness", "fake:strict", samples=1)
     assert len(ek.notebook.JudgmentBrowser(judgments).rows) == 24
     assert len(ek.notebook.JudgmentBrowser(judgments.head(1), items).rows) == 1
-    with pytest.raises(InputError, match="are not among the items"):
+    with pytest.raises(InputError, match="items lacks the judged items"):
         ek.notebook.JudgmentBrowser(judgments, items.head(3))
     with pytest.raises(InputError, match="one version"):
         ek.notebook.JudgmentBrowser(judgments.head(0))

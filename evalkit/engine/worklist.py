@@ -200,7 +200,8 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
             elif isinstance(value, str) and len(value) > _LONG:
                 long.append(item)
         for items, have, then in (
-            (long, "more than a million characters in", "few judges read that much, and all of it is paid for"),
+            (long, "more than a million characters in",
+             "few judges read that much, and you pay for all of it; plan shows the cost"),
             (empty, "an empty", "it is judged as an empty text"),
         ):  # fmt: skip
             if items:
