@@ -20,90 +20,49 @@ JUDGMENT_KEY = [*VOTE_KEY, "order", "sample"]
 LABEL_KEY = ["item_id", "criterion", "annotator"]
 
 # "text" is pandas' own str dtype (on pyarrow where it is installed); "category" holds texts.
-_ID = {"rubric": "category", "rubric_version": "category", "item_id": "text", "criterion": "category"}
-_SCORE = {"score": "float64", "score_norm": "float64", "label": "category", "passed": "boolean"}
-_MEASURE = {"level": "category", "scale": "category"}
-
-TABLES: dict[str, dict[str, str]] = {
-    "labels": {"item_id": "text", "criterion": "category", "annotator": "category", "label": "category"},
-    "judgments": {
-        **_ID,
-        "judge": "category",
-        "order": "category",
-        "sample": "int64",
-        **_SCORE,
-        "explanation": "text",
-        "error": "category",
-        "source": "category",
-        "model": "category",
-        "prompt_tokens": "Int64",
-        "completion_tokens": "Int64",
-        "cost_usd": "float64",
-        "latency_s": "float64",
-        "weight": "float64",
-        "key": "text",
-        **_MEASURE,
-    },
-    "votes": {
-        **_ID,
-        "judge": "category",
-        **_SCORE,
-        "reason": "category",
-        "agreement": "float64",
-        "self_agreement": "float64",
-        "n_samples": "int64",
-        "n_scored": "int64",
-        "tied": "bool",
-        "weight": "float64",
-        **_MEASURE,
-        "order_flip": "boolean",
-        "method": "category",
-        "options": "category",
-        "tied_labels": "category",
-        "first_rate": "float64",
-    },
-    "scores": {
-        **_ID,
-        **_SCORE,
-        "reason": "category",
-        "n_judges": "int64",
-        "n_scored": "int64",
-        "tied": "bool",
-        "disagreement": "float64",
-        "status": "category",
-        **_MEASURE,
-        "method": "category",
-        "options": "category",
-        "tied_labels": "category",
-    },
-    "rubric_scores": {
-        "rubric": "category",
-        "rubric_version": "category",
-        "item_id": "text",
-        "score": "float64",
-        "score_norm": "float64",
-        "passed": "boolean",
-        "reason": "category",
-        "n_criteria": "int64",
-        "n_scored": "int64",
-        "status": "category",
-    },
-    "summary": {
-        "rubric": "category",
-        "rubric_version": "category",
-        "criterion": "category",
-        "mean": "float64",
-        "mean_norm": "float64",
-        "low": "float64",
-        "high": "float64",
-        "worst": "float64",
-        "best": "float64",
-        "pass_rate": "float64",
-        "n_items": "int64",
-        "n_scored": "int64",
-        "n_partial": "int64",
-    },
+_COLUMNS_OF_TYPE = {
+    "text": ["item_id", "explanation", "key"],
+    "category": [
+        *("rubric", "rubric_version", "criterion", "judge", "annotator", "order", "label", "error", "source", "model"),
+        *("level", "scale", "reason", "method", "options", "tied_labels", "status"),
+    ],
+    "boolean": ["passed", "order_flip"],
+    "bool": ["tied"],
+    "Int64": ["prompt_tokens", "completion_tokens"],
+    "int64": ["sample", "n_samples", "n_scored", "n_judges", "n_criteria", "n_items", "n_partial"],
+    "float64": [
+        *("score", "score_norm", "agreement", "self_agreement", "disagreement", "first_rate", "weight", "cost_usd"),
+        *("latency_s", "mean", "mean_norm", "low", "high", "worst", "best", "pass_rate"),
+    ],
 }
+_TYPES = {column: kind for kind, columns in _COLUMNS_OF_TYPE.items() for column in columns}
+_SCORE = ["score", "score_norm", "label", "passed"]
+_MEASURE = ["level", "scale"]
+_COLUMNS = {
+    "labels": [*LABEL_KEY, "label"],
+    "judgments": [
+        *(*JUDGMENT_KEY, *_SCORE, "explanation", "error", "source", "model", "prompt_tokens", "completion_tokens"),
+        *("cost_usd", "latency_s", "weight", "key", *_MEASURE),
+    ],
+    "votes": [
+        *(*VOTE_KEY, *_SCORE, "reason", "agreement", "self_agreement", "n_samples", "n_scored", "tied", "weight"),
+        *(*_MEASURE, "order_flip", "method", "options", "tied_labels", "first_rate"),
+    ],
+    "scores": [
+        *(*SCORE_KEY, *_SCORE, "reason", "n_judges", "n_scored", "tied", "disagreement", "status", *_MEASURE),
+        *("method", "options", "tied_labels"),
+    ],
+    "rubric_scores": [
+        *("rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "reason", "n_criteria", "n_scored"),
+        "status",
+    ],
+    "summary": [
+        *("rubric", "rubric_version", "criterion", "mean", "mean_norm", "low", "high", "worst", "best", "pass_rate"),
+        *("n_items", "n_scored", "n_partial"),
+    ],
+}
+
+TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
 _LATER = {"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}}  # tables saved before lack them
@@ -232,9 +191,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         )
     restored = {}
     for column, kind in kinds.items():
-        if column not in frame.columns:
-            continue
-        if _fits(frame[column], kind):
+        if column not in frame.columns or _fits(frame[column], kind):
             continue
         try:
             restored[column] = _coerced(frame[column], kind)
