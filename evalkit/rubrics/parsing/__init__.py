@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
 from evalkit.core.allowed_choices import REASONS
@@ -19,7 +19,7 @@ from evalkit.rubrics.parsing.json_answers import quick_object, read_object, read
 from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
-from evalkit.rubrics.parsing.values_on_scale import Parsed, reader_of
+from evalkit.rubrics.parsing.values_on_scale import LabelReader, NumberReader, Parsed
 from evalkit.rubrics.scales import Scale
 
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
@@ -182,26 +182,21 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
 def _prepared(
     form: str | re.Pattern[str] | Named, codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
 ) -> Parser:
-    reader = reader_of(Scale(codes, texts, level))  # type: ignore[arg-type]
+    reader = (LabelReader if level == "nominal" else NumberReader)(Scale(codes, texts, level))  # type: ignore[arg-type]
     quick: Callable[[str], Parsed | None] = reader.exact.get
     whole: Callable[[str], Parsed | None] = _nothing
-    read: Callable[[str, bool], Parsed]
+    read: Callable[..., Parsed] = partial(read_lines, reader=reader, name=name)
     if form == "json":
         quick = quick_object(reader, "label" if level == "nominal" else "score")
-        whole = lambda text: read_whole(text, reader, name)  # noqa: E731 - one expression over reader
-        read = lambda text, cut: read_object(text, reader, cut, name)  # noqa: E731
+        whole = partial(read_whole, reader=reader, name=name)
+        read = partial(read_object, reader=reader, name=name)
     elif form == "tagged":
-        read = lambda text, cut: read_tagged(text, reader, cut)  # noqa: E731
+        read = partial(read_tagged, reader=reader)
     elif isinstance(form, tuple):
-        named = form
-        quick = _nothing
-        read = lambda text, cut: read_named(text, named, cut)  # noqa: E731
+        quick, read = _nothing, partial(read_named, patterns=form)
     elif isinstance(form, re.Pattern) or form.startswith("regex:"):
         pattern = _pattern(form) if isinstance(form, str) else form
-        quick = _nothing
-        read = lambda text, cut: read_pattern(text, pattern, reader, cut)  # noqa: E731
-    else:
-        read = lambda text, cut: read_lines(text, reader, cut, name)  # noqa: E731
+        quick, read = _nothing, partial(read_pattern, pattern=pattern, reader=reader)
 
     def parse(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if text is not None and refusal is None and (finish_reason is None or finish_reason == "stop"):
@@ -222,7 +217,7 @@ def _careful(
     finish_reason: str | None,
     refusal: str | None,
     whole: Callable[[str], Parsed | None],
-    read: Callable[[str, bool], Parsed],
+    read: Callable[..., Parsed],
 ) -> Parsed:
     """Check for a refusal, then parse the whole reply, then apply the form to the reply without its thinking."""
     if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD):
@@ -247,12 +242,12 @@ def _careful(
     )
 
 
-def _read(body: str, cut: bool, read: Callable[[str, bool], Parsed]) -> Parsed:
+def _read(body: str, cut: bool, read: Callable[..., Parsed]) -> Parsed:
     if not body.strip():
         return Parsed(None, "", "truncated" if cut else "empty")
     if len(body) > _LONGEST:
         return Parsed(None, "", "truncated" if cut else "unreadable")
-    found = read(body if cut else unfenced(body), cut)
+    found = read(body if cut else unfenced(body), cut=cut)
     if found.error == "unreadable" and is_refusal(body):
         return Parsed(None, body, "refused")
     return found

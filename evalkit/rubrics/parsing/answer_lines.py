@@ -86,7 +86,7 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     if whole is not None:
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
-    first, last = _first_line(shown), _last_line(shown)
+    first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
     found = _strong(shown, reader, name, first, last)
     if found is None:
         found = _bare(shown, reader, first, last) or _labelled(shown, reader, first, last) or _inline(shown, reader)
@@ -110,15 +110,6 @@ def _is_verdict(reader: Reader, name: str, text: str) -> bool:
         return True
     line = _strong_line(name).match(text)
     return line is not None and reader.whole(text[line.end() :]) is not None
-
-
-def _first_line(text: str) -> tuple[int, int]:
-    end = text.find("\n")
-    return 0, len(text) if end < 0 else end
-
-
-def _last_line(text: str) -> tuple[int, int]:
-    return text.rfind("\n") + 1, len(text)
 
 
 def _unmarked(line: str, reader: Reader) -> tuple[str, int]:

@@ -56,8 +56,7 @@ _CLOSE = rf"[*_`)\]}}>{CLOSING}]{{0,12}}\$?"
 _DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 _NUMBER = rf"[+\-−]?{_DIGITS}"
 _UNIT = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
-_SPELT = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_WORDS = {word: n for n, word in enumerate(_SPELT)}
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 _ANSWER = re.compile(
     rf"{_OPEN}(?P<number>{_NUMBER}|(?:{'|'.join(_WORDS)})\b)(?P<close>{_CLOSE})"
@@ -104,12 +103,8 @@ _DECORATION = " \t\r\n*_`()[]{}<>.,!:;#$\\" + MARKS
 
 def _names(scale: Scale) -> dict[str, Code]:
     """Descriptions of the levels that belong to one level only."""
-    names: dict[str, Code] = {}
-    doubled = set()
-    for code, text in zip(scale.codes, scale.texts, strict=False):
-        name = folded(text).strip(_DECORATION)
-        doubled.add(name) if name in names else names.setdefault(name, code)
-    return {name: code for name, code in names.items() if name and name not in doubled}
+    names = [folded(text).strip(_DECORATION) for text in scale.texts]
+    return {name: code for name, code in zip(names, scale.codes, strict=False) if name and names.count(name) == 1}
 
 
 def _alternatives(names: Iterable[str]) -> str:
@@ -211,7 +206,7 @@ class NumberReader:
 
     def _read(self, found: re.Match[str]) -> Reading | None:
         token = found["number"].lower()
-        value = _WORDS[token] if token in _WORDS else _value(token)
+        value = _WORDS.index(token) if token in _WORDS else _value(token)
         if value is None:
             return None
         if found["most"] is not None and _value(found["most"]) != self.scale.highest:
@@ -320,8 +315,3 @@ _KIND = re.compile(r"^(?:the )?(?:option|answer|response|output|assistant|label|
 _LABEL_TAIL = re.compile(r"[.!;:,)](?=\s)|\s[-–—](?=\s)|\s{0,3}\n|\s(?:because|since|потому|так как)\b", re.IGNORECASE)
 
 Reader = NumberReader | LabelReader
-
-
-def reader_of(scale: Scale) -> Reader:
-    """The reader that fits the scale's level."""
-    return LabelReader(scale) if scale.level == "nominal" else NumberReader(scale)
