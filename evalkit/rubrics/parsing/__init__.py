@@ -147,16 +147,15 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
     (2, 'ambiguous', 'abstained', 'unreadable')
     """
     if isinstance(form, Mapping):
-        return _prepared(_named(form, scale), scale.codes, scale.texts, scale.level, criterion)
-    if isinstance(form, re.Pattern):
-        if not form.groups:
-            raise RubricError(
-                f"the pattern {form.pattern!r} has no group; put the part that matches the score or label in "
-                r"parentheses, as in 'Score: (\d)'"
-            )
-    else:
+        form = _named(form, scale)
+    elif not isinstance(form, re.Pattern):
         check_form(form)
-    return _prepared(form, scale.codes, scale.texts, scale.level, criterion)
+    elif not form.groups:
+        raise RubricError(
+            f"the pattern {form.pattern!r} has no group; put the part that matches the score or label in "
+            r"parentheses, as in 'Score: (\d)'"
+        )
+    return _prepared(form, scale, criterion)
 
 
 def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
@@ -179,15 +178,13 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
 
 
 @lru_cache(maxsize=256)
-def _prepared(
-    form: str | re.Pattern[str] | Named, codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
-) -> Parser:
-    reader = (LabelReader if level == "nominal" else NumberReader)(Scale(codes, texts, level))  # type: ignore[arg-type]
+def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> Parser:
+    reader = LabelReader(scale) if scale.level == "nominal" else NumberReader(scale)
     quick: Callable[[str], Parsed | None] = reader.exact.get
     whole: Callable[[str], Parsed | None] = _nothing
     read: Callable[..., Parsed] = partial(read_lines, reader=reader, name=name)
     if form == "json":
-        quick = quick_object(reader, "label" if level == "nominal" else "score")
+        quick = quick_object(reader, "label" if scale.level == "nominal" else "score")
         whole = partial(read_whole, reader=reader, name=name)
         read = partial(read_object, reader=reader, name=name)
     elif form == "tagged":
@@ -235,11 +232,8 @@ def _careful(
     found = _read(body + "\n" if cut and text.endswith("\n") else body, cut, read)
     if apart.is_open and not _is_verdict(found):
         return Parsed(None, "", "truncated" if cut else "unreadable")
-    if not apart.before and not apart.inside:
-        return found
-    return _agreed(
-        found, [_read(part, False, read) for part in apart.before], [_read(part, False, read) for part in apart.inside]
-    )
+    before, inside = ([_read(part, False, read) for part in parts] for parts in (apart.before, apart.inside))
+    return _agreed(found, before, inside)
 
 
 def _read(body: str, cut: bool, read: Callable[..., Parsed]) -> Parsed:
@@ -259,11 +253,9 @@ def _is_verdict(found: Parsed) -> bool:
 
 def _agreed(found: Parsed, before: list[Parsed], inside: list[Parsed]) -> Parsed:
     """The result if there are also verdicts before a closing tag, or in a later block of thinking."""
-    said = [part for part in before if _is_verdict(part)]
-    verdicts = [part for part in (found, *said, *inside) if _is_verdict(part)]
-    if _is_verdict(found) or said:
-        first = verdicts[0]
-        if any((part.code, part.error) != (first.code, first.error) for part in verdicts):
-            return Parsed(None, found.explanation, "ambiguous")
-        return first
-    return found
+    if not any(map(_is_verdict, (found, *before))):
+        return found
+    verdicts = [part for part in (found, *before, *inside) if _is_verdict(part)]
+    if any((part.code, part.error) != (verdicts[0].code, verdicts[0].error) for part in verdicts):
+        return Parsed(None, found.explanation, "ambiguous")
+    return verdicts[0]

@@ -174,11 +174,9 @@ def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, in
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = _head(text, reader, first)
     tail = _whole_line(text, reader, last) if last[0] else None
-    if head is not None and tail is not None and tail.differs(head.reading):
-        return head._replace(reading=AMBIGUOUS)
-    if tail is not None and head is None:
-        return _Found(tail, *last)
-    return head
+    if head is None:
+        return tail and _Found(tail, *last)
+    return head._replace(reading=AMBIGUOUS) if tail is not None and tail.differs(head.reading) else head
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:

@@ -112,12 +112,9 @@ def read_whole(text: str, reader: Reader, name: str = "") -> Parsed | None:
 
 def _parsed(found: _Answer) -> Parsed:
     code, error = found.reading[:2]
-    return Parsed(code, _storable(found.explanation), error, found.repaired and code is not None)
-
-
-def _storable(text: str) -> str:
     # "\ud800" is JSON, but no text that can be written as UTF-8
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    explanation = found.explanation.encode("utf-8", "replace").decode()
+    return Parsed(code, explanation, error, found.repaired and code is not None)
 
 
 def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

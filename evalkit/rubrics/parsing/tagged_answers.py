@@ -24,7 +24,12 @@ _PIECE = 400
 
 def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
     """The answer of a reply in the form ``[FEEDBACK] … [RESULT] 2 [END]``; all ``[RESULT]`` must agree."""
-    shown = masked(text, partial(_keeps, reader), cut=cut, own=_is_result)
+    shown = masked(
+        text,
+        partial(_keeps, reader),
+        cut=cut,
+        own=lambda block: len(_RESULT.findall(block)) == 1 and block.lstrip()[:1] == "[",
+    )
     results = list(_RESULT.finditer(shown))
     if not results:
         whole = None if cut else reader.whole(text)
@@ -52,11 +57,6 @@ def _keeps(reader: Reader, before: str, content: str) -> bool:
     """Whether a quotation is the value of ``[RESULT] "2" [END]``."""
     results = list(_RESULT.finditer(before))
     return bool(results) and not before[results[-1].end() :].strip(" \t*_") and reader.whole(content) is not None
-
-
-def _is_result(text: str) -> bool:
-    """Whether a text is one result, with its feedback, and nothing else."""
-    return len(_RESULT.findall(text)) == 1 and text.lstrip()[:1] == "["
 
 
 def _result(piece: str, reader: Reader, *, closed: bool) -> Reading | None:
