@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -431,7 +432,9 @@ def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplySt
             return fetch([request_of(judge, item, (0, 1)) for item in range(20)], store)
 
         results = [future.result(300) for future in [pool.submit(ask) for _ in range(4)]]
-    assert all(result == results[0] for result in results)
+    alike = [[replace(outcome, joined=False) for outcome in result] for result in results]
+    assert all(result == alike[0] for result in alike)
+    assert sum(not outcome.joined for result in results for outcome in result) == 40
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
 
@@ -526,6 +529,7 @@ def test_a_stopped_run_does_not_take_a_shared_call_from_others(server: JudgeServ
 
 CTRL_C = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
@@ -573,6 +577,7 @@ def test_ctrl_c_loses_nothing_that_was_paid(tmp_path: Path) -> None:
 
 FORK = """
 import os, sys
+from dataclasses import replace
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
