@@ -153,6 +153,18 @@ def test_whatever_a_view_sends_is_a_form_with_faults_or_a_config_that_is_taken(j
     assert shlex.split(form.command())[:3] == ["evalkit", "run", "start"]
 
 
+def test_the_choices_are_those_of_contract_and_runner(make):
+    choices = make().state["choices"]
+    assert choices["scoring_mode"] == ["deterministic", "judge", "jury"]
+    assert {"custom", "accelerate"} <= set(choices["backend"])
+    assert {"openai", "fake"} <= set(choices["judge_backend"])
+    assert {"mean", "median", "dawid_skene"} <= set(choices["aggregation"])
+    assert choices["packs"] == ["support@1"]
+    assert {"default@v1"} <= set(choices["templates"])
+    for profile in choices["profiles"]:
+        assert ek.load_profile(profile).profile == profile
+
+
 # -- the plan
 
 
@@ -499,9 +511,16 @@ def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     first = tables["scores"][0]
     assert (first["task"], first["metric"]) == ("tone|0", "quality")
     assert (first["stderr"], first["scored"]) == ("0.100", "6 of 8 (75%)")
+    assert [one["metric"] for one in tables["scores"]] == ["quality", "quality_pass_rate", "length"] * 2
+    assert [tables["scores"][1][name] for name in ("value", "n", "scored")] == ["0.500", "NA", "NA"], "n not known"
+    scores = (*run.scores, RunScore("tone|0", "quality_n_verdicts", 4.0))
+    scores = tuple(replace(one, coverage=0.5) if one.metric == "quality_pass_rate" else one for one in scores)
+    known = run_payload(replace(run, scores=scores))["tables"][0]["rows"][1]
+    assert [known[name] for name in ("value", "n", "scored")] == ["0.500", "4", "4 of 8 (50%)"]
     receipt = tables["judged by (from the receipts)"][0]
     assert (receipt["scored"], receipt["paid now"]) == ("6 of 8", "US$ 0.0100")
     facts = dict(shown["facts"])
+    assert facts["primary metric"] == "quality; leaderboards rank by it"
     assert facts["reproducible"] == "yes"
     assert run.identity[:12] in facts["comparable"]
     assert "median" in run.scoring_config["aggregation"]

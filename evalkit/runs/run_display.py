@@ -166,13 +166,15 @@ def _model(judge: JudgeUsed) -> str:
 
 
 def run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and values of other facts: config as given, reproducible or not, versions, folder."""
+    """Names and values of other facts: primary metric, config as given, reproducible or not, versions, folder."""
     states: dict[str, list[str]] = {}
     for task in run.tasks:
         if task.receipt_state is not None:
             states.setdefault(task.receipt_state, []).append(task.task)
     if states:
         yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
+    if run.primary_metric is not None:
+        yield "primary metric", f"{run.primary_metric}; leaderboards rank by it"
     if run.scoring_mode != "deterministic" and run.scoring_config is not None:
         yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
     yield "reproducible", ": ".join(filter(None, run_reproducible(run)))

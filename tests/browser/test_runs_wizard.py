@@ -114,6 +114,8 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     row = view.locator("tbody tr").first
     for shown in ("tone|0", "quality", "0.100", "6 of 8"):
         expect(row).to_contain_text(shown)
+    for shown in ("tone|0", "quality_pass_rate", "0.500"):
+        expect(view.locator("tbody tr").nth(1)).to_contain_text(shown)
     expect(start).to_be_enabled()
 
     # a sample
