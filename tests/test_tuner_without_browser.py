@@ -410,7 +410,7 @@ def test_offline_a_session_shows_what_is_in_the_cache(tmp_path):
     again.show_versions(again.current)
     again.run()
     assert again.evaluation.judgments["error"].isna().all()
-    with pytest.raises(TypeError, match="sampels"):
+    with pytest.raises(TypeError, match=r"RubricTuner\(\) got unexpected 'sampels'; allowed: offline,"):
         Session(ITEMS, RUBRIC, "fake:strict", folder=tmp_path, sampels=1)
 
 

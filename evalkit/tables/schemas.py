@@ -178,8 +178,9 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         invalid values.
     """
     kinds = TABLES[name]
+    hint = "; extract_labels makes one from columns of the items" if name == "labels" else ""
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"expected a {name} table (a DataFrame), got {type(frame).__name__}")
+        raise InputError(f"expected a {name} table (a DataFrame), got {type(frame).__name__}{hint}")
     if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
@@ -187,7 +188,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     missing = [column for column in (required_columns(name) if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(
-            f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)})"
+            f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"
         )
     restored = {}
     for column, kind in kinds.items():
