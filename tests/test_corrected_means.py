@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judgment_tables import BINARY, LOW, NAMES, TOPIC
+from judgment_tables import BINARY, LOW, NAMES, PAIR, TOPIC, judgments
 from pandas.testing import assert_frame_equal
 from test_alignment import FIVE, labels_of, votes_of
 
@@ -15,10 +15,12 @@ from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.alignment.corrected_means import corrected_mean, power_tuned
 from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.intervals import bounded_interval, mean_interval
+from evalkit.stats.voting import vote
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))
 T59 = 2.0009954  # t with 59 degrees of freedom, two-sided 95 %
@@ -110,6 +112,17 @@ def _judged(draw, n, n_labelled):
     labelled = np.zeros(n, dtype=bool)
     labelled[draw.permutation(n)[:n_labelled]] = True
     return truth, f, labelled
+
+
+def test_the_naive_mean_of_pairs_stays_between_0_and_1():
+    # eleven wins of A and one tie: a plain t interval of the mean, .958, would end at 1.05
+    answers = [("A", "A")] * 11 + [("tie", "tie")]
+    pairs = {(f"i{n}", "j"): {"AB": [first], "BA": [second]} for n, (first, second) in enumerate(answers)}
+    scores = aggregate(vote(judgments(pairs, PAIR), method="majority"))
+    row = corrected_mean(scores, labels_of({"ann": ["A"] * 12})).iloc[0]
+    assert row["naive"] == pytest.approx(11.5 / 12)
+    assert row[["naive_low", "naive_high"]].tolist() == summarize(scores)[["low", "high"]].iloc[0].tolist()
+    assert 0 < row["naive_low"] < row["naive_high"] <= 1
 
 
 def test_the_naive_mean_misses_where_the_corrected_one_covers():

@@ -79,7 +79,8 @@ def aggregate(
         - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
           `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
         - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
-          ``partial`` (a judge is missing, or no majority) or ``ok``.
+          ``partial`` (a judge is missing, or no majority) or ``ok``;
+        - `method` that was used, its `options` (``one_coin`` or NA); `level`, `scale` of the criterion.
 
     Raises
     ------

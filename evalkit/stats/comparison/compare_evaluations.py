@@ -87,6 +87,7 @@ def compare(
         Its `table` has one row per `rubric, criterion, judge` (judges of both sides; ``jury`` for the scores, where
         a side has several judges or they differ):
 
+        - `version_before`, `version_after`: the rubric versions;
         - `n_common` items on both sides, `n_verdicts` of them with a verdict (without pass rule: a label) on both;
         - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
           `floor_source` is ``same replies``: nothing changed by chance;
