@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalkit.core.allowed_choices import Better, Level
 from evalkit.core.validation_errors import explain, unknown_key
-from evalkit.errors import RubricError
+from evalkit.errors import EvalkitError, RubricError
 from evalkit.rubrics.scales import Scale, number
 
-ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
-# Models are built when first used: building them takes a fifth of the time of `import evalkit; evalkit.judge`
-STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
+
+class FileModel(BaseModel):
+    """An object as in a file: unknown keys are errors, and each error names the object by its first key."""
+
+    # Models are built when first used: building them takes a fifth of the time of `import evalkit; evalkit.judge`
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
+    error_type: ClassVar[type[EvalkitError]] = RubricError
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            name = fields.get(next(iter(type(self).model_fields)), "?")
+            raise self.error_type(f"{type(self).__name__.lower()} {name!r}: {explain(error, type(self))}") from None
+
+    def _file_values(self, *always: str) -> dict[str, Any]:
+        """The fields for a file, in order: those of `always`, and others that are not the default."""
+        values = {
+            name: getattr(self, name)
+            for name, field in type(self).model_fields.items()
+            if name in always or getattr(self, name) != field.default
+        }
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def file_values(model: BaseModel, always: Iterable[str]) -> dict[str, Any]:
-    """The fields of a model for a file, in order: those of `always`, and others that are not the default."""
-    values = {
-        name: getattr(model, name)
-        for name, field in type(model).model_fields.items()
-        if name in always or getattr(model, name) != field.default
-    }
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-class Criterion(BaseModel):
+class Criterion(FileModel):
     """One question for the judges, with its scale.
 
     Attributes
@@ -57,8 +66,6 @@ class Criterion(BaseModel):
     (0, 1)
     """
 
-    model_config = STRICT
-
     name: str
     description: str = ""
     level: Level = "ordinal"
@@ -69,13 +76,6 @@ class Criterion(BaseModel):
     steps: tuple[str, ...] = ()
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
     critical: bool = False
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            name = fields.get("name", "?")
-            raise RubricError(f"criterion {name!r}: {explain(error, type(self))}") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -116,13 +116,10 @@ class Criterion(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The criterion as in a rubric file, defaults left out."""
-        return file_values(self, ("name", "level")) | {"scale": dict(self.scale)}
+        return self._file_values("name", "level") | {"scale": dict(self.scale)}
 
     def edit(self, **changes: Any) -> Criterion:
         """A changed copy; `scale` may contain only the levels that change (None removes a level)."""
-        unknown = [name for name in changes if name not in type(self).model_fields]
-        if unknown:
-            raise RubricError("; ".join(unknown_key(name, type(self).model_fields) for name in unknown))
         values = self.to_dict()
         if isinstance(changes.get("scale"), Mapping):
             values["scale"] = _merged(self.scale, changes.pop("scale"))

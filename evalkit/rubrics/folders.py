@@ -12,7 +12,8 @@ from evalkit.core.resources import shipped_folder
 RESERVED_NAMES = ("templates", "profiles")
 """Folders among the rubrics that hold something else."""
 
-_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+"""What the id of a rubric or the name of a template looks like."""
 
 
 def rubric_folders() -> list[Path]:
@@ -53,4 +54,4 @@ def file_versions(name: str, suffix: str = ".yaml", further: Iterable[Path] = ()
 def rubric_ids() -> list[str]:
     """The ids of all rubrics that can be loaded by name, sorted."""
     names = {path.name for folder in rubric_folders() for path in folder.glob("*")}
-    return sorted(name for name in names if name not in RESERVED_NAMES and _ID.fullmatch(name) and file_versions(name))
+    return sorted(name for name in names if name not in RESERVED_NAMES and ID.fullmatch(name) and file_versions(name))

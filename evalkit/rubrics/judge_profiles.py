@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
-from evalkit.rubrics.criteria import STRICT, file_values
+from evalkit.rubrics.criteria import FileModel
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubrics_by_name import load_rubric
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
 
-class Profile(BaseModel):
+class Profile(FileModel):
     """A frozen judge, used by `ek.judge(items, profile)`, the gate and LightEval.
 
     Attributes
@@ -50,7 +48,7 @@ class Profile(BaseModel):
         For unknown keys or values outside what is allowed.
     """
 
-    model_config = STRICT
+    error_type = ConfigError
 
     profile: str
     version: str = "1"
@@ -67,12 +65,6 @@ class Profile(BaseModel):
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise ConfigError(f"profile {fields.get('profile', '?')!r}: {explain(error, type(self))}") from None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -101,30 +93,30 @@ class Profile(BaseModel):
             return self._rubric
         if self.rubric is None:
             raise RubricError(f"profile {self.profile!r} has no rubric; pass one with profile.with_rubric or --rubric")
-        for rubric in self._candidates():
+        name, _, version = self.rubric.partition("@")
+        folders = () if self._folder is None else (self._folder, self._folder.parent)
+        beside = [folder / "rubrics" / name / f"{version}.yaml" for folder in folders]
+        problem, other = "", None
+        for place in (self.rubric.removesuffix("@"), *filter(Path.is_file, beside)):
+            try:
+                rubric = load_rubric(place)
+            except RubricError as error:
+                if place in beside:
+                    raise
+                problem = str(error)
+                continue
             if self.rubric_hash in (None, "", rubric.content_hash):
                 return rubric
-        try:
-            rubric = load_rubric(self.rubric)
-        except RubricError as problem:
+            other = other or rubric
+        if other is None:
             raise RubricError(
                 f"profile {self.profile!r} needs the rubric {self.rubric}, and rubrics/ beside the profile has none: "
                 f"{problem}"
-            ) from None
+            )
         raise RubricError(
             f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
-            f"(hash {rubric.content_hash[:8]}, frozen {str(self.rubric_hash)[:8]}); freeze again or restore the file"
+            f"(hash {other.content_hash[:8]}, frozen {str(self.rubric_hash)[:8]}); freeze again or restore the file"
         )
-
-    def _candidates(self) -> Iterator[Rubric]:
-        """The rubrics of that name and version: in the rubric folders, and in ``rubrics/`` beside the profile."""
-        name, _, version = (self.rubric or "").partition("@")
-        with suppress(RubricError):
-            yield load_rubric(f"{name}@{version}" if version else name)
-        for folder in () if self._folder is None else (self._folder, self._folder.parent):
-            path = folder / "rubrics" / name / f"{version}.yaml"
-            if path.is_file():
-                yield load_rubric(path)
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
@@ -152,7 +144,7 @@ class Profile(BaseModel):
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as in its file, defaults left out."""
-        values = file_values(self, ("profile", "version", "samples", "vote", "aggregate", "quorum"))
+        values = self._file_values("profile", "version", "samples", "vote", "aggregate", "quorum")
         return values | ({"judges": [judge_dict(judge) for judge in self.judges]} if self.judges else {})
 
 

@@ -9,27 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from evalkit.core.allowed_choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
 from evalkit.core.reply_keys import digest
-from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.criteria import ID, STRICT, Criterion, file_values
+from evalkit.rubrics.criteria import Criterion, FileModel
 from evalkit.rubrics.differences import differences
-from evalkit.rubrics.folders import RESERVED_NAMES, file_versions, save_folder
+from evalkit.rubrics.folders import ID, RESERVED_NAMES, file_versions, save_folder
 from evalkit.rubrics.linting import findings
 from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
 from evalkit.tables import ItemsLike
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
-_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]*(@v[1-9][0-9]*)?")
+_TEMPLATE = re.compile(rf"{ID.pattern}(@{_VERSION.pattern})?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
 
 
-class Rubric(BaseModel):
+class Rubric(FileModel):
     """A versioned set of criteria, with the inputs that they need and the template of the prompt.
 
     Attributes
@@ -57,8 +56,6 @@ class Rubric(BaseModel):
         When something is missing, unknown or contradictory.
     """
 
-    model_config = STRICT
-
     id: str
     version: str = "v1"
     description: str = ""
@@ -71,10 +68,7 @@ class Rubric(BaseModel):
     _saved: str = PrivateAttr(default="")
 
     def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise RubricError(f"rubric {fields.get('id', '?')!r}: {explain(error, type(self))}") from None
+        super().__init__(**fields)
         self._saved = self.content_hash
 
     @field_validator("id", "version", "template")
@@ -177,22 +171,11 @@ class Rubric(BaseModel):
     @cached_property
     def prompt_hashes(self) -> dict[str, str]:
         """Criterion -> sha256 of what reaches its prompt; id, version, pass rule and weight do not."""
-        shared = {
-            "description": self.description,
-            "mode": self.mode,
-            "inputs": list(self.inputs),
-            "layout": self.layout,
-        }
+        shared = {name: getattr(self, name) for name in ("description", "mode", "inputs", "layout")}
         hashes = {}
         for criterion in self.criteria:
-            content = {
-                "name": criterion.name,
-                "description": criterion.description,
-                "steps": list(criterion.steps),
-                "level": criterion.level,
-                "codes": list(criterion.scale.codes),
-                "texts": list(criterion.scale.texts),
-            }
+            content = {name: getattr(criterion, name) for name in ("name", "description", "steps", "level")}
+            content |= {name: getattr(criterion.scale, name) for name in ("codes", "texts")}
             hashes[criterion.name] = digest(shared | {"criterion": content})
         return hashes
 
@@ -205,7 +188,7 @@ class Rubric(BaseModel):
     # -- change
     def to_dict(self) -> dict[str, Any]:
         """The rubric as in its file, defaults left out."""
-        values = file_values(self, ("id", "version", "inputs", "template"))
+        values = self._file_values("id", "version", "inputs", "template")
         return values | {"criteria": [criterion.to_dict() for criterion in self.criteria]}
 
     def edit(self, criterion: str | None = None, **changes: Any) -> Rubric:

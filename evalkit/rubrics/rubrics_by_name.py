@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.folders import RESERVED_NAMES, file_versions, rubric_folders, rubric_ids, save_folder
+from evalkit.rubrics.folders import ID, RESERVED_NAMES, file_versions, rubric_folders, rubric_ids, save_folder
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.yaml_files import write_new
 
-_NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
+_NAME = re.compile(rf"({ID.pattern})(?:@v([1-9][0-9]*))?")
 _SKELETON = """\
 id: {id}
 version: {version}

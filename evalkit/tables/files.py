@@ -118,13 +118,11 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
 def _json_lists(cells: list[str]) -> list[Any] | None:
     """The cells as lists if every cell with content is a JSON list; else None."""
     try:
-        lists = [orjson.loads(cell) for cell in cells if cell.strip()]
+        values = [orjson.loads(cell) if cell.strip() else cell for cell in cells]
     except orjson.JSONDecodeError:
         return None
-    if not lists or not all(isinstance(value, list) for value in lists):
-        return None
-    following = iter(lists)
-    return [next(following) if cell.strip() else cell for cell in cells]
+    kinds = {type(value) for value, cell in zip(values, cells, strict=True) if cell.strip()}
+    return values if kinds == {list} else None
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

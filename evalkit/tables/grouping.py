@@ -40,8 +40,7 @@ class Groups:
 
     def count(self, rows: Flags | None = None) -> Ints:
         """Rows per group, of those marked in `rows`."""
-        codes = self.codes if rows is None else self.codes[rows]
-        return np.bincount(codes, minlength=len(self)).astype(np.int64)
+        return np.bincount(self.codes if rows is None else self.codes[rows], minlength=len(self)).astype(np.int64)
 
     def rows(self) -> list[Ints]:
         """The rows of each group."""

@@ -39,10 +39,7 @@ def check_counting(
     >>> check_counting("align", "half", "wrong")
     Counting(ties='half', unscored='wrong')
     """
-    for name, given, choices in (
-        ("ties", ties, TIES),
-        ("unscored", unscored, UNSCORED),
-    ):
+    for name, given, choices in (("ties", ties, TIES), ("unscored", unscored, UNSCORED)):
         allowed = [choice for choice in choices if f"{name}={choice}" not in but]
         if given not in allowed:
             reason = f": {why}" if why and given in choices else ""
