@@ -336,7 +336,7 @@ def test_group_level_skips_constant_and_small_groups():
     codes = [1, 2, 3, 1, 2, 3, 4, 4, 4, 1, 2]
     people = {"a": [1, 2, 3, 3, 2, 1, 1, 2, 3, 1, 2]}
     clusters = {f"i{n}": name for n, name in enumerate("pppqqqrrrss")}
-    with pytest.warns(EvalkitWarning, match=r"of the groups \(j: 2 of 4 used\)"):
+    with pytest.warns(EvalkitWarning, match=r"in 1 of 1 rows \(judge 'j': 2 of 4 used\)"):
         row = one(codes, people, level="group", clusters=clusters)
     assert row["spearman"] == pytest.approx(0)
     assert (row["n_groups"], row["n_groups_used"]) == (4, 2)

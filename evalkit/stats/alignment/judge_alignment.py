@@ -394,10 +394,10 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
     """Warn if correlations leave out many groups."""
     lost = [row for row in rows if row.get("n_groups_used", 1) < _ENOUGH_GROUPS * row.get("n_groups", 1)]
     if lost and set(_CORRELATIONS) & set(options.figures):
-        used = [f"{row['judge']}: {row['n_groups_used']} of {row['n_groups']}" for row in lost]
+        first = f"judge {lost[0]['judge']!r}: {lost[0]['n_groups_used']} of {lost[0]['n_groups']} used"
         warnings.warn(
-            f"correlations inside groups leave out over 20 % of the groups ({', '.join(used)} used), because a side is "
-            "constant or n < 3; they describe the other groups alone",
+            f"correlations inside groups leave out over 20 % of the groups in {len(lost)} of {len(rows)} rows "
+            f"({first}), because a side is constant or n < 3; they describe the other groups alone",
             EvalkitWarning,
             stacklevel=3,
         )
