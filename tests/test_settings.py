@@ -80,8 +80,7 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
-    from evalkit.lighteval.metric_settings import resolve
-    from evalkit.lighteval.settings_at_creation import Declared
+    from evalkit.lighteval.metric_settings import Declared, resolve
     from evalkit.runs.contract import Scoring, TaskBindings
 
     given = dict(named if profile else _call(named))
@@ -92,7 +91,7 @@ def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
         model = given.pop("judges").removeprefix("fake:")
         config["judges"] = [{"judge_model_name": model, "judge_backend": "fake"}]
     # the scoring config has no vote: that is the metric's, after the run's profile
-    declared = Declared.of("faithfulness", None, "mine.yaml" if profile else None, None, None, given)
+    declared = Declared.of("faithfulness", "mine.yaml" if profile else None, **given)
     return _of(resolve(declared, None, Scoring.of("judge", config), TaskBindings.of({})).spec)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
@@ -25,6 +25,21 @@ def answer_of(response: Any) -> str:
     """
     texts = response.final_text
     return repaired(str(texts[0])) if texts and texts[0] is not None else ""
+
+
+def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
+    """The judged part of each response.
+
+    Raises
+    ------
+    InputError
+        When there are not as many responses as documents.
+    """
+    if len(responses) != len(docs):
+        raise InputError(
+            f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}, but each document needs one"
+        )
+    return [answer_of(response) for response in responses]
 
 
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:

@@ -1,24 +1,66 @@
-"""The settings of one metric of a task, from run, binding, profile and the metric itself."""
+"""The settings of a metric: those that it is created with, and those of one task of a run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings_with_sources import Settings
-from evalkit.core.vote_aggregate_rules import RULE_NAMES
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
 from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rule_checks import try_rules
-from evalkit.lighteval.settings_at_creation import Declared, profile_of
-from evalkit.rubrics import Profile, Rubric, rubric_folders
+from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
+from evalkit.rubrics.judge_profiles import rubric_or_profile
 from evalkit.rubrics.prompts import Template, list_templates, load_template
-from evalkit.runs.contract import Scoring, TaskBinding, TaskBindings
+from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The settings that a metric is created with; the run, a binding and their profile override them.
+
+    Attributes
+    ----------
+    rubric
+        The rubric.
+    settings
+        Those of `judges`, `samples`, `template` and the rules (`vote`, `aggregate` …) that are set.
+    profile
+        Used for what is not set above.
+    modes
+        The scoring modes that the metric supports.
+    """
+
+    rubric: Rubric
+    settings: Mapping[str, Any]
+    profile: Profile | None = None
+    modes: tuple[str, ...] = ("deterministic", "judge", "jury")
+
+    @classmethod
+    def of(cls, rubric: Any, profile: Any, **settings: Any) -> Declared:
+        """From the arguments of a metric: names, paths, mappings or the objects themselves; None is not set."""
+        own = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
+        found = rubric_or_profile(rubric)
+        named = found if isinstance(found, Profile) else None
+        chosen = found.load() if isinstance(found, Profile) else found
+        if named is not None and own is not None:
+            raise ConfigError("rubric and profile= are both profiles; pass one of them")
+        given = {name: value for name, value in settings.items() if value is not None}
+        if "judges" in given:
+            judges = given["judges"]
+            panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
+            given["judges"] = tuple(Judge.of(one) for one in panel) or None
+        Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
+        if "samples" in given:
+            check_samples(given["samples"])
+        return cls(chosen, given, own or named)
 
 
 @dataclass(frozen=True)
@@ -34,11 +76,7 @@ class MetricSettings:
 
 
 def resolve(
-    declared: Declared,
-    task: str | None,
-    scoring: Scoring | None = None,
-    bindings: TaskBindings | None = None,
-    metric: str | None = None,
+    declared: Declared, task: str | None, scoring: Scoring, bindings: TaskBindings | None = None
 ) -> MetricSettings:
     """Resolve the settings of a metric.
 
@@ -51,64 +89,32 @@ def resolve(
         The settings of the metric itself.
     task
         LightEval's name of the task, for its binding; None: not known yet, bindings are left out.
-    scoring, bindings
+    scoring
+        Mode and config of the run.
+    bindings
         By default those of the environment.
-    metric
-        Name of the metric, for messages.
 
     Raises
     ------
     ConfigError, RubricError
         When the mode is not supported, no judge is named, a template or profile is unknown, or rubrics contradict.
     """
-    scoring = scoring or Scoring.from_environ()
     bindings = TaskBindings.from_environ() if bindings is None else bindings
     binding = TaskBinding() if task is None else bindings.of_task(task)
-    place = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
     if scoring.mode not in declared.modes:
-        raise ConfigError(
-            f"{place}: does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}"
-        )
-    try:
-        return _resolve(declared, scoring, binding)
-    except EvalkitError as problem:
-        raise type(problem)(f"{place}: {problem}") from None
-
-
-def place_of(task: str | None, metric: str | None) -> str:
-    """The beginning of messages: the task and the metric, if they are known.
-
-    Examples
-    --------
-    >>> place_of("qa|0", "tone"), place_of(None, "tone")
-    ("task 'qa|0', metric 'tone'", "metric 'tone'")
-    """
-    known = (("task", task), ("metric", metric))
-    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
-
-
-def without_place(message: str, task: str | None, metric: str | None) -> str:
-    """A message without the place (see `place_of`) that it begins with."""
-    for place in (place_of(task, metric), place_of(task, None), place_of(None, metric)):
-        if place and message.startswith(place):
-            return message.removeprefix(place).lstrip(",: ")
-    return message
-
-
-def _resolve(declared: Declared, scoring: Scoring, binding: TaskBinding) -> MetricSettings:
-    config = scoring.config
+        raise ConfigError(f"does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}")
+    config = scoring.config or ScoringConfig()
     layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
-    profile_name = binding.judge_profile or (None if config is None else config.profile)
-    if layout is not None and profile_name is not None and profile_name in layout.profiles:
+    profile_name = binding.judge_profile or config.profile
+    if layout is not None and profile_name and profile_name in layout.profiles:
         profile_name = str(layout.profiles[profile_name])
-    profile = profile_of(profile_name)
+    profile = load_profile(profile_name) if profile_name else None
     rubric, rubric_source = _rubric(declared.rubric, profile)
     settings = Settings.of(
         ("binding", {"template": binding.judge_template_id}),
-        ("config", _of_config(scoring)),
+        ("config", _of_config(config)),
         *named_by(profile, "profile"),
-        ("task", {"judges": declared.judges or None, "samples": declared.samples, "template": declared.template}),
-        ("task", declared.rules),
+        ("task", declared.settings),
         *named_by(declared.profile, "profile"),
         ("rubric", {"template": rubric.template}),
     )
@@ -131,15 +137,42 @@ def _resolve(declared: Declared, scoring: Scoring, binding: TaskBinding) -> Metr
     except ConfigError as problem:  # in the word of the place that named it
         word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
         raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
-    report = config is not None and config.report_disagreement and scoring.mode == "jury"
+    report = config.report_disagreement and scoring.mode == "jury"
     return MetricSettings(spec, origins, scoring.mode, binding, profile or declared.profile, report)
 
 
-def _of_config(scoring: Scoring) -> dict[str, Any]:
+@contextmanager
+def naming(task: str | None, metric: str) -> Iterator[None]:
+    """Put task and metric at the beginning of the message of an error, once."""
+    try:
+        yield
+    except EvalkitError as problem:
+        text = without_place(str(problem), task, metric)
+        raise type(problem)(f"{place_of(task, metric)}: {text}") from None
+
+
+def place_of(task: str | None, metric: str | None) -> str:
+    """The beginning of messages: the task and the metric, if they are known.
+
+    Examples
+    --------
+    >>> place_of("qa|0", "tone"), place_of(None, "tone")
+    ("task 'qa|0', metric 'tone'", "metric 'tone'")
+    """
+    known = (("task", task), ("metric", metric))
+    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
+
+
+def without_place(message: str, task: str | None, metric: str | None) -> str:
+    """A message without the place (see `place_of`) that it begins with."""
+    for place in (place_of(task, metric), place_of(task, None), place_of(None, metric)):
+        if place and message.startswith(place):
+            return message.removeprefix(place).lstrip(",: ")
+    return message
+
+
+def _of_config(config: ScoringConfig) -> dict[str, Any]:
     """The settings that the scoring config names."""
-    config = scoring.config
-    if config is None:
-        return {}
     judges = [
         judge.replace(template=own.judge_template_id) if own.judge_template_id else judge
         for judge, own in zip(config.to_judges(), config.judges, strict=True)

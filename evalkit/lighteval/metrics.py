@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,13 +15,12 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
-from evalkit.engine import Options
-from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
+from evalkit.engine import Options, Spec
+from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import evaluate_spec
-from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
+from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
 from evalkit.lighteval.metric_receipts import leave_receipt
-from evalkit.lighteval.metric_settings import MetricSettings, place_of, resolve, without_place
-from evalkit.lighteval.progress import ProgressLog
+from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
 from evalkit.lighteval.sample_result_rows import (
     EMPTY_ANSWER,
     alpha_of,
@@ -30,10 +30,11 @@ from evalkit.lighteval.sample_result_rows import (
     sample_rows,
     unjudged_row,
 )
-from evalkit.lighteval.settings_at_creation import Declared
 from evalkit.runs.contract import Scoring, TaskBindings
 
 _log = logging.getLogger("evalkit")
+_progress_log = logging.getLogger("evalkit.lighteval.progress")
+_PROGRESS_EVERY_S = 5.0
 
 
 def judge_metric(
@@ -89,9 +90,10 @@ def judge_metric(
         For unknown or contradictory arguments. Errors in the settings of the run are raised when LightEval prepares the
         task, before a model is loaded.
     """
-    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules |= {"aggregate": aggregate, "quorum": quorum}
-    declared = Declared.of(rubric, judges, profile, samples, template, rules)
+    declared = Declared.of(
+        rubric, profile, judges=judges, samples=samples, template=template, vote=vote, ties=ties,
+        min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
+    )  # fmt: skip
     if declared.rubric.mode == "pairwise":
         raise ConfigError(
             f"rubric {declared.rubric.id!r} compares two answers, but LightEval scores one model at a time; "
@@ -122,7 +124,7 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     """
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
-    if len(score.declared.judges) == 1:
+    if len(score.declared.settings.get("judges") or ()) == 1:
         raise ConfigError(
             "a jury needs two or more judges, but judges= names only one; use judge_metric for a single judge"
         )
@@ -192,17 +194,14 @@ class RubricScore(SampleLevelComputation):
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return None
-        settings = resolve(self.declared, task, scoring, metric=self.name)
-        try:
+        with naming(task, self.name):
+            settings = resolve(self.declared, task, scoring)
             if settings.spec.rubric is not self.declared.rubric:
                 check_rubric(settings.spec.rubric)
             if not self._options.get("offline"):
                 for judge in settings.spec.judges:
                     _check_ready(judge)
             check_fields(docs, settings.spec.rubric, self._fields)
-        except EvalkitError as problem:
-            text = without_place(str(problem), task, self.name)
-            raise type(problem)(f"{place_of(task, self.name)}: {text}") from None
         return settings
 
     def compute(  # type: ignore[override]  # batched: LightEval hands all samples of a task over
@@ -214,7 +213,8 @@ class RubricScore(SampleLevelComputation):
         if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
         task = docs[0].task_name
-        settings = resolve(self.declared, task, scoring, metric=self.name)
+        with naming(task, self.name):
+            settings = resolve(self.declared, task, scoring)
         rows, tables, n_pairs = self._judge(settings, docs, responses, filled)
         n_scored = sum(is_scored(self.name, row) for row in rows)
         counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": len(rows) - len(filled)}
@@ -236,29 +236,51 @@ class RubricScore(SampleLevelComputation):
         self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
     ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
         """The rows, the judgments tables, and how many (answer, criterion) pairs were to be judged."""
-        rubric, problem = settings.spec.rubric, EMPTY_ANSWER
-        tables, judged = list[pd.DataFrame](), dict[str, dict[str, Any]]()
+        rubric, report = settings.spec.rubric, settings.report_disagreement
+        rows = [unjudged_row(self.name, rubric, EMPTY_ANSWER, report_disagreement=report) for _ in docs]
+        tables: list[pd.DataFrame] = []
         if filled:
             items = items_of([docs[at] for at in filled], [responses[at] for at in filled], rubric, self._fields)
-            options: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(self.name), **self._options}
-            try:
-                evaluation = evaluate_spec(settings.spec, items, Options(**options))
-                tables = [evaluation.judgments]
-                judged = sample_rows(self.name, evaluation, report_disagreement=settings.report_disagreement)
-            except JudgeError as error:
-                # the model's answers were paid for as well: the run goes on, with a coverage of 0
-                _log.error("%s: %s", self.name, error)
-                problem = "judge_down"
-        places = {at: str(place) for place, at in enumerate(filled)}
-        rows = [
-            judged.get(places.get(at, ""))
-            or unjudged_row(
-                self.name, rubric, problem if at in places else EMPTY_ANSWER,
-                report_disagreement=settings.report_disagreement,
-            )
-            for at in range(len(docs))
-        ]  # fmt: skip
+            options = {"on_progress": ProgressLog(self.name), **self._options}
+            judged, tables = judge_rows(self.name, settings.spec, items, options, self.name, report_disagreement=report)
+            for at, row in zip(filled, judged, strict=True):
+                rows[at] = row
         return rows, tables, len(filled) * len(rubric.criteria)
+
+
+def judge_rows(
+    name: str, spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], shown: str, *, report_disagreement: bool
+) -> tuple[list[dict[str, Any]], list[pd.DataFrame]]:
+    """Judge items: a row for each, with the judgments table if a judge could be called.
+
+    If none could, the rows have the error ``judge_down``: the run continues, because the model's answers were paid for
+    as well. `shown` is the name in the log.
+    """
+    try:
+        evaluation = evaluate_spec(spec, items, Options(**{"progress": False, **options}))
+    except JudgeError as problem:
+        _log.error("%s: %s", shown, problem)
+        lost = unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)
+        return [dict(lost) for _ in range(len(items))], []
+    judged = sample_rows(name, evaluation, report_disagreement=report_disagreement)
+    return [judged[item] for item in items["item_id"]], [evaluation.judgments]
+
+
+class ProgressLog:
+    """Writes the progress of judging into the log, at most every few seconds and at its end; for `on_progress`."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._last = time.monotonic()
+
+    def __call__(self, progress: Any) -> None:
+        """Log the engine's counters."""
+        now = time.monotonic()
+        done = progress.done + progress.n_failed
+        if now - self._last >= _PROGRESS_EVERY_S or done == progress.total:
+            self._last = now
+            failed = f", {progress.n_failed} of them without a reply" if progress.n_failed else ""
+            _progress_log.info("%s: %d of %d calls judged%s", self._what, done, progress.total, failed)
 
 
 def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequence[Any]) -> list[int]:
@@ -269,11 +291,7 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
     InputError
         When there are not as many responses as documents.
     """
-    if len(responses) != len(docs):
-        raise InputError(
-            f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}, but each document needs one"
-        )
-    filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
+    filled = [number for number, answer in enumerate(answers_of(responses, docs)) if answer.strip()]
     if len(filled) < len(docs) and mode != "deterministic":
         n_empty = len(docs) - len(filled)
         _log.warning("%s: %d of %d answers are empty and were not judged", name, n_empty, len(docs))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, RubricError
+from evalkit.errors import ConfigError, listed
 from evalkit.rubrics import Criterion, load_pollux
 
 _SCOPES = {"task": "task_type", "subtask1": "task_subtype", "subtask2": "task_subsubtype"}
@@ -121,11 +121,21 @@ def as_gate(criterion: Criterion) -> Criterion:
 
     Whole scores keep their meaning. Without this, no decimal score of a regression judge except 0 would pass.
 
+    Raises
+    ------
+    ConfigError
+        When the maximum of the scale is not a number above 0.
+
     Examples
     --------
     >>> as_gate(criterion_of({"name": "Отказ", "rubrics": {0: "нет", 1: "да"}}, "here")).pass_at
     0.5
     """
+    if not any(not isinstance(code, str) and code > 0 for code in criterion.scale.codes):
+        raise ConfigError(
+            f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of the criterion's scale. The "
+            f"maximum must be a number above 0, but the scale is {listed(criterion.scale.codes)}"
+        )
     lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
     if not criterion.critical or criterion.better != "low" or criterion.pass_at != lowest:
         return criterion
@@ -160,12 +170,9 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     if critical:
         fields |= {"critical": True, "better": "low", "pass_at": min((float(code) for code in codes), default=0.0)}
     try:
-        criterion = Criterion.from_pollux(str(name), levels, **fields)
-    except (RubricError, ValueError) as problem:
+        return as_gate(Criterion.from_pollux(str(name), levels, **fields))
+    except ValueError as problem:
         raise ConfigError(f"{where}: {problem}") from None
-    if max(float(code) for code in criterion.scale.codes) <= 0:
-        raise ConfigError(f"{where}: the maximum of the scale of {name!r} is not above 0, but scores are divided by it")
-    return as_gate(criterion)
 
 
 def _levels(text: str) -> dict[str, str]:

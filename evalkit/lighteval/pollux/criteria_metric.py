@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +14,15 @@ import pandas as pd
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.core.allowed_choices import MISSING_CRITERIA
-from evalkit.engine import Options, Spec
-from evalkit.errors import ConfigError, JudgeError, listed
-from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.engine import Spec
+from evalkit.engine.calls.fetch_entry_points import ending_signals
+from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.items import items_of
-from evalkit.lighteval.metric_settings import MetricSettings
-from evalkit.lighteval.metrics import RubricScore, batched_metric
+from evalkit.lighteval.metric_settings import Declared, MetricSettings
+from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, judge_rows
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
-from evalkit.lighteval.progress import ProgressLog
-from evalkit.lighteval.sample_result_rows import mean_row, sample_rows, unjudged_row
-from evalkit.lighteval.settings_at_creation import Declared
+from evalkit.lighteval.sample_result_rows import mean_row
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 
@@ -101,25 +99,15 @@ def pollux_metric(
     """
     found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
     given = found.criteria if isinstance(found, PolluxCriteria) else found
-    _check_scales(given.values())
     mapping = {key: as_gate(criterion) for key, criterion in given.items()}
-    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules |= {"aggregate": aggregate, "quorum": quorum}
     inputs = ("question", "answer", "reference?")
     rubric = Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=tuple(mapping.values()))
-    declared = Declared.of(rubric, judges, profile, samples, template, rules)
+    declared = Declared.of(
+        rubric, profile, judges=judges, samples=samples, template=template, vote=vote, ties=ties,
+        min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
+    )  # fmt: skip
     named = tuple(mapping if shown is None else shown)
     return batched_metric(PolluxScore(declared, mapping, name, missing, named, options))
-
-
-def _check_scales(criteria: Iterable[Criterion]) -> None:
-    for criterion in criteria:
-        codes = [code for code in criterion.scale.codes if not isinstance(code, str)]
-        if not codes or max(codes) <= 0:
-            raise ConfigError(
-                f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of the criterion's scale. The "
-                f"maximum must be a number above 0, but the scale is {listed(criterion.scale.codes)}"
-            )
 
 
 class PolluxScore(RubricScore):
@@ -229,30 +217,28 @@ def judge_criteria(
     for number, criteria in applying.items():
         for key, criterion in criteria.items():
             groups.setdefault((key, criterion), []).append(number)
-    work = [(_spec(settings.spec, criterion), items.iloc[mine]) for (_, criterion), mine in groups.items()]
-    evaluations = _evaluations(work, options)
-    report = settings.report_disagreement
-    found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}
-    for ((key, _), mine), (spec, part), evaluation in zip(groups.items(), work, evaluations, strict=True):
-        rows = {} if evaluation is None else sample_rows("x", evaluation, report_disagreement=report)
-        lost = unjudged_row("x", spec.rubric, "judge_down", report_disagreement=report)
-        for number, item in zip(mine, part["item_id"], strict=True):
-            found[number][key] = rows.get(item, lost)
-    return found, [evaluation.judgments for evaluation in evaluations if evaluation is not None]
-
-
-def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:
-    """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which only the main thread gets, end all of them."""
-    from evalkit.engine.calls.fetch_entry_points import ending_signals
-
     stopping = threading.Event()
-    with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(work)))) as pool:
+
+    def judge_group(criterion: Criterion, mine: list[int]) -> tuple[list[dict[str, Any]], list[pd.DataFrame]]:
+        tell = options.get("on_progress", ProgressLog(criterion.name))
+        return judge_rows(
+            "x", _spec(settings.spec, criterion), items.iloc[mine], {**options, "on_progress": _until(stopping, tell)},
+            criterion.name, report_disagreement=settings.report_disagreement,
+        )  # fmt: skip
+
+    # Ctrl-C, SIGTERM and SIGHUP, which only the main thread gets, end all groups
+    with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(groups)))) as pool:
         try:
-            return list(pool.map(lambda one: _evaluation(one[0], one[1], options, stopping), work))
+            judged = list(pool.map(judge_group, [criterion for _, criterion in groups], groups.values()))
         except (KeyboardInterrupt, SystemExit):
             _log.warning("stopped: waiting for calls in flight, so that nothing is paid twice")
             stopping.set()
             raise
+    found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}
+    for ((key, _), mine), (rows, _) in zip(groups.items(), judged, strict=True):
+        for number, row in zip(mine, rows, strict=True):
+            found[number][key] = row
+    return found, [table for _, tables in judged for table in tables]
 
 
 def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -267,19 +253,6 @@ def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable
         tell(progress)
 
     return hear
-
-
-def _evaluation(
-    spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], stopping: threading.Event
-) -> Evaluation | None:
-    given: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(spec.rubric.names[0])} | dict(options)
-    given["on_progress"] = _until(stopping, given["on_progress"])
-    try:
-        return evaluate_spec(spec, items, Options(**given))
-    except JudgeError as problem:
-        # the model's answers were paid for as well: the run goes on, with a lower coverage
-        _log.error("%s: %s", spec.rubric.names[0], problem)
-        return None
 
 
 def _spec(spec: Spec, criterion: Criterion) -> Spec:

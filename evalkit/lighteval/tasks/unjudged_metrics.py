@@ -9,8 +9,7 @@ from typing import Any
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
-from evalkit.errors import InputError, counted
-from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.items import answers_of
 from evalkit.lighteval.metrics import batched_metric
 from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, mean_row
 
@@ -65,10 +64,7 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """One row per sample; see `check_metric`."""
-        if len(responses) != len(docs):
-            n, needed = counted(len(responses), "response"), counted(len(docs), "document")
-            raise InputError(f"{n} for {needed}, but each document needs one")
-        return [self._row(answer_of(response), doc) for response, doc in zip(responses, docs, strict=True)]
+        return [self._row(answer, doc) for answer, doc in zip(answers_of(responses, docs), docs, strict=True)]
 
     def _row(self, answer: str, doc: Any) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys(self.keys, math.nan)
