@@ -177,7 +177,7 @@ WRONG = {
     "two faults in one message": (
         {"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_SCORING_CONFIG": '{"judges": [{"judge_model_name": "strict", '
          '"judge_backend": "fake"}]}'}, "sums_unsupported|0", "rubric 'faithfulness' needs 'context'"),
-    "unknown task": ({}, "sumz|0", "unknown task sumz (did you mean sums"),
+    "unknown task": ({}, "sumz|0", "unknown task sumz; did you mean 'sums'?"),
 }  # fmt: skip
 
 

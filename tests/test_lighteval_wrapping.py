@@ -116,7 +116,9 @@ def test_a_task_of_a_slip_is_suggested_once(tmp_path, monkeypatch):
     path = tmp_path / "custom_near.py"
     path.write_text(CUSTOM)
     monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: ({}, {}))
-    with pytest.raises(ConfigError, match=r"unknown task minee \(did you mean mine\?\)"):
+    with pytest.raises(
+        ConfigError, match=r"unknown task minee; did you mean 'mine'\? `evalkit lighteval tasks list` lists all"
+    ):
         _tasks(["minee"], str(path))
 
 

@@ -42,9 +42,9 @@ def launch(args: Sequence[str]) -> int:
             f"LightEval is not installed; {advise_extra('lighteval')}, install torch first and separately"
         )
     settle_environment(os.environ)
-    from evalkit.lighteval.patches import default_answers, prepare
+    from evalkit.lighteval.patches import prepare
 
-    prepare(default_answers())
+    prepare()
     from lighteval.__main__ import app
 
     _hear_logs()
@@ -55,8 +55,6 @@ def launch(args: Sequence[str]) -> int:
             return end.code
         return 0 if end.code in (0, None) else 2
     except EvalkitError:
-        raise
-    except KeyboardInterrupt:
         raise
     except Exception:  # noqa: BLE001  # whatever stops LightEval; it is shown in full
         traceback.print_exc()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import json
 import logging
 import os
@@ -16,31 +15,34 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors import ConfigError, EvalkitError, guess
 from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.scorer_kinds import scorer_of
-from evalkit.lighteval.unicode_repair import repair_document, repair_response, repaired_sample
+from evalkit.lighteval.unicode_repair import repair
 from evalkit.runs.contract import write_scorers
 
 _log = logging.getLogger("evalkit")
 
-_FETCHES_AT_IMPORT = ("tiny_benchmarks",)
+_FETCHES_AT_IMPORT = "tiny_benchmarks"
 
 
-def prepare(folder: Path) -> None:
+def prepare() -> None:
     """Wrap LightEval in this process; called once, before its command line starts.
 
     - Tasks: those of ``--custom-tasks`` are loaded first. If the run uses only these, LightEval's own are not loaded:
       they take long, and one of them fetches a file at import. One that cannot be imported is left out with a warning.
     - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
       in one message. What scores each metric is written next to the receipts.
-    - LiteLLM's own cache, which LightEval puts into the working folder, is in `folder`, too.
+    - Stored answers of the model are in the folder `lighteval` of evalkit's cache folder, or in the folder that
+      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers.
+    - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
     - Tasks without stop sequences work with every model.
-    - Stored answers of the model are in `folder`. They are reused only for the same documents, not for the same row
-      numbers.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
       answer would lose the whole run.
     """
+    from evalkit.core.cache_folder import default_folder
+
+    folder = Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")
     _keep_litellm(folder / "litellm")
     from lighteval.pipeline import Pipeline
     from lighteval.tasks import registry
@@ -59,9 +61,10 @@ def prepare(folder: Path) -> None:
 
 def _keep_litellm(folder: Path) -> None:
     """Called before LightEval is imported, because the import creates the cache."""
-    if importlib.util.find_spec("litellm") is None:
+    try:
+        from litellm.caching.caching import Cache
+    except ModuleNotFoundError:
         return
-    from litellm.caching.caching import Cache
 
     def placed(plain: Callable[..., None], _cache: Any, *args: Any, **named: Any) -> None:
         if named.get("type") == "disk":
@@ -118,42 +121,35 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     missing = [name for name in wanted if name not in known and name not in heads]
     if missing:
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
-        from difflib import get_close_matches
-
-        near = get_close_matches(missing[0], sorted({*known, *heads}), n=3)
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise ConfigError(f"unknown task {', '.join(missing)}{hint}; `evalkit lighteval tasks list` lists all{why}")
+        near = guess(missing[0], sorted({*known, *heads}))
+        raise ConfigError(f"unknown task {', '.join(missing)}; {near}`evalkit lighteval tasks list` lists all{why}")
     return known
 
 
 def _own_tasks(wanted: Sequence[str], multilingual: bool) -> tuple[dict[str, Any], dict[str, str]]:
     """LightEval's own tasks, and the modules that could not be imported, with the reason."""
-    import lighteval.tasks.registry as registry
+    from lighteval.tasks import registry
 
     home = Path(registry.__file__).parent
-    places = [(path.stem, "lighteval.tasks.tasks") for path in sorted((home / "tasks").glob("*.py"))]
+    files = [(path, "lighteval.tasks.tasks") for path in (home / "tasks").glob("*.py")]
     if multilingual:
-        there = sorted((home / "multilingual" / "tasks").glob("*.py"))
-        places += [(path.stem, "lighteval.tasks.multilingual.tasks") for path in there]
-    folders = [path for path in sorted((home / "tasks").iterdir()) if (path / "main.py").is_file()]
+        files += [(path, "lighteval.tasks.multilingual.tasks") for path in (home / "multilingual/tasks").glob("*.py")]
+    load = registry.Registry
+    loaders = [(path.stem, functools.partial(load._load_from_files, [path], prefix)) for path, prefix in sorted(files)]
+    folders = sorted(path.parent for path in (home / "tasks").glob("*/main.py"))
+    loaders += [(path.name, functools.partial(load._load_from_subdirs, [path])) for path in folders]
     found: dict[str, Any] = {}
     lost: dict[str, str] = {}
-    for stem, prefix in places:
-        fetches = stem in _FETCHES_AT_IMPORT and not any("tiny" in name.lower() for name in wanted)
-        if stem != "__init__" and not fetches:
-            _import_into(found, lost, stem, functools.partial(registry.Registry._load_from_files, [Path(stem)], prefix))
-    for folder in folders:
-        _import_into(found, lost, folder.name, functools.partial(registry.Registry._load_from_subdirs, [folder]))
-    for module, problem in lost.items():
-        _log.warning("LightEval's tasks in %s are left out: %s", module, problem)
+    for module, load_tasks in loaders:
+        fetches = module == _FETCHES_AT_IMPORT and not any("tiny" in name.lower() for name in wanted)
+        if module == "__init__" or fetches:
+            continue
+        try:
+            found |= load_tasks()
+        except Exception as problem:  # noqa: BLE001  # one module of LightEval's must not stop all tasks
+            lost[module] = f"{type(problem).__name__}: {problem}"
+            _log.warning("LightEval's tasks in %s are left out: %s", module, lost[module])
     return found, lost
-
-
-def _import_into(found: dict[str, Any], lost: dict[str, str], module: str, load: Callable[[], dict[str, Any]]) -> None:
-    try:
-        found |= load()
-    except Exception as problem:  # noqa: BLE001  # one module of LightEval's must not stop all tasks
-        lost[module] = f"{type(problem).__name__}: {problem}"
 
 
 def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: Any, *args: Any, **named: Any) -> None:
@@ -164,7 +160,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         for doc in docs:
             # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
             doc.stop_sequences = list(doc.stop_sequences or ())
-            repair_document(doc)
+            repair(doc, *(doc.fewshot_samples or ()))
         documents[task.full_name] = _content(docs)
         faults |= {said: [] for said in _names_twice(task)}
         for metric in task.metrics:
@@ -212,7 +208,7 @@ def _listed(places: Sequence[str], most: int = 3) -> str:
 
 def _names_of(metric: Any) -> list[str]:
     names = metric.metric_name
-    return [str(name) for name in names] if isinstance(names, (list, tuple)) else [str(names)]
+    return list(map(str, names)) if isinstance(names, (list, tuple)) else [str(names)]
 
 
 def _names_twice(task: Any) -> list[str]:
@@ -242,22 +238,15 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 
 def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
     for mine in responses.values():
-        for response in mine:
-            repair_response(response)
+        repair(*mine)
     plain(responses)
 
 
 def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: Any) -> dict[str, Any]:
-    return repaired_sample(plain(result))
+    repair(result)
+    return plain(result)
 
 
 def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:
     content = documents.get(full_task_name)
     return plain(full_task_name) if content is None else f"{plain(full_task_name)}-{content}"
-
-
-def default_answers() -> Path:
-    """The folder of stored model answers: ``lighteval`` in evalkit's cache folder."""
-    from evalkit.core.cache_folder import default_folder
-
-    return Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")

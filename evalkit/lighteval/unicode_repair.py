@@ -29,23 +29,12 @@ def repaired(value: Any) -> Any:
     return value
 
 
-_OF_DOCUMENT = ("query", "instruction", "choices", "specific")
-_OF_RESPONSE = ("input", "text", "text_post_processed", "reasonings")
+_TEXTS = ("query", "instruction", "choices", "specific", "input", "text", "text_post_processed", "reasonings")
 
 
-def repair_document(doc: Any) -> None:
-    """Repair the texts of a LightEval document and of its few-shot examples, in place."""
-    for one in (doc, *(doc.fewshot_samples or ())):
-        for name in _OF_DOCUMENT:
-            setattr(one, name, repaired(getattr(one, name)))
-
-
-def repair_response(response: Any) -> None:
-    """Repair the texts of a model's response, in place."""
-    for name in _OF_RESPONSE:
-        setattr(response, name, repaired(getattr(response, name)))
-
-
-def repaired_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A response as LightEval stores it, with repaired texts; its many tokens stay as they are."""
-    return {name: repaired(value) if name in _OF_RESPONSE else value for name, value in sample.items()}
+def repair(*parts: Any) -> None:
+    """Repair the texts of LightEval's documents and responses, in place; a response's many tokens stay as they are."""
+    for part in parts:
+        for name in _TEXTS:
+            if hasattr(part, name):
+                setattr(part, name, repaired(getattr(part, name)))
