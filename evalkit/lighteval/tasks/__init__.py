@@ -13,12 +13,11 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
-from evalkit.lighteval.tasks.configs import make_config
 from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
 from evalkit.lighteval.tasks.instruction_rules import RULE_KEYS, check_rules
 from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
 from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
-from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, place_of, version_of
+from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, make_config, place_of, version_of
 from evalkit.lighteval.tasks.text_overlap import OVERLAP_KEYS, check_overlap
 from evalkit.lighteval.tasks.tool_calls import CALL_KEYS, check_calls
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
@@ -58,14 +57,12 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     unknown = [name for name in repos if name not in HUB]
     if unknown:
         raise ConfigError(f"repos= has unknown tasks: {listed(unknown)}; known: {', '.join(HUB)}")
-    tasks = [_task(name, source, repos.get(name)) for name in COLUMNS]
+    tasks = []
+    for name in COLUMNS:
+        place = place_of(name, source, repos.get(name))
+        read, version = RowReader(name, place), version_of(place)
+        tasks.append(make_config(name, place, read, _METRICS[name](), tokens=_TOKENS[name], version=version))
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
-
-
-def _task(name: str, source: str, repo: str | None) -> LightevalTaskConfig:
-    place = place_of(name, source, repo)
-    metrics = _METRICS[name]()
-    return make_config(name, place, RowReader(name, place), metrics, tokens=_TOKENS[name], version=version_of(place))
 
 
 _METRICS: Mapping[str, Callable[[], list[SampleLevelMetric]]] = {

@@ -96,11 +96,6 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:
     return f"The conversation so far:\n\n{turns}\n\nWrite the assistant's next reply. The user now says:\n\n"
 
 
-def _from_mt_bench(row: Row) -> Row:
-    """The first turn: the second refers to an answer that the model would have to give in between."""
-    return {"question": row["turns"][0], "conversation": [], "category": row["category"]}
-
-
 def _from_ifeval(row: Row) -> Row:
     """A request whose rules LightEval's IFEval checkers know."""
     rules = [
@@ -125,21 +120,17 @@ def _from_halubench(row: Row) -> Row | None:
     return {name: str(text) for name, text in texts.items()} | {"category": str(row.get("source_ds") or "")}
 
 
-def _from_xlam(row: Row) -> Row:
-    """Tools and answers are JSON texts."""
-    return {"question": row["query"], "tools": row["tools"], "expected": row["answers"], "category": "xlam"}
-
-
 def _check_label(task: str, row: Row, allowed: Sequence[str]) -> None:
     if row["label"] not in allowed:
         raise ConfigError(f"{HUB[task].repo}: label is {row['label']!r}; allowed: {', '.join(allowed)}")
 
 
 _FROM_HUB: Mapping[str, Callable[[Row], Row | None]] = {
-    "conversation_helpfulness": _from_mt_bench,
+    # the first turn: the second refers to an answer that the model would have to give in between
+    "conversation_helpfulness": lambda row: {**row, "question": row["turns"][0], "conversation": []},
     "instruction_following_judged": _from_ifeval,
     "safety_guardrail": _from_xstest,
     "grounded_qa": _from_halubench,
-    "tool_use": _from_xlam,
+    "tool_use": lambda row: {**row, "question": row["query"], "expected": row["answers"], "category": "xlam"},
 }
 """Task -> from a row of the Hub to the form of the shipped rows."""

@@ -13,14 +13,11 @@ from lighteval.tasks.requests import Doc
 from evalkit.errors import ConfigError
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, slug_of
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
-from evalkit.lighteval.tasks.configs import make_config
 from evalkit.lighteval.tasks.instruction_rules import script_share
-from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, place_of, version_of
+from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, make_config, place_of, version_of
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
 CRITERIA_VARIABLE = "EVALKIT_POLLUX_CRITERIA"
-DIFFICULTIES = ("easy", "medium", "hard")
-
 _STEMS = {"easy": ("easy", "лёгк", "легк", "прост"), "medium": ("medium", "средн"), "hard": ("hard", "сложн", "трудн")}
 _TOKENS = 1024
 
@@ -90,7 +87,7 @@ class PolluxReader:
         return self.kind is not None and (slug_of(kind) == slug_of(self.kind) or self.criteria.is_same(self.kind, kind))
 
 
-def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path:
+def criteria_file(source: str) -> Path:
     """The file of criteria: the shipped one, or for rows of the Hub the one in ``EVALKIT_POLLUX_CRITERIA``.
 
     Raises
@@ -100,7 +97,7 @@ def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path
     """
     if source == "shipped":
         return data_folder("pollux") / "criteria.json"
-    given = (os.environ if environ is None else environ).get(CRITERIA_VARIABLE, "").strip()
+    given = os.environ.get(CRITERIA_VARIABLE, "").strip()
     if not given:
         raise ConfigError(
             f"POLLUX from the hub needs its criteria: set {CRITERIA_VARIABLE} to the project's metainfo/criteria.json"
@@ -112,9 +109,7 @@ def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path
     return Path(given)
 
 
-def pollux_tasks(
-    source: str, *, repo: str | None = None, criteria: str | Path | None = None
-) -> list[LightevalTaskConfig]:
+def pollux_tasks(source: str, *, repo: str | None = None) -> list[LightevalTaskConfig]:
     """The tasks of POLLUX: each has the judged metric `pollux`, and `answered` and `in_russian` without a judge.
 
     Parameters
@@ -123,16 +118,14 @@ def pollux_tasks(
         ``shipped`` or ``hub``.
     repo
         Name or folder to use instead of the source's own.
-    criteria
-        File of criteria; by default the shipped one, or that of ``EVALKIT_POLLUX_CRITERIA``.
     """
-    file = Path(criteria) if criteria is not None else criteria_file(source)
+    file = criteria_file(source)
     known = PolluxCriteria.of(file)
     place = place_of("pollux", source, repo)
     version = version_of(place, file.read_text(encoding="utf-8-sig"))
     # figures of hundreds of criteria would bury the others: shown are those of every task, in samples all
     shown = list(known.criteria) if source == "shipped" else known.general
-    readers = {f"pollux:{name}": PolluxReader(known, place, difficulty=name) for name in DIFFICULTIES}
+    readers = {f"pollux:{name}": PolluxReader(known, place, difficulty=name) for name in _STEMS}
     readers |= {f"pollux_type:{slug_of(kind)}": PolluxReader(known, place, kind=kind) for kind in known.tasks}
     metrics = [pollux_metric(known, shown=shown), check_metric("russian", _is_russian, ["in_russian"])]
     return [

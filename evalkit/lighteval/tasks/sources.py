@@ -1,16 +1,20 @@
-"""The data of a task: the files that ship with evalkit, or a data set of the Hugging Face Hub."""
+"""The data of a task and its config: the files that ship with evalkit, or a data set of the Hugging Face Hub."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+
 from evalkit.errors import ConfigError, listed
+from evalkit.lighteval.tasks.unjudged_metrics import answered_metric
 
 DATA_VARIABLE = "EVALKIT_TASK_DATA"
 SOURCES = ("shipped", "hub")
@@ -91,6 +95,29 @@ def place_of(task: str, source: str, repo: str | None = None) -> Place:
         hub = HUB[task]
         return hub if repo is None else Place("hub", repo, hub.subset, hub.split, hub.columns)
     return Place("shipped", repo or str(data_folder(task)))
+
+
+def make_config(
+    name: str,
+    place: Place,
+    read: Callable[..., Any],
+    metrics: Sequence[SampleLevelMetric],
+    *,
+    tokens: int,
+    version: int,
+) -> LightevalTaskConfig:
+    """A task's config: `read` converts a row, `tokens` limits the answers; the metric `answered` is added."""
+    return LightevalTaskConfig(
+        name=name,
+        prompt_function=read,
+        hf_repo=place.repo,
+        hf_subset=place.subset,
+        hf_avail_splits=[place.split],
+        evaluation_splits=[place.split],
+        metrics=[*metrics, answered_metric()],
+        generation_size=tokens,
+        version=version,
+    )
 
 
 def version_of(place: Place, *more: str) -> int:
