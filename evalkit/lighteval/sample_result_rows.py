@@ -64,7 +64,9 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
     scores = evaluation.rubric_scores.set_index("item_id")
     judgments = {str(item): rows for item, rows in evaluation.judgments.groupby("item_id", observed=True, sort=False)}
     said = _explained(evaluation)
-    apart = _means(evaluation.disagreement, "disagreement") if report_disagreement else {}
+    apart: dict[Any, float] = {}
+    if report_disagreement:
+        apart = evaluation.disagreement.groupby("item_id", observed=True)["disagreement"].mean().to_dict()
     parts = evaluation.scores.pivot(index="item_id", columns="criterion", values="score_norm")
     found: dict[str, dict[str, Any]] = {}
     for item in evaluation.items["item_id"]:
@@ -82,7 +84,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         else:
             row |= {f"{name}_{part}": float(parts.loc[item, part]) for part in rubric.names}
         if report_disagreement:
-            row[f"{name}_disagreement"] = apart.get(item, math.nan)
+            row[f"{name}_disagreement"] = float(apart.get(item, math.nan))
         found[item] = row
     return found
 
@@ -111,11 +113,18 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]
     `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie has none), `_n_unscored`, `_n_empty` (empty answers,
     among the unscored).
     """
-    n_scored = sum(is_scored(name, row) for row in rows)
     verdicts = [row[f"{name}_passed"] for row in rows if row[f"{name}_passed"] is not None]
-    return mean_row(name, [row[name] for row in rows]) | {
+    figures = {
         f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
         f"{name}_n_verdicts": float(len(verdicts)),
+    }
+    return mean_row(name, [row[name] for row in rows]) | figures | coverage_row(name, rows)
+
+
+def coverage_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The share of a task's samples that are scored, and how many are unscored and empty."""
+    n_scored = sum(is_scored(name, row) for row in rows)
+    return {
         f"{name}_coverage": n_scored / len(rows) if rows else math.nan,
         f"{name}_n_unscored": float(len(rows) - n_scored),
         f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
@@ -192,10 +201,6 @@ def _error(score: pd.Series, rows: pd.DataFrame) -> str:
     if len(reasons) == 1 and reason == reasons.index[0]:
         return reason
     return f"{reason} ({counted})" if counted else reason
-
-
-def _means(table: pd.DataFrame, column: str) -> dict[str, float]:
-    return {str(item): float(value) for item, value in table.groupby("item_id", observed=True)[column].mean().items()}
 
 
 def _explained(evaluation: Evaluation) -> dict[str, str]:

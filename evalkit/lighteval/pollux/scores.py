@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, TIED, is_scored, mean_row
+from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, TIED, coverage_row, mean_row
 from evalkit.rubrics import Criterion
 
 Missing = Literal["na", "renormalise"]
@@ -133,13 +133,8 @@ def _why(parts: Mapping[str, PolluxPart]) -> str:
 def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]) -> dict[str, float]:
     """The figures of a task; see `pollux_metric`."""
     parts = [(orjson.loads(row[f"{name}_criteria"]), bool(row[f"{name}_critical"])) for row in rows]
-    n_rows, n_scored = len(rows), sum(is_scored(name, row) for row in rows)
-    scores = mean_row(name, [row[name] for row in rows])
-    figures = dict(scores)
+    figures = mean_row(name, [row[name] for row in rows]) | coverage_row(name, rows)
     figures |= {
-        f"{name}_coverage": n_scored / n_rows if n_rows else math.nan,
-        f"{name}_n_unscored": float(n_rows - n_scored),
-        f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
         f"{name}_n_skipped": float(sum(row[f"{name}_n_skipped"] for row in rows)),
         f"{name}_critical_rate": mean_row("x", [row[f"{name}_violated"] for row in rows])["x"],
     }
