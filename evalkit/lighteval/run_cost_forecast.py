@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, RegistryError, RubricError, counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
 from evalkit.runs import Registry, Run, resolve
-from evalkit.runs.contract import Receipt
+from evalkit.runs.contract import Receipt, ScoringConfig
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.pack_resolution import relocate
 from evalkit.runs.registry import PackTask
 from evalkit.runs.registry.plugin_report import PluginTask, inspect_plugin
 from evalkit.runs.run_store import RunStore
 
+Inspect = Callable[[], PluginTask | None]
+"""Imports a task in a separate process, which may take long; None if that fails or is not wanted."""
 _OWN_TASKS = Path(__file__).resolve().parent / "tasks"  # not imported: LightEval takes seconds to load
 
 
@@ -170,19 +172,19 @@ def plan_run(
         return RunPlan(tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks))
     bindings = relocate(registry, resolution.to_dict())
     runs = RunStore(registry).runs(resolution.pack.label, "succeeded")
-    config = resolution.scoring.config
+    config = resolution.scoring.config or ScoringConfig()
     tasks = []
     for task in resolution.pack.tasks:
-        name = bindings.of_task(task.task).judge_profile or (config.profile if config is not None else None)
+        name = bindings.of_task(task.task).judge_profile or config.profile
         profile = load_profile(name) if name else None
-        judges = config.to_judges() if config is not None else ()
         settings = Settings.of(
-            ("config", {"judges": judges or None, "samples": config.samples if config is not None else None}),
+            ("config", {"judges": config.to_judges() or None, "samples": config.samples}),
             *named_by(profile),
             ("default", {"judges": (), "samples": DEFAULT_SAMPLES}),
         )
-        n_items, items_note = _n_items(registry, task, runs, look=look)
-        n_criteria, criteria_note = _n_criteria(registry, task, runs, profile, look=look)
+        inspect = partial(_imported, registry, task) if look else lambda: None
+        n_items, items_note = _n_items(registry, task, runs, inspect)
+        n_criteria, criteria_note = _n_criteria(task, runs, profile, inspect)
         if max_samples is not None:
             n_items = max_samples if n_items is None else min(n_items, max_samples)
         unknown = [items_note] if n_items is None else []
@@ -214,14 +216,14 @@ def _tasks_at(place: str, _changed: int) -> tuple[PluginTask, ...]:
     return inspect_plugin(place).tasks
 
 
-def _n_items(registry: Registry, task: PackTask, runs: Sequence[Run], *, look: bool) -> tuple[int | None, str]:
+def _n_items(registry: Registry, task: PackTask, runs: Sequence[Run], inspect: Inspect) -> tuple[int | None, str]:
     """The number of a task's items, and where it comes from or why it is unknown."""
     for run in reversed(runs):
         n_samples = next((one.n_samples for one in run.tasks if one.task == task.spec), None)
         limit = run.options.get("max_samples")
         if n_samples is not None and (limit is None or n_samples < limit):  # it took all that there are
             return n_samples, f"{counted(n_samples, 'item')} in an earlier run"
-    folder = _data_folder(registry, task, look=look)
+    folder = _data_folder(registry, task, inspect())
     files = list(folder.glob("*.jsonl")) if folder is not None and folder.is_absolute() else []
     if len(files) != 1:
         return None, "its first run will show its number of items"
@@ -229,9 +231,8 @@ def _n_items(registry: Registry, task: PackTask, runs: Sequence[Run], *, look: b
     return n_rows, f"{counted(n_rows, 'row')} of data"
 
 
-def _data_folder(registry: Registry, task: PackTask, *, look: bool) -> Path | None:
+def _data_folder(registry: Registry, task: PackTask, imported: PluginTask | None) -> Path | None:
     """The folder of a task's data: from its code, from the registry's list, or of evalkit's own tasks."""
-    imported = _imported(registry, task) if look else None
     if imported is not None:
         return _folder(imported.dataset)
     name = task.overrides.judge_plugin_name
@@ -247,7 +248,7 @@ def _folder(dataset: str) -> Path:
 
 
 def _n_criteria(
-    registry: Registry, task: PackTask, runs: Sequence[Run], profile: Profile | None, *, look: bool
+    task: PackTask, runs: Sequence[Run], profile: Profile | None, inspect: Inspect
 ) -> tuple[int | None, str]:
     """The number of criteria that judges score in a task, 0 if they score none; and where it comes from."""
     for run in reversed([run for run in runs if any(one.task == task.spec for one in run.tasks)]):
@@ -258,7 +259,7 @@ def _n_criteria(
             return 0, "no judge scored it in an earlier run"
     if profile is not None and profile.rubric is not None:
         return len(profile.load().names), f"criteria of {profile.rubric}"
-    imported = _imported(registry, task) if look else None
+    imported = inspect()
     if imported is None:
         return None, "its first run will show what its judges score"
     sizes = [n for name in imported.metrics if (n := _criteria_named(name, imported)) is not None]
