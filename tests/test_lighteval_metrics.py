@@ -442,7 +442,7 @@ THREE = "scale: {0: bad, 1: fair, 2: good}"
 UNFIT = {
     "named like a figure": (
         ["name: tone, " + THREE, "name: error, " + THREE],
-        "criterion 'error' has the same name as",
+        "criterion 'error' has the same name as a LightEval figure",
     ),
     "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
 }
@@ -574,11 +574,11 @@ def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
 def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
     from types import SimpleNamespace as Counters
 
-    from evalkit.lighteval import progress
+    from evalkit.lighteval import metrics
 
     clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    told = progress.ProgressLog("safety")
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: next(clock))
+    told = metrics.ProgressLog("safety")
     with caplog.at_level("INFO"):
         for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
             told(Counters(done=done, n_failed=failed, total=4))

@@ -677,7 +677,7 @@ def test_criteria_that_an_item_brings_along(monkeypatch):
     assert "pollux_Ясность" not in figures, "figures of a task have the same names in every task"
     with pytest.raises(ConfigError, match="document '0': unknown criterion 'nope'; known:"):
         pollux_run(monkeypatch, scores, ["альфа"], [["nope"]])
-    with pytest.raises(ConfigError, match="has no criteria"):
+    with pytest.raises(ConfigError, match=r"document '0': the document has no criteria; list them in doc\.specific"):
         pollux_run(monkeypatch, scores, ["альфа"], [[]])
 
 
@@ -686,7 +686,7 @@ def test_criteria_that_an_item_brings_along(monkeypatch):
     [
         ({"rubrics": {"0": "", "1": ""}}, "needs the keys name and rubrics; it has rubrics"),
         ({"name": "x", "rubrics": "хорошо или плохо"}, "here: "),
-        ({"name": "x", "rubrics": {"-1": "", "0": ""}}, "is not above 0"),
+        ({"name": "x", "rubrics": {"-1": "", "0": ""}}, "maximum must be a number above 0, but the scale is"),
         ({"name": "x", "rubrics": {"a": "", "b": ""}}, "here: "),
     ],
 )

@@ -313,7 +313,7 @@ def test_a_mode_that_is_set_is_obeyed_and_no_config_is_read(
     for mode in ("jury", "judgement"):
         monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
         for call in (metric.check, lambda: metric.compute(**rows)):
-            with pytest.raises(ConfigError, match="PolluxLLMJudgeMetric has one" if mode == "jury" else "allowed"):
+            with pytest.raises(ConfigError, match="PolluxLLMJudgeMetric has one" if mode == "jury" else "allowed: det"):
                 call()
     assert server.seen == []
     for at, mode in enumerate(["judge", "", None]):
