@@ -67,7 +67,14 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     name = item_id or ("item_id" if "item_id" in frame.columns else None)
     if name is not None and name not in frame.columns:
         raise InputError(f"the items have no column {name!r} for the ids; available: {listed(frame.columns, most=30)}")
-    ids = _ids(frame.index if name is None else frame[name], name)
+    ids = id_texts(frame.index if name is None else frame[name], name)
+    if len(set(ids)) < len(ids):
+        where = "the index" if name is None else f"column {name!r}"
+        doubled = pd.Index(ids)[pd.Index(ids).duplicated()]
+        raise InputError(
+            f"ids must be unique; repeated in {where}: {listed(doubled.unique())}; "
+            "pass another column as item_id, or number the rows with reset_index"
+        )
     wanted = None if columns is None else set(columns)
     made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
     for column in frame.columns:
@@ -124,18 +131,6 @@ def id_texts(source: Any, name: str | None) -> list[str]:
                 raise InputError("the items' index has several levels; pass the id column as item_id")
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         ids.append(str(text))
-    return ids
-
-
-def _ids(source: Any, name: str | None) -> list[str]:
-    ids = id_texts(source, name)
-    where = "the index" if name is None else f"column {name!r}"
-    if len(set(ids)) < len(ids):
-        doubled = pd.Index(ids)[pd.Index(ids).duplicated()]
-        raise InputError(
-            f"ids must be unique; repeated in {where}: {listed(doubled.unique())}; "
-            "pass another column as item_id, or number the rows with reset_index"
-        )
     return ids
 
 

@@ -86,7 +86,12 @@ def categorical(values: Iterable[Any]) -> pd.Categorical:
 
 def _coerced(column: Any, kind: str) -> Any:
     if kind == "category":
-        return _category(column)
+        if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column, "category")):
+            return column
+        series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
+        codes, seen = pd.factorize(series)
+        names = pd.Index([_text(name) for name in seen], dtype="str")
+        return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
     if kind == "text":
         if not isinstance(column, pd.Series):
             return pd.Series(column, dtype="str")
@@ -102,15 +107,6 @@ def _coerced(column: Any, kind: str) -> Any:
     if kind in ("int64", "Int64") and column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
         raise ValueError("it contains a number that is not an integer")  # astype would cut it
     return column if column.dtype == kind else column.astype(cast(Any, kind))
-
-
-def _category(column: Any) -> Any:
-    if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column, "category")):
-        return column
-    series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
-    codes, seen = pd.factorize(series)
-    names = pd.Index([_text(name) for name in seen], dtype="str")
-    return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
 
 
 def _text(value: Any) -> str:
@@ -148,9 +144,7 @@ def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
         made[column] = _coerced(values, kind)
         if isinstance(made[column], pd.Series):
             made[column] = made[column].array
-    for column in columns:
-        if column not in kinds:
-            made[column] = columns[column]
+    made |= {column: values for column, values in columns.items() if column not in kinds}
     return pd.DataFrame(made, copy=False)
 
 
