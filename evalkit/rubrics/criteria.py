@@ -77,6 +77,9 @@ class Criterion(FileModel):
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
     critical: bool = False
 
+    def __init__(self, **fields: Any) -> None:  # for type checkers: any key, `scale` as a mapping
+        super().__init__(**fields)
+
     @model_validator(mode="before")
     @classmethod
     def _make_scale(cls, fields: Any) -> Any:

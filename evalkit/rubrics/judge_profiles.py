@@ -66,6 +66,9 @@ class Profile(FileModel):
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
 
+    def __init__(self, **fields: Any) -> None:  # for type checkers: any key, judges by name
+        super().__init__(**fields)
+
     @field_validator("version", mode="before")
     @classmethod
     def _text(cls, version: Any) -> Any:
@@ -96,8 +99,9 @@ class Profile(FileModel):
         name, _, version = self.rubric.partition("@")
         folders = () if self._folder is None else (self._folder, self._folder.parent)
         beside = [folder / "rubrics" / name / f"{version}.yaml" for folder in folders]
+        places: list[str | Path] = [self.rubric.removesuffix("@"), *filter(Path.is_file, beside)]
         problem, other = "", None
-        for place in (self.rubric.removesuffix("@"), *filter(Path.is_file, beside)):
+        for place in places:
             try:
                 rubric = load_rubric(place)
             except RubricError as error:

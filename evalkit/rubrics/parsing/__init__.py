@@ -147,8 +147,8 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
     (2, 'ambiguous', 'abstained', 'unreadable')
     """
     if isinstance(form, Mapping):
-        form = _named(form, scale)
-    elif not isinstance(form, re.Pattern):
+        return _prepared(_named(form, scale), scale, criterion)
+    if not isinstance(form, re.Pattern):
         check_form(form)
     elif not form.groups:
         raise RubricError(

@@ -23,7 +23,7 @@ The first pair with a mark shows how it is used most often: ``»`` closes, and s
 OPENING, CLOSING = ("".join(dict.fromkeys(marks)) for marks in zip(*PAIRS, strict=True))
 MARKS = "".join(dict.fromkeys(OPENING + CLOSING))
 
-_CLOSES = {mark: [opening for opening, closing in PAIRS if closing == mark] for mark in MARKS}
+_CLOSES = {mark: [pair[0] for pair in PAIRS if pair[1] == mark] for mark in MARKS}
 _SELDOM_OPENS = {mark for mark in OPENING if "".join(PAIRS).index(mark) % 2}
 _SINGLE = "'‘‚"
 # one set of characters first: the search for it is fast
