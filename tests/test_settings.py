@@ -56,10 +56,10 @@ def frozen(named: dict[str, Any], profile: bool) -> dict[str, Any]:
 
 
 def tuner(named: dict[str, Any], profile: bool) -> dict[str, Any]:
-    from evalkit.notebook.drafts_and_judging import TuningState
+    from evalkit import RubricTuner
 
     given = {name: value for name, value in (named if profile else _call(named)).items() if name != "vote"}
-    bench = TuningState(ITEMS, "mine.yaml" if profile else "faithfulness", **given)
+    bench = RubricTuner(ITEMS, "mine.yaml" if profile else "faithfulness", **given).session
     made = _of(bench.spec)
     assert (bench.samples, bench.aggregate) == (made["samples"][0], made["aggregate"][0])
     return made
