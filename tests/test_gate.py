@@ -179,7 +179,7 @@ def test_a_test_without_a_trace_is_not_covered() -> None:
     [
         (
             {"suite": {"type": "relevancy", "min_coverage": 0.5}},
-            "no test expects 'relevancy'; the tests expect",
+            "limits 'relevancy', which no test expects; the tests expect",
         ),
         ({"suite": {"type": "faithfulness"}}, "a suite bound needs one of min_score_lower_bound, min_pass_rate"),
         ({"suite": [{}]}, "a suite bound needs one of"),

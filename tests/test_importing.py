@@ -360,7 +360,7 @@ class TestMistakes:
 
     def test_pairs_in_both_orders_need_to_say_what_a_names(self):
         rows = [{"item_id": "a", "order": "BA", "said": "A"}]
-        with pytest.raises(ConfigError, match="verdicts= is missing: 'shown' if"):
+        with pytest.raises(ConfigError, match="verdicts= is missing: pass 'shown' if"):
             ek.import_judgments(rows, "preference", judge=WHO, score="said", order="order")
         with pytest.raises(InputError, match="row 0, column 'order': order 'swapped'; map it to 'AB' or 'BA'"):
             ek.import_judgments([rows[0] | {"order": "swapped"}], "preference", judge=WHO, score="said", order="order")

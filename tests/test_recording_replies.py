@@ -72,7 +72,7 @@ class TestTwins:
     def test_overwrite_changes_the_named_item_alone(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
         with pytest.raises(
-            ek.errors.InputError, match=r"item 'b', sample 0: another reply is stored .* \('5' instead of '1'\)"
+            ek.errors.InputError, match=r"item 'b', sample 0: another reply is stored .* \(stored: '5', new: '1'\)"
         ):
             ek.record(TWINS[1:], RUBRIC, WHO, [["1"]])
         assert ek.record(TWINS[1:], RUBRIC, WHO, [["1"]], overwrite=True) == 1

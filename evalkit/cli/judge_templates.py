@@ -91,6 +91,8 @@ def _document(registry: Registry, name: str) -> dict[str, Any]:
         try:
             template = load_template(name)
         except RubricError as other:
-            raise ConfigError(f"in the registry: {problem}; in the rubric folders: {other}") from None
+            raise ConfigError(
+                f"judge template {name!r} was not found; in the registry: {problem}; in the rubric folders: {other}"
+            ) from None
     document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
     return document | {"content_hash": template.hash, "prompt_template": template.source}

@@ -108,7 +108,9 @@ class KeyParts:
     def from_dict(cls, parts: Mapping[str, Any]) -> KeyParts:
         """The inverse of `as_dict`; raises ValueError for another schema number."""
         if parts.get("schema") != KEY_SCHEMA:
-            raise ValueError(f"key schema {parts.get('schema')!r} is not {KEY_SCHEMA}")
+            raise ValueError(
+                f"the reply key has format version {parts.get('schema')!r}; this evalkit reads version {KEY_SCHEMA}"
+            )
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 
     @property

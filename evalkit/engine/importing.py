@@ -273,8 +273,8 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
         raise ConfigError(f"unknown verdicts={verdicts!r}; allowed: {allowed}")
     if verdicts is None and "BA" in orders:
         raise ConfigError(
-            "verdicts= is missing: 'shown' if A is the answer that was shown first, "
-            "'unswapped' if A is answer A of the item in both orders"
+            "verdicts= is missing: pass 'shown' if the verdict A means the answer that was shown first, "
+            "or 'unswapped' if it always means answer_a of the item"
         )
 
 

@@ -199,8 +199,8 @@ def _new_ones(
                 ]
                 raise InputError(
                     f"item {item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
-                    f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({texts[0]} instead of {texts[1]}); "
-                    "pass overwrite=True to supersede it"
+                    f"{parts.rubric_version}, judge {parts.provider}:{parts.model} (stored: {texts[0]}, new: "
+                    f"{texts[1]}); pass overwrite=True to use the new one"
                 )
             fresh.append((parts, replace(reply, created=now)))  # what is received last counts
     return fresh

@@ -190,5 +190,7 @@ class GateConfig(BaseModel):
             raise ValueError("suite and baseline need a judge metric, but no test expects one; omit them or add one")
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
-                raise ValueError(f"suite: no test expects {gate.type!r}; the tests expect {', '.join(sorted(judged))}")
+                raise ValueError(
+                    f"suite: limits {gate.type!r}, which no test expects; the tests expect {', '.join(sorted(judged))}"
+                )
         return self

@@ -34,7 +34,7 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The labels of annotators who gave enough of them, and the names of the others; all labels if no annotator did.
 
-    Agreement with people is a mean over annotators: a first label would weigh as much as another annotator's whole set.
+    Agreement on a handful of labels is mostly noise.
     """
     counts = labels["annotator"].astype(str).value_counts()
     few = sorted(counts.index[(counts > 0) & (counts < ENOUGH_LABELS)])

@@ -144,7 +144,9 @@ def jury_value(
     check_choice("reference", reference, REFERENCES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
-        raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} uses scores only")
+        raise ConfigError(
+            f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
+        )
     frame, said = checked(votes, labels)
     frame = frame.assign(weight=vote_weights(frame, weights))
     whole = aggregate(frame, method=method, quorum=quorum)

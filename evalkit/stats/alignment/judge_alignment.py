@@ -296,8 +296,8 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
     if unknown:
         raise ConfigError(
-            f"align got figures with {listed(unknown)}; the classes of criterion {panel.head['criterion']!r} are "
-            f"{listed(classes) or 'none: an interval scale'}"
+            f"align got figures for classes that criterion {panel.head['criterion']!r} does not have: "
+            f"{listed(unknown)}; its classes: {listed(classes) or 'none: it has an interval scale'}"
         )
     return classes
 

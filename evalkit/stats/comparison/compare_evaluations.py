@@ -117,8 +117,8 @@ def compare(
     sides = side_of(before, "before"), side_of(after, "after")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
-            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}, and a jury's verdicts vary less in "
-            "any case; to compare them nevertheless, pass across_modes=True"
+            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because a "
+            "jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True"
         )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
