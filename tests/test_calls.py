@@ -28,8 +28,7 @@ from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.calls.fetch_entry_points import afetch, fetch
+from evalkit.engine.calls.event_loop import LoopThread, afetch, fetch
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 
@@ -534,7 +533,7 @@ from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine import Options
-from evalkit.engine.calls.fetch_entry_points import fetch
+from evalkit.engine.calls.event_loop import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
@@ -581,7 +580,7 @@ from dataclasses import replace
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls.fetch_entry_points import fetch
+from evalkit.engine.calls.event_loop import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])

@@ -26,7 +26,7 @@ from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.fetch_entry_points import afetch, fetch
+from evalkit.engine.calls.event_loop import afetch, fetch
 from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.errors import ConfigError, JudgeError, RubricError
 

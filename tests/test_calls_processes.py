@@ -289,7 +289,7 @@ def test_a_kernel_keeps_its_own_way_of_ending(kernel: Any) -> None:
     _, client = kernel
     cell = """
 import signal
-from evalkit.engine.calls.fetch_entry_points import ending_signals
+from evalkit.engine.calls.event_loop import ending_signals
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with ending_signals():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

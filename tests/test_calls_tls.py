@@ -17,7 +17,7 @@ from servers import judge_server
 from evalkit.core.judges import Judge
 from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls.fetch_entry_points import fetch
+from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.server_report import check_server
 from evalkit.errors import ConfigError

@@ -21,8 +21,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from evalkit._version import __version__
-from evalkit.core import resources
 from evalkit.errors import ConfigError
+from evalkit.rubrics import folders
 
 pytestmark = pytest.mark.long
 
@@ -119,7 +119,7 @@ def test_both_wheels_hold_the_same_files(built: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
 def test_installed_wheel_finds_its_own_rubrics(built: dict[str, Path], kind: str, tmp_path: Path) -> None:
     target = install(built[kind], tmp_path / "target")
-    code = "from evalkit.core.resources import *; [print(shipped_folder(name)) for name in ('rubrics', 'examples')]"
+    code = "from evalkit.rubrics.folders import *; [print(shipped_folder(name)) for name in ('rubrics', 'examples')]"
     rubrics, examples = run("-c", code, PYTHONPATH=str(target)).splitlines()
     assert Path(rubrics) == target / "evalkit/_data/rubrics"
     assert Path(examples) == target / "evalkit/_data/examples"
@@ -132,23 +132,23 @@ def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: P
     # `-S`: neither this environment's own evalkit nor its .pth files; only the new folder's.
     code = (
         f"import site, sys; site.addsitedir({str(target)!r}); sys.path.append({sysconfig.get_path('purelib')!r}); "
-        "from evalkit.core.resources import *; print(shipped_folder('rubrics'))"
+        "from evalkit.rubrics.folders import *; print(shipped_folder('rubrics'))"
     )
     assert Path(run("-S", "-c", code).strip()) == ROOT / "rubrics"
 
 
 def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "evalkit")
+    monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "evalkit")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/rubrics or .*rubrics; install evalkit again"):
-        resources.shipped_folder("rubrics")
+        folders.shipped_folder("rubrics")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/examples or .*examples; install"):
-        resources.shipped_folder("examples")
+        folders.shipped_folder("examples")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/probes or .*probes; install"):
-        resources.shipped_folder("probes")
+        folders.shipped_folder("probes")
     (tmp_path / "rubrics").mkdir()
-    assert resources.shipped_folder("rubrics") == tmp_path / "rubrics"
+    assert folders.shipped_folder("rubrics") == tmp_path / "rubrics"
     (tmp_path / "evalkit/_data/rubrics").mkdir(parents=True)
-    assert resources.shipped_folder("rubrics") == tmp_path / "evalkit/_data/rubrics", "what was installed goes first"
+    assert folders.shipped_folder("rubrics") == tmp_path / "evalkit/_data/rubrics", "what was installed goes first"
 
 
 def test_metadata_is_that_of_the_sources(built: dict[str, Path]) -> None:

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
-from evalkit.core.resources import shipped_folder
 from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
 from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders
+from evalkit.rubrics.folders import shipped_folder
 from evalkit.rubrics.prompts.templates import load_template
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml, write_new
 

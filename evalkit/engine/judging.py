@@ -144,7 +144,7 @@ def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
     """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster."""
     run = _Run.open(worklist, options)
     if run.missing and not options.offline:
-        from evalkit.engine.calls.fetch_entry_points import fetch
+        from evalkit.engine.calls.event_loop import fetch
 
         requests = run.requests()
         with run.calling() as on_progress:
@@ -172,7 +172,7 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if run.missing and not chosen.offline:
-        from evalkit.engine.calls.fetch_entry_points import afetch
+        from evalkit.engine.calls.event_loop import afetch
 
         requests = run.requests()
         with run.calling() as on_progress:
@@ -330,7 +330,7 @@ class _Run:
     @contextmanager
     def calling(self) -> Iterator[Callable[[Any], object] | None]:
         """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
-        from evalkit.engine.calls.fetch_entry_points import in_notebook
+        from evalkit.engine.calls.event_loop import in_notebook
 
         bar, shown = None, self.options.progress
         if shown or (shown is None and (sys.stderr.isatty() or in_notebook())):

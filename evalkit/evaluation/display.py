@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
-from evalkit.core.resources import shipped_folder
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.rubrics.folders import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
 

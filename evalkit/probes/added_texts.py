@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from evalkit.core.resources import shipped_folder
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
+from evalkit.rubrics.folders import shipped_folder
 from evalkit.rubrics.yaml_files import read_yaml
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)

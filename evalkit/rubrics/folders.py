@@ -1,4 +1,4 @@
-"""The folders that hold rubrics, templates and profiles, and the versions of a rubric in them."""
+"""The folders of rubrics, templates and profiles, their versions, and the folders that ship with evalkit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
-from evalkit.core.resources import shipped_folder
+from evalkit.errors import ConfigError
 
+_PACKAGE = Path(__file__).resolve().parents[1]
 RESERVED_NAMES = ("templates", "profiles")
 """Folders among the rubrics that hold something else."""
 
@@ -55,3 +57,30 @@ def rubric_ids() -> list[str]:
     """The ids of all rubrics that can be loaded by name, sorted."""
     names = {path.name for folder in rubric_folders() for path in folder.glob("*")}
     return sorted(name for name in names if name not in RESERVED_NAMES and ID.fullmatch(name) and file_versions(name))
+
+
+
+def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
+    """A folder of files that ship with evalkit.
+
+    ``rubrics`` holds ``<id>/<version>.yaml``, and templates under ``templates/``; ``examples`` the labelled examples;
+    ``probes`` the attacks and paddings. In an installed wheel all are inside the package. In a checkout (an editable
+    install) the rubrics are beside the package, so that an edit there counts at once.
+
+    Raises
+    ------
+    ConfigError
+        If the folder is missing: the installation is incomplete.
+
+    Examples
+    --------
+    >>> shipped_folder("rubrics").name
+    'rubrics'
+    """
+    places = _PACKAGE / "_data" / name, _PACKAGE.parent / name
+    for place in places:
+        if place.is_dir():
+            return place
+    raise ConfigError(
+        f"files that ship with evalkit are missing: no folder {' or '.join(map(str, places))}; install evalkit again"
+    )

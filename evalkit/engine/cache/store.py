@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,7 +120,7 @@ class ReplyStore(Maintenance):
         return f"ReplyStore({str(self.folder)!r}{', read-only' if self.read_only else ''})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (str(self.folder), self.read_only)
+        return partial(ReplyStore.open, read_only=self.read_only), (str(self.folder),)
 
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
@@ -208,7 +209,3 @@ def _can_write(path: Path) -> bool:
         return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     existing = next(folder for folder in path.parents if folder.exists())
     return existing.is_dir() and os.access(existing, os.W_OK)
-
-
-def _reopened(folder: str, read_only: bool) -> ReplyStore:
-    return ReplyStore.open(Path(folder), read_only=read_only)

@@ -256,6 +256,9 @@ class Writer:
 
     def _commit(self, jobs: Sequence[Job]) -> list[list[bytes]]:
         """Write the jobs in one transaction; the value that is stored now, per job and row."""
+        keys = sorted({row.key for job in jobs for row in job.rows})
+        appended: list[tuple[Any, ...]] = []
+        values: list[list[bytes]] = [[] for _ in jobs]
         with gate.using(self._connections.path):
             if self.connection is not None and self._file != self._connections.identity():
                 self._connections.let_go(self.connection)
@@ -263,36 +266,29 @@ class Writer:
             if self.connection is None:
                 self._calls.clear()
                 self.connection, self._file = self._connections.open_writer()
+            connection = self.connection
             try:
-                with schema.transaction(self._connections.path, self.connection):
-                    values, n_appended = self._append(self.connection, jobs)
+                with schema.transaction(self._connections.path, connection):
+                    newest = {key: _Stored(*stored) for key, *stored in rows_in(connection, _NEWEST, keys)}
+                    for place, job in enumerate(jobs):
+                        for row in job.rows:
+                            stored = newest.get(row.key)
+                            if stored is None or job.supersedes(row, stored):
+                                generation = 0 if stored is None else stored.generation + 1
+                                promoted = row.promoted_from is not None
+                                stored = _Stored(generation, row.created, row.source, promoted, row.value)
+                                newest[row.key] = stored
+                                if row.call not in self._calls:
+                                    self._calls[row.call] = call_id(connection, row.call)
+                                appended.append((row.key, generation, self._calls[row.call], *row[2:]))
+                            values[place].append(stored.value)
+                    connection.executemany(_INSERT, appended)
+                    connection.executemany(_LEARN, [job.fact for job in jobs if job.fact])
             except sqlite3.Error:
                 self._calls.clear()  # ids that were given in this transaction are gone with it
                 raise
-        self._counters.add(stored=n_appended)
+        self._counters.add(stored=len(appended))
         return values
-
-    def _append(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> tuple[list[list[bytes]], int]:
-        """The values that are stored now, and how many rows were appended."""
-        keys = sorted({row.key for job in jobs for row in job.rows})
-        newest = {key: _Stored(*stored) for key, *stored in rows_in(connection, _NEWEST, keys)}
-        appended: list[tuple[Any, ...]] = []
-        values: list[list[bytes]] = []
-        for job in jobs:
-            values.append([])
-            for row in job.rows:
-                stored = newest.get(row.key)
-                if stored is None or job.supersedes(row, stored):
-                    generation = 0 if stored is None else stored.generation + 1
-                    stored = _Stored(generation, row.created, row.source, row.promoted_from is not None, row.value)
-                    newest[row.key] = stored
-                    if row.call not in self._calls:
-                        self._calls[row.call] = call_id(connection, row.call)
-                    appended.append((row.key, generation, self._calls[row.call], *row[2:]))
-                values[-1].append(stored.value)
-        connection.executemany(_INSERT, appended)
-        connection.executemany(_LEARN, [job.fact for job in jobs if job.fact])
-        return values, len(appended)
 
 
 def _deliver(jobs: Sequence[Job], values: Sequence[Any], error: Exception | None) -> None:

@@ -104,7 +104,7 @@ class Scheduler:
         self.stop()
 
     async def run(self) -> list[Outcome]:
-        """Run all calls; see `evalkit.engine.calls.fetch_entry_points.fetch`."""
+        """Run all calls; see `evalkit.engine.calls.event_loop.fetch`."""
         if not self.counts.total:
             return []
         self.store.check_writable()
@@ -160,7 +160,7 @@ class Scheduler:
                 # a request of its own: the list that the caller holds must not keep every rendered prompt
                 samples, keys = zip(*((slot.sample, slot.key) for slot in started_slots), strict=True)
                 call = PendingCall(Request(request.judge, request.source, request.parts, samples, keys))
-                self._workers[id(request.judge)].add(call)
+                self._workers[id(request.judge)].add([call])
             if not count % _REQUESTS_PER_TURN:
                 await asyncio.sleep(0)
         if n_joined:
@@ -188,16 +188,12 @@ class Scheduler:
             stopping.cancel()
         return again
 
-    def _count(self, failure: Failure | None, times: int = 1) -> None:
-        if failure is None:
-            self.counts.done += times
-        else:
-            self.counts.failed[failure.reason] += times
-
     def _count_joined(self, future: asyncio.Future[Outcome]) -> None:
         failure = future.result().failure
-        if not _is_of_its_run(failure):
-            self._count(failure)
+        if failure is None:
+            self.counts.done += 1
+        elif not _is_of_its_run(failure):
+            self.counts.failed[failure.reason] += 1
 
     def note(self, text: str) -> None:
         """Add a warning to be issued once, at the end."""
@@ -208,10 +204,12 @@ class Scheduler:
         """Publish the outcome of a sample that this run requested."""
         call_key = self._path, key, self.newer_than
         times = self._mine.pop(call_key, 0)
-        if times:
-            self._count(outcome.failure, times)
-            if not self._mine:
-                self._all_resolved.set()
+        if outcome.failure is None:
+            self.counts.done += times
+        elif times:
+            self.counts.failed[outcome.failure.reason] += times
+        if times and not self._mine:
+            self._all_resolved.set()
         _in_flight[asyncio.get_running_loop()].resolve(call_key, outcome)
 
 

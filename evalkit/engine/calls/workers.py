@@ -46,7 +46,10 @@ class Workers:
         self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
         facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
-        self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
+        # whether one request can return several replies; None: unknown
+        self._n_works: bool | None = False
+        if "n" not in self._adapt:
+            self._n_works = facts.get("n_supported", self._client.supports_n)
         concurrency = scheduler.options.concurrency
         self._most = min(concurrency, self._client.max_concurrency or concurrency)
         self._queue: deque[PendingCall] = deque()
@@ -57,17 +60,19 @@ class Workers:
         self._n_storing = 0
         self._breaker = Breaker()
 
-    def add(self, call: PendingCall) -> None:
-        """Queue a call."""
-        if self._scheduler.stopped or self._breaker.down:
-            self._fail(call, self._breaker.down or Failure("stopped"))
-            return
-        self._queue.append(call)
-        self._start_worker()
-
-    def _start_worker(self) -> None:
-        if self._queue and len(self._workers) < self._most:
-            self._workers.add(asyncio.ensure_future(self._work()))
+    def add(self, calls: Sequence[PendingCall], *, first: bool = False) -> None:
+        """Queue calls; with `first`, before the others: their prompts are rendered already."""
+        for call in reversed(calls) if first else calls:
+            if self._scheduler.stopped or self._breaker.down:
+                self._fail(call, self._breaker.down or Failure("stopped"))
+                continue
+            if first:
+                self._queue.appendleft(call)
+                self._n_rendered += 1
+            else:
+                self._queue.append(call)
+            if len(self._workers) < self._most:
+                self._workers.add(asyncio.ensure_future(self._work()))
 
     def stop(self) -> None:
         """End the calls that were not sent, and wake the workers that wait."""
@@ -99,8 +104,8 @@ class Workers:
                 call = self._queue.popleft()
                 self._n_rendered = max(0, self._n_rendered - 1)
                 loop.call_soon(self._render_next)  # runs when this call has been sent
-                if len(call.request.keys) > 1 and not self._may_ask_n:
-                    self._put_back(call.split())
+                if len(call.request.keys) > 1 and self._n_works is False:
+                    self.add(call.split(), first=True)
                     continue
                 try:
                     await self._process(call)
@@ -112,16 +117,6 @@ class Workers:
         finally:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
-
-    @property
-    def _may_ask_n(self) -> bool:
-        return self._n_works is not False and "n" not in self._adapt
-
-    def _put_back(self, calls: Sequence[PendingCall]) -> None:
-        self._queue.extendleft(reversed(calls))
-        self._n_rendered += len(calls)
-        for _ in calls:
-            self._start_worker()
 
     def _render_next(self) -> None:
         """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
@@ -178,7 +173,7 @@ class Workers:
                 scheduler.counts.in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
-                    n = len(call.request.keys) if self._may_ask_n else 1
+                    n = 1 if self._n_works is False else len(call.request.keys)
                     replies = await self._client.ask(call.request, n, adapt=call.adapt)
                 finally:
                     scheduler.counts.in_flight -= 1
@@ -292,12 +287,8 @@ class Workers:
         if n_got < n_asked:
             self._release(call, request.keys[n_got:])
             rest = call.split(n_got)
-            if scheduler.stopped:
-                for part in rest:
-                    self._fail(part, Failure("stopped"))
-            else:
-                self._put_back(rest)
-        if n_asked > 1 and self._n_works is not (n_got == n_asked):
+            self.add(rest, first=True)
+        if n_asked > 1 and self._n_works is not (n_got == n_asked) and "n" not in self._adapt:
             self._n_works = n_got == n_asked
             scheduler.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         return storing
@@ -321,7 +312,7 @@ class Workers:
         call.maybe_paid += problem.maybe_paid
         call.problem = problem.detail
         if problem.kind == "refused_parameter" and self._drop_parameter(problem, call):
-            self._put_back([call])
+            self.add([call], first=True)
             return
         if problem.kind == "rate_limited":
             call.limited += 1
@@ -354,7 +345,7 @@ class Workers:
     def _retry_in(self, seconds: float, call: PendingCall) -> None:
         def retry() -> None:
             del self._later[call]
-            self._put_back([call])
+            self.add([call], first=True)
 
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 
@@ -366,6 +357,8 @@ class Workers:
         if name not in self._adapt:
             other = "max_completion_tokens" if name == "max_tokens" else None
             self._adapt[name] = other
+            if name == "n":
+                self._n_works = False
             self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
             instead = f"evalkit sends {other} instead" if other else "evalkit leaves it out"
             self._scheduler.note(

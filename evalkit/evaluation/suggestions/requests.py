@@ -13,7 +13,7 @@ from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.prompts_and_replies import Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.calls.fetch_entry_points import fetch
+from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Progress
 from evalkit.engine.options import Options
 from evalkit.errors import CacheMiss, ConfigError, JudgeError

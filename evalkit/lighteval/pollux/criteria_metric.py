@@ -15,7 +15,7 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.core.allowed_choices import MISSING_CRITERIA
 from evalkit.engine import Spec
-from evalkit.engine.calls.fetch_entry_points import ending_signals
+from evalkit.engine.calls.event_loop import ending_signals
 from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.items import items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
