@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
+_IDENTITY = ("provider", "service", "model", "template", *_FIELD_PARAMS, "params")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,15 +322,7 @@ class Judge:
     @property
     def identity(self) -> tuple[Any, ...]:
         """The fields that affect replies: two judges with the same identity are the same judge."""
-        return (
-            self.provider,
-            self.service,
-            self.model,
-            self.template,
-            self.temperature,
-            self.max_tokens,
-            self.params,
-        )
+        return tuple(getattr(self, name) for name in _IDENTITY)
 
     @property
     def is_llm(self) -> bool:

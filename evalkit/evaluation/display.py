@@ -12,6 +12,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.maintenance import Stats
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
@@ -178,7 +179,7 @@ def _cell(value: Any) -> str:
     return "" if pd.isna(value) else str(value)
 
 
-def cache_stats(cache: str | Path | None = None) -> Any:
+def cache_stats(cache: str | Path | None = None) -> Stats:
     """The contents of the cache, and what this process read from it and saved by it.
 
     Returns

@@ -86,12 +86,11 @@ def fetch(
         scheduler = Scheduler(requests, store, options, newer_than=newer_than)
         future = thread.submit(scheduler.run())
         try:
-            while on_progress is not None:
+            while not future.done():  # an endless wait could not be interrupted on Windows
                 with contextlib.suppress(TimeoutError):
                     future.exception(_TICK_S)
-                on_progress(scheduler.progress)
-                if future.done():
-                    break
+                if on_progress is not None:
+                    on_progress(scheduler.progress)
             outcomes = future.result()
         except BaseException as reason:
             if not future.done():

@@ -253,10 +253,21 @@ def on_scale(prompt: Prompt, quality: float) -> Code:
     texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == len(codes) else ("",) * len(codes)
     reached = 0
     for at in range(1, len(codes)):
-        demand = len(_DEMANDING.findall(texts[at])) - len(_FORGIVING.findall(texts[at]))
-        if quality >= at / len(codes) + 0.05 * max(-3, min(3, demand)):
+        if quality >= at / len(codes) + 0.05 * demand(texts[at]):
             reached = at
     return codes[reached]
+
+
+@lru_cache(maxsize=1_000)
+def demand(text: str) -> int:
+    """Demanding words less forgiving ones in the text of a level, from -3 to 3.
+
+    Examples
+    --------
+    >>> demand("Every claim is supported"), demand("Mostly supported, minor gaps"), demand("Supported")
+    (1, -2, 0)
+    """
+    return max(-3, min(3, len(_DEMANDING.findall(text)) - len(_FORGIVING.findall(text))))
 
 
 def malformed(prompt: Prompt, code: Code, text: str, kind: str) -> tuple[str | None, str, str | None]:

@@ -10,15 +10,16 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Request
 from evalkit.engine.providers.judge_checks import check_extra
-from evalkit.engine.providers.local_model_interface import (
+from evalkit.engine.providers.local_models import (
     ENDING,
     MOST_TOKENS,
+    LocalClient,
     Written,
+    check_local,
     seed_of,
     stops_of,
     without_system,
 )
-from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError
 
