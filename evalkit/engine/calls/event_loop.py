@@ -86,11 +86,13 @@ def fetch(
         scheduler = Scheduler(requests, store, options, newer_than=newer_than)
         future = thread.submit(scheduler.run())
         try:
-            while not future.done():  # an endless wait could not be interrupted on Windows
-                with contextlib.suppress(TimeoutError):
+            while True:
+                with contextlib.suppress(TimeoutError):  # an endless wait could not be interrupted on Windows
                     future.exception(_TICK_S)
                 if on_progress is not None:
                     on_progress(scheduler.progress)
+                if future.done():
+                    break
             outcomes = future.result()
         except BaseException as reason:
             if not future.done():
