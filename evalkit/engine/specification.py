@@ -179,13 +179,14 @@ def _panel(
     panel = tuple(Judge.of(judge) for judge in judges)
     if not panel:
         raise ConfigError("name a judge, as in 'openai:gpt-4o-mini', or 'fake:strict' to try without a model")
-    builders: list[PromptBuilder] = []
+    builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     for judge in panel:
         name = judge.template or template
-        builders.append(builder := PromptBuilder.of(rubric, templates.get(name, name)))
+        if name not in builders:
+            builders[name] = PromptBuilder.of(rubric, templates.get(name, name))
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
-                    builder.template.hash)  # fmt: skip
+                    builders[name].template.hash)  # fmt: skip
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same (same model, service, template and "
@@ -194,4 +195,4 @@ def _panel(
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
-    return panel, tuple(builders)
+    return panel, tuple(builders[judge.template or template] for judge in panel)
