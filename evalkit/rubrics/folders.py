@@ -59,7 +59,6 @@ def rubric_ids() -> list[str]:
     return sorted(name for name in names if name not in RESERVED_NAMES and ID.fullmatch(name) and file_versions(name))
 
 
-
 def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
     """A folder of files that ship with evalkit.
 

@@ -18,7 +18,7 @@ class Outcome:
     key: bytes
     value: bytes | None = None
     failure: Failure | None = None
-    joined: bool = False
+    joined: bool = field(default=False, compare=False)
 
 
 @dataclass(slots=True)
