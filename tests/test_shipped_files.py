@@ -406,7 +406,7 @@ def test_pollux_criteria_make_a_rubric_whose_prompt_is_built(pollux_file):
         ('{"a": {},\n "b": }', r"invalid JSON at line 2, column 7"),
         ("{}", "got an empty object"),
         ("[]", "object from id to criterion, .*; got list"),
-        ('{"a": 1, "a": 2}', "duplicate keys in one object: 'a'"),
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
         ({"a": 1}, "criterion 'a'"),
         ({"a": entry(nmae="x")}, "criterion 'a': unknown key 'nmae'"),
         ({"a": {"name": {"ru": "x"}}}, "criterion 'a': the key 'scale' is missing"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.scales import number
-from evalkit.rubrics.yaml_files import read_text
+from evalkit.rubrics.yaml_files import parse_json, read_text
 
 Language = Literal["ru", "en"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -100,18 +99,7 @@ def load_pollux(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        doubled = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-        if doubled:
-            raise RubricError(f"{path}: duplicate keys in one object: {listed(doubled)}")
-        return dict(pairs)
-
-    try:
-        values = json.loads(read_text(path).removeprefix("\ufeff"), object_pairs_hook=unique)
-    except json.JSONDecodeError as problem:
-        raise RubricError(
-            f"{path}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"
-        ) from None
+    values = parse_json(read_text(path), path, RubricError)
     if not isinstance(values, dict) or not values:
         raise RubricError(
             f"{path}: expected a JSON object from id to criterion, as in metainfo/criteria.json of the POLLUX project; "

@@ -1,16 +1,18 @@
-"""YAML files: read safely, written in the order given, never overwritten."""
+"""YAML and JSON files: read safely, written in the order given, never overwritten."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import RubricError
+from evalkit.errors import EvalkitError, RubricError, listed
 
 
 def read_yaml(path: Path) -> Any:
@@ -39,6 +41,23 @@ def parse_yaml(path: Path, text: str) -> Any:
         mark = getattr(problem, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise RubricError(f"{path}{line}: invalid YAML ({getattr(problem, 'problem', problem)})") from None
+
+
+def parse_json(text: str, where: object, error: type[EvalkitError]) -> Any:
+    """The value of JSON text; `error` with `where` if it is invalid, or an object has a key twice."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+        if doubled:  # parsers would silently keep the last one
+            raise error(f"{where}: duplicate key {listed(doubled)} in one object; remove one")
+        return dict(pairs)
+
+    try:
+        return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
+    except json.JSONDecodeError as problem:
+        raise error(
+            f"{where}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"
+        ) from None
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
-from evalkit.rubrics.yaml_files import read_text, read_yaml
+from evalkit.rubrics.yaml_files import parse_json, read_text, read_yaml
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
 CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"
@@ -217,7 +217,7 @@ class Scoring:
         text = environ.get(CONFIG_VARIABLE, "").strip()
         if mode == "deterministic" or not text:
             return cls.of(mode)
-        return cls.of(mode, ScoringConfig.of(json_values(text, CONFIG_VARIABLE), CONFIG_VARIABLE))
+        return cls.of(mode, ScoringConfig.of(parse_json(text, CONFIG_VARIABLE, ConfigError), CONFIG_VARIABLE))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -253,30 +253,6 @@ def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
     return mode or None
 
 
-def json_values(text: str, where: str) -> Any:
-    """The value of a JSON string; error messages start with `where`.
-
-    Raises
-    ------
-    ConfigError
-        When it is not valid JSON, or an object has a duplicate key (parsers would silently keep the last one).
-    """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if doubled:
-            raise ConfigError(f"{where}: duplicate key {listed(doubled)} in one object; remove one")
-        return dict(pairs)
-
-    try:
-        return json.loads(text, object_pairs_hook=once)
-    except json.JSONDecodeError as problem:
-        raise ConfigError(
-            f"{where}: invalid JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}"
-        ) from None
-
-
 def read_config(given: Any, where: str) -> tuple[str, Any]:
     """The source of a config and its values: of a JSON string, of a JSON or YAML file, or `given` itself.
 
@@ -288,10 +264,10 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
     if not isinstance(given, (str, Path)):
         return where, given
     if str(given).lstrip().startswith(("{", "[")):
-        return where, json_values(str(given), where)
+        return where, parse_json(str(given), where, ConfigError)
     path = Path(given)
     try:
-        values = read_yaml(path) if path.suffix in (".yaml", ".yml") else json_values(read_text(path), str(path))
+        values = read_yaml(path) if path.suffix in (".yaml", ".yml") else parse_json(read_text(path), path, ConfigError)
     except RubricError as problem:
         raise ConfigError(
             f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"

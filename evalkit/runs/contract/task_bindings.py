@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, m
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError
-from evalkit.runs.contract.scoring_config import json_values
+from evalkit.rubrics.yaml_files import parse_json
 
 BINDINGS_VARIABLE = "EVALKIT_TASK_BINDINGS"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one variable, its name included
@@ -131,7 +131,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
                 text = Path(text).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as problem:
                 raise ConfigError(f"{BINDINGS_VARIABLE}: the file {text} cannot be read: {problem}") from None
-        return cls.of(json_values(text, BINDINGS_VARIABLE))
+        return cls.of(parse_json(text, BINDINGS_VARIABLE, ConfigError))
 
     def to_json(self) -> str:
         """The bindings as JSON."""
