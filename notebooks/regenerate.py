@@ -4,8 +4,8 @@
     .venv-test/bin/python notebooks/regenerate.py 01 06    # those whose names begin with 01 or 06
 
 A notebook is stored only if all of its cells succeed. Its kernel starts with an empty cache and without any variable of
-evalkit. Stored are printed texts and the text and HTML of results; warnings, the state of widgets, timings, times of
-execution, and facts about the kernel are removed.
+evalkit. Stored are printed texts and the text and HTML of results; warnings, progress bars, the state of widgets, timings,
+times of execution, and facts about the kernel are removed.
 """
 
 from __future__ import annotations
@@ -51,8 +51,27 @@ def regenerate(file: Path) -> None:
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [clean(output) for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = joined([clean(output) for output in cell.outputs if is_stored(output)])
     nbformat.write(notebook, file)
+
+
+def is_stored(output: nbformat.NotebookNode) -> bool:
+    """Whether an output is neither a warning nor a progress bar: a widget's view without HTML."""
+    data = output.get("data", {})
+    return output.get("name") != "stderr" and (
+        "application/vnd.jupyter.widget-view+json" not in data or SHOWN[0] in data
+    )
+
+
+def joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The outputs with texts that were printed one after another in one piece, however they arrived."""
+    kept: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        if kept and output.output_type == kept[-1].output_type == "stream":
+            kept[-1].text += output.text
+        else:
+            kept.append(output)
+    return kept
 
 
 def clean(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
