@@ -28,7 +28,7 @@ class LightevalArtifacts:
         The file that was read: the newest in the folder.
     results
         Task (``name|0``) -> metric -> figure, NaN where LightEval wrote one. LightEval's own mean of everything
-        (``all``) is left out: it mixes metrics.
+        (``all``) is left out: it mixes metrics. Tasks are in alphabetical order.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
         raise InputError(f"{file} is not a results file of LightEval: it has no 'results' by task")
     return {
         _task(task): {str(name): float(value) for name, value in figures.items() if type(value) in (int, float)}
-        for task, figures in results.items()
+        for task, figures in sorted(results.items())  # LightEval writes them in another order in every run
         if task != "all"
     }
 
