@@ -149,7 +149,7 @@ def _cells(samples: Samples, task: str, columns: list[str], row: Mapping[str, An
     judges = samples.sample(task, row["number"])["judges"]
     explanations = "; ".join(map(_explanation, judges)) or row["error"]
     shown = {"explanations": explanations} if explanations else {}
-    return {"sample": row["id"], **dict(zip(columns, row["figures"], strict=True)), "text": row["text"], **shown}
+    return {"sample": row["id"], "text": row["text"], **dict(zip(columns, row["figures"], strict=True)), **shown}
 
 
 def _explanation(judge: Mapping[str, Any]) -> str:
