@@ -450,13 +450,13 @@ def test_column_types_do_not_depend_on_the_values():
 
 
 def test_a_table_has_the_types_that_its_schema_names():
-    from evalkit.stats.figures_with_intervals import count_columns, float_columns, result_table, text_columns
+    from evalkit.stats.figures_with_intervals import columns, result_table
 
     # names that other tables use for another type
-    types = text_columns("best") | count_columns("ties") | float_columns("n_eff", "notes") | {"same_items": "boolean"}
+    types = columns("text: best; count: ties; number: n_eff notes; boolean: same_items")
     rows = [{"best": "a", "ties": 1, "n_eff": 1.5, "notes": 0, "same_items": None}, {"best": None, "ties": 0}]
     made = result_table(rows, types)
     assert made.dtypes.astype(str).tolist() == ["category", "int64", "float64", "float64", "boolean"]
     assert result_table([], types).dtypes.astype(str).tolist() == made.dtypes.astype(str).tolist()
     with pytest.raises((TypeError, ValueError)):  # a count that nobody declared as missing is a bug, not another type
-        result_table([{"ties": None}], count_columns("ties"))
+        result_table([{"ties": None}], columns("count: ties"))

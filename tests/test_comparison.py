@@ -516,7 +516,7 @@ def test_judges_and_jury():
     assert measured["floor"].tolist() == pytest.approx([0.5] * 4, abs=0.12)
     assert (measured["changed"] <= measured["chance_up_to"]).all()
     assert (made.table["mcnemar_p_holm"] >= made.table["mcnemar_p"]).all()
-    with pytest.raises(ConfigError, match=r"before was scored by a jury, after by a judge, .* pass across_modes=True"):
+    with pytest.raises(ConfigError, match=r"before was scored by a jury, after by a judge: .* pass across_modes=True"):
         compare(jury("v1", first), side([1, 0]))
     single = jury("v1", first)
     plain = compare(single, jury("v2", second))

@@ -37,7 +37,7 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
     """
     if len(responses) != len(docs):
         raise InputError(
-            f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}, but each document needs one"
+            f"got {counted(len(responses), 'response')} for {counted(len(docs), 'document')}; each needs one response"
         )
     return [answer_of(response) for response in responses]
 

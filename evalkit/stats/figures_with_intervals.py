@@ -17,19 +17,28 @@ CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
 
-def text_columns(*names: str) -> dict[str, str]:
-    """Columns of text, for the types of a `result_table`."""
-    return dict.fromkeys(names, "category")
+_TYPES = {"text": "category", "count": "int64", "number": "float64"}
 
 
-def count_columns(*names: str) -> dict[str, str]:
-    """Columns of whole numbers that are never missing, for the types of a `result_table`."""
-    return dict.fromkeys(names, "int64")
+def columns(*given: Iterable[str] | str) -> dict[str, str]:
+    """Columns and their types, in order: lists of text columns, and declarations such as ``"number: a b; text: c"``.
 
+    Types are text, count (never missing), number (NaN if missing) and those of pandas. ``a±`` stands for a figure with
+    the ends of its interval.
 
-def float_columns(*names: str) -> dict[str, str]:
-    """Columns of figures, NaN if missing, for the types of a `result_table`."""
-    return dict.fromkeys(names, "float64")
+    Examples
+    --------
+    >>> columns(["judge"], "number: kappa±; bool: best")
+    {'judge': 'category', 'kappa': 'float64', 'kappa_low': 'float64', 'kappa_high': 'float64', 'best': 'bool'}
+    """
+    made: dict[str, str] = {}
+    for part in given:
+        for declared in part.split(";") if isinstance(part, str) else [f"text: {' '.join(part)}"]:
+            kind, _, names = declared.partition(":")
+            for name in names.split():
+                shown = interval_columns([name[:-1]]) if name.endswith("±") else [name]
+                made |= dict.fromkeys(shown, _TYPES.get(kind.strip(), kind.strip()))
+    return made
 
 
 def result_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str | None]) -> pd.DataFrame:
@@ -37,7 +46,7 @@ def result_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str | No
 
     Examples
     --------
-    >>> types = text_columns("judge") | count_columns("n_items") | float_columns("value")
+    >>> types = columns("text: judge; count: n_items; number: value")
     >>> table = result_table([{"judge": "j", "n_items": 3}], types)
     >>> table.dtypes.astype(str).tolist()
     ['category', 'int64', 'float64']

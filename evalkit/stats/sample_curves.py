@@ -21,12 +21,10 @@ from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
     check_whole_numbers,
-    count_columns,
-    float_columns,
+    columns,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
     value_row,
     verdict_codes,
 )
@@ -36,9 +34,11 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
-_COLUMNS = text_columns(*JUDGE_KEY, "figure") | count_columns("k")
-_COLUMNS |= float_columns("value", "low", "high", "sd_subsets", "prefix", "exact", "phi") | {"extrapolated": "bool"}
-_COLUMNS |= count_columns("n_items", "n_samples", "n_draws") | text_columns("notes")
+_COLUMNS = columns(
+    JUDGE_KEY,
+    "text: figure; count: k; number: value low high sd_subsets prefix exact phi; bool: extrapolated; count: "
+    "n_items n_samples n_draws; text: notes",
+)
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20

@@ -23,14 +23,11 @@ from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     JUDGE_KEY,
-    count_columns,
-    float_columns,
-    interval_columns,
+    columns,
     jackknife_row,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
     value_row,
 )
 from evalkit.stats.intervals import jackknife_groups
@@ -40,10 +37,11 @@ from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
-_COLUMNS = text_columns(*JUDGE_KEY, "figure")
-_COLUMNS |= float_columns("value", "low", "high", "without", *interval_columns(["effect", "n_eff"])) | {"best": "bool"}
-_COLUMNS |= count_columns("n_judges", "n_items", "n_left_out") | {"same_items": "bool"}
-_COLUMNS |= text_columns("ties", "unscored", "notes")
+_COLUMNS = columns(
+    JUDGE_KEY,
+    "text: figure; number: value low high without effect± n_eff±; bool: best; count: n_judges n_items "
+    "n_left_out; bool: same_items; text: ties unscored notes",
+)
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _MAY = ["reason", "tied_labels"]
 # Names that no judge has.

@@ -10,22 +10,14 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.figures_with_intervals import (
-    JUDGE_KEY,
-    count_columns,
-    figure_row,
-    float_columns,
-    interval_columns,
-    joined,
-    result_table,
-    text_columns,
-)
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
 
-_COLUMNS = text_columns(*JUDGE_KEY, "system", "opponent") | float_columns(*interval_columns(["win_rate"]))
-_COLUMNS |= count_columns("wins", "losses", "ties", "n_items", "n_scored") | text_columns("notes")
+_COLUMNS = columns(
+    JUDGE_KEY, "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored; text: notes"
+)
 
 
 def win_rates(

@@ -11,15 +11,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.figures_with_intervals import (
-    count_columns,
-    float_columns,
-    joined,
-    note_few_clusters,
-    result_table,
-    text_columns,
-    verdict_codes,
-)
+from evalkit.stats.figures_with_intervals import columns, joined, note_few_clusters, result_table, verdict_codes
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
@@ -99,10 +91,10 @@ def summarize(
     return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
 
 
-_FIGURES = float_columns("mean", "mean_norm", "low", "high", "worst", "best", "pass_rate")
-_FIGURES |= count_columns("n_items", "n_scored", "n_partial", "n_tied", "n_mean")
-_FIGURES |= float_columns("norm_low", "norm_high", "pass_low", "pass_high")
-_FIGURES |= count_columns("n_passed", "n_verdicts", "n_clusters") | text_columns("notes")
+_FIGURES = columns(
+    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean; "
+    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters; text: notes"
+)
 
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:

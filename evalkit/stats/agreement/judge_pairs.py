@@ -15,14 +15,11 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
-    count_columns,
-    float_columns,
-    interval_columns,
+    columns,
     jackknife_row,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.voting import vote
@@ -31,11 +28,11 @@ from evalkit.tables.ties import Counting, check_counting
 
 Sums = Callable[[Floats], Floats]
 _FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
-_COLUMNS = text_columns(*CRITERION_KEY, "judge_a", "judge_b") | float_columns(*interval_columns(_FIGURES))
-_COLUMNS |= (
-    count_columns("n") | float_columns("coverage") | count_columns("n_tied", "n_left_out") | {"same_items": "bool"}
+_COLUMNS = columns(
+    CRITERION_KEY,
+    "text: judge_a judge_b; number: percent_agreement± cohen_kappa± quadratic_kappa±; count: n; number: "
+    "coverage; count: n_tied n_left_out; bool: same_items; text: ties unscored notes",
 )
-_COLUMNS |= text_columns("ties", "unscored", "notes")
 
 
 def judge_agreement(

@@ -14,21 +14,15 @@ from evalkit.stats.agreement.variance_components import dependability
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
     check_whole_numbers,
-    count_columns,
-    float_columns,
+    columns,
     jackknife_row,
     joined,
     result_table,
-    text_columns,
 )
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = text_columns(*CRITERION_KEY) | count_columns("n_judges", "n_samples")
-_COLUMNS |= (
-    float_columns("phi", "phi_low", "phi_high")
-    | {"extrapolated": "bool"}
-    | count_columns("n_blocks")
-    | text_columns("notes")
+_COLUMNS = columns(
+    CRITERION_KEY, "count: n_judges n_samples; number: phi±; bool: extrapolated; count: n_blocks; text: notes"
 )
 
 

@@ -15,14 +15,11 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
-    count_columns,
-    float_columns,
-    interval_columns,
+    columns,
     jackknife_row,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
@@ -31,10 +28,13 @@ from evalkit.tables.ties import check_counting
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
 _FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
-_COLUMNS = text_columns(*CRITERION_KEY, "form", "metric") | count_columns(*_COUNTS)
-_COLUMNS |= float_columns(*interval_columns(_FIGURES), *_SPREAD) | count_columns("n_tied") | text_columns("ties")
-_FULL = text_columns("vote_metric") | count_columns("n_complete")
-_FULL |= float_columns(*interval_columns(["fleiss_kappa", "gwet_ac1", "gwet_ac2"]))
+_COLUMNS = columns(
+    CRITERION_KEY,
+    "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters; number: alpha_single± "
+    "alpha_vote± percent_agreement± phi± spread_item spread_judge spread_item_judge spread_sample; count: "
+    "n_tied; text: ties",
+)
+_FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±")
 
 
 def reliability(
@@ -121,7 +121,7 @@ def reliability(
         | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in found
     ]
-    return result_table(rows, types | text_columns("notes"))
+    return result_table(rows, types | columns("text: notes"))
 
 
 def _row(data: Answered, votes: Answered | None, columns: Iterable[str]) -> dict[str, Any]:

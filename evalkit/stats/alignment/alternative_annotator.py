@@ -18,14 +18,7 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_s
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.figures_with_intervals import (
-    JUDGE_KEY,
-    count_columns,
-    float_columns,
-    joined,
-    result_table,
-    text_columns,
-)
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -35,18 +28,16 @@ _FALSE_DISCOVERIES = 0.05
 _FEW_ITEMS = 30
 _FEW_PEOPLE = 3
 _PAIR = 2
-_EACH = text_columns(*JUDGE_KEY, "annotator") | count_columns("n_items")
-_EACH |= (
-    float_columns("judge_rate", "annotator_rate", "difference")
-    | text_columns("test")
-    | float_columns("p", "p_adjusted")
-    | {"wins": "boolean"}
-    | text_columns("notes")
+_EACH = columns(
+    JUDGE_KEY,
+    "text: annotator; count: n_items; number: judge_rate annotator_rate difference; text: test; number: p "
+    "p_adjusted; boolean: wins; text: notes",
 )
-_WHOLE = text_columns(*JUDGE_KEY, "scoring") | float_columns("epsilon") | count_columns("n_annotators", "n_tested")
-_WHOLE |= float_columns("winning_rate", "advantage_probability") | {"passes": "boolean"}
-_WHOLE |= count_columns("n_items", "n_tied", "n_unscored", "n_left_out") | {"same_items": "bool"}
-_WHOLE |= text_columns("ties", "unscored", "notes")
+_WHOLE = columns(
+    JUDGE_KEY,
+    "text: scoring; number: epsilon; count: n_annotators n_tested; number: winning_rate advantage_probability; "
+    "boolean: passes; count: n_items n_tied n_unscored n_left_out; bool: same_items; text: ties unscored notes",
+)
 
 
 @dataclass(frozen=True, slots=True)

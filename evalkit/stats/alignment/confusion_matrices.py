@@ -11,11 +11,10 @@ from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, count_columns, float_columns, result_table, text_columns
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, result_table
 from evalkit.tables.ties import Counting, check_counting
 
-_COLUMNS = text_columns(*JUDGE_KEY, "label_judge", "label_human")
-_COLUMNS |= count_columns("n") | float_columns("share") | text_columns("reason")
+_COLUMNS = columns(JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason")
 
 
 def confusion(
@@ -74,7 +73,7 @@ def confusion(
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
-    return result_table(rows, _COLUMNS | float_columns("n") if ties == "half" else _COLUMNS)
+    return result_table(rows, _COLUMNS | {"n": "float64"} if ties == "half" else _COLUMNS)
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

@@ -17,14 +17,11 @@ from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
-    count_columns,
+    columns,
     figure_row,
-    float_columns,
-    interval_columns,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_variance, mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
@@ -34,9 +31,11 @@ FigureOption = Literal["score", "passed"]
 _FEWEST = 30
 _NOTHING = 1e-20
 _TWO = 2
-_COLUMNS = text_columns(*JUDGE_KEY, "figure") | float_columns(*interval_columns(["mean", "naive", "human"]), "power")
-_COLUMNS |= text_columns("method") | count_columns("n_items", "n_labelled", "n_unlabelled", "n_unscored", "n_clusters")
-_COLUMNS |= text_columns("notes")
+_COLUMNS = columns(
+    JUDGE_KEY,
+    "text: figure; number: mean± naive± human± power; text: method; count: n_items n_labelled n_unlabelled "
+    "n_unscored n_clusters; text: notes",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,12 @@ from evalkit.stats.alignment.system_levels import (
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
-    count_columns,
+    columns,
     figure_row,
-    float_columns,
     interval_columns,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
@@ -56,8 +54,10 @@ from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 LevelOption = Literal["corpus", "group", "system"]
 
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
-_COUNTS = count_columns("n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters")
-_COUNTS |= {"n_tied_references": "Int64"} | count_columns("n_tied", "n_left_out")
+_COUNTS = columns(
+    "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; Int64: n_tied_references; count: "
+    "n_tied n_left_out"
+)
 _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
@@ -480,12 +480,12 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
     figures = interval_columns(options.figures)
     figures += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
-    columns = text_columns("judge") | _COUNTS | dict.fromkeys(extra, "Int64") | float_columns("coverage", *figures)
-    columns |= text_columns("ties", "unscored") | {"same_items": "bool"} | text_columns("notes")
+    types = columns("text: judge") | _COUNTS | dict.fromkeys(extra, "Int64") | columns("number: coverage")
+    types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]
-    if len(set(figures)) < len(figures) or not columns.keys().isdisjoint(by):
+    if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
         raise ConfigError(
             f"figures={list(options.figures)!r} would repeat a column{f' beside {by[0]!r}' if by else ''}; pass them "
             "one at a time, and in `by` a column of another name than those of the result"
         )
-    return result_table(rows, text_columns(*CRITERION_KEY) | dict.fromkeys(by) | columns)
+    return result_table(rows, columns(CRITERION_KEY) | dict.fromkeys(by) | types)

@@ -16,26 +16,17 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
-from evalkit.stats.figures_with_intervals import (
-    JUDGE_KEY,
-    check_whole_numbers,
-    count_columns,
-    float_columns,
-    joined,
-    result_table,
-    text_columns,
-)
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, columns, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 
-_COLUMNS = text_columns(*JUDGE_KEY, "objective")
-_COLUMNS |= float_columns(
-    "cut", "pass_at", "in_sample", "out_of_fold", "optimism", "present", "cut_lowest", "cut_highest"
+_COLUMNS = columns(
+    JUDGE_KEY,
+    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest; count: "
+    "n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
 )
-_COLUMNS |= count_columns("n_items", "n_labelled", "n_left_out", "n_tied", "n_folds") | {"same_items": "bool"}
-_COLUMNS |= text_columns("ties", "unscored", "notes")
 _FEWEST = 2
 _SAME = 1e-9
 

@@ -27,25 +27,22 @@ from evalkit.stats.comparison.noise_floors import (
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.figures_with_intervals import (
-    count_columns,
+    columns,
     figure_row,
-    float_columns,
-    interval_columns,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 
-_COLUMNS = text_columns(*ROW, "version_before", "version_after")
-_COLUMNS |= count_columns("n_common", "n_verdicts", "changed", "n_asked_again")
-_COLUMNS |= float_columns("change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"]))
-_COLUMNS |= text_columns("floor_source") | count_columns("fixed", "broke") | text_columns("against")
-_COLUMNS |= float_columns(*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm")
-_COLUMNS |= float_columns("mean_difference", "difference_low", "difference_high", "difference_sd", "item_change")
-_COLUMNS |= float_columns("sign_flip_p", "sign_flip_p_holm") | text_columns("notes")
+_COLUMNS = columns(
+    ROW,
+    "text: version_before version_after; count: n_common n_verdicts changed n_asked_again; number: change_p "
+    "change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; number: effect± "
+    "mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change "
+    "sign_flip_p sign_flip_p_holm; text: notes",
+)
 
 
 def compare(

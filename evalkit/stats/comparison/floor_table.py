@@ -13,18 +13,12 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.figures_with_intervals import (
-    JUDGE_KEY,
-    check_whole_numbers,
-    count_columns,
-    float_columns,
-    result_table,
-    text_columns,
-)
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, columns, result_table
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = text_columns(*JUDGE_KEY) | float_columns("rate", "low", "high") | text_columns("source")
-_COLUMNS |= count_columns("n_items", "n_samples") | {"n_wanted": "Int64"} | text_columns("notes")
+_COLUMNS = columns(
+    JUDGE_KEY, "number: rate low high; text: source; count: n_items n_samples; Int64: n_wanted; text: notes"
+)
 _Z2 = 3.84
 
 

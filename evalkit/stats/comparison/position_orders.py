@@ -11,22 +11,21 @@ from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
-    count_columns,
+    columns,
     figure_row,
-    float_columns,
-    interval_columns,
     joined,
     note_few_clusters,
     result_table,
-    text_columns,
 )
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
-_COLUMNS = text_columns(*JUDGE_KEY) | float_columns(*interval_columns(_FIGURES))
-_COLUMNS |= count_columns("n_items", "n_scored", "n_judgments") | text_columns("notes")
+_COLUMNS = columns(
+    JUDGE_KEY,
+    "number: agreement± inconsistency± flip_rate± first_rate±; count: n_items n_scored n_judgments; text: notes",
+)
 
 
 def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | None = None) -> pd.DataFrame:
