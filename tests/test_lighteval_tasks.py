@@ -746,7 +746,7 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     assert metric.sample_level_fn.check("t|0", [doc_of(criteria=MINE)]) is not None
     with pytest.raises(ConfigError, match="unknown criterion 'nope'"):
         metric.sample_level_fn.check("t|0", [doc_of(criteria=["nope"])])
-    with pytest.raises(InputError, match="got 2 responses for 1 document; each document needs one response"):
+    with pytest.raises(InputError, match="got 2 responses for 1 document; each needs one response"):
         metric.sample_level_fn.compute(said("a", "b"), [doc_of(criteria=MINE)])
     assert math.isnan(metric.corpus_level_fn([])["pollux"])
 
