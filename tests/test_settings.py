@@ -150,10 +150,9 @@ def test_the_gate_has_two_more_places(first: int) -> None:
     asked = Resolver(config, options, places.get("variable") or {}).of("t", expected)
     place = next(iter(places))
     assert asked.sources["samples"] == place
-    assert asked.samples == {"profile mine": 5, "default": 3}.get(place, 9 - first)
-    assert asked.rules.vote == ("median" if "profile mine" in places else "mean")
-    assert asked.spec is not None
-    assert asked.spec.rules == asked.rules
+    assert asked.spec.samples == {"profile mine": 5, "default": 3}.get(place, 9 - first)
+    assert asked.spec.rules.vote == ("median" if "profile mine" in places else "mean")
+    assert asked.has_judge
 
 
 def test_settings_show_each_value_with_its_source() -> None:

@@ -91,7 +91,7 @@ def _ci(args: argparse.Namespace) -> int:
     put_text(as_text(result))
     for text in result.notes:
         tell(text)
-    if result.lacks_judgments:
+    if {"cache_miss", "not_recorded"} & result.reasons:
         _tell_ways_out(args, result)
     _write(args, result, since)
     return result.exit_code
@@ -118,7 +118,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
         no_promoted=args.no_promoted,
         strict=args.strict,
         redact=args.redact,
-        **options_of(args) | {"cache": args.cache and Path(args.cache), "refresh": args.judge_refresh},
+        **options_of(args) | {"refresh": args.judge_refresh},
     )
 
 
@@ -214,4 +214,4 @@ def _record(args: argparse.Namespace) -> int:
         tell(f"not judged: {counted(len(lost) - 20, 'more test')}")
     for text in result.notes:
         tell(text)
-    return 2 if (lost and not result.has_judgments) or result.is_over_budget else 0
+    return 2 if (lost and not result.has_judgments) or "budget" in result.reasons else 0

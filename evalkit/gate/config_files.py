@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
 
+from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain, problems, unknown_key
 from evalkit.errors import ConfigError, RubricError
 from evalkit.gate.config import GateConfig
-from evalkit.gate.traces import find_duplicate_key
 from evalkit.rubrics.yaml_files import read_yaml
 
 _DUPLICATE = re.compile(r'\(found duplicate key "(.*?)".*\)', re.DOTALL)
@@ -66,9 +68,10 @@ def _read(path: Path) -> Any:
         if path.suffix == ".json":
             text = path.read_bytes()
             values = orjson.loads(text)
-            if find_duplicate_key(text) is None:
+            with suppress(DuplicateKeyError):  # JSON is YAML, and that error names the line
+                json.loads(text, object_pairs_hook=without_duplicates)
                 return values
-        return read_yaml(path)  # JSON with a duplicate key too: it is YAML, and this error names the line
+        return read_yaml(path)
     except OSError as problem:
         raise ConfigError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     except orjson.JSONDecodeError as problem:

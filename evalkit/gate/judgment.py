@@ -86,13 +86,9 @@ class Judgment:
 
     def to_dict(self) -> dict[str, Any]:
         """The judgment in the form that a trace file has."""
-        names = [name for name in self.__slots__ if name not in ("rubric", "error", "reasons")]
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in self.__slots__ if name not in ("rubric", "error")}
         kept = ("passed", "score", "agreement")
-        values = {name: value for name, value in values.items() if value is not None or name in kept}
-        if self.reasons:
-            values["reasons"] = dict(self.reasons)
-        return values
+        return {name: value for name, value in values.items() if value not in (None, {}) or name in kept}
 
 
 def judgments_of(

@@ -92,9 +92,8 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
             return f"agreement {given.agreement} although {shown} ({share:.4g})"
     if given.error is not None and (given.passed is not None or given.score is not None):
         return f"passed {given.passed} and score {given.score} although an error is recorded"
-    is_one = (
-        not is_own or len(rubric.criteria) == 1
-    )  # with several criteria, each can have votes although no sample has all
+    # with several criteria, each can have votes although no sample has all
+    is_one = not is_own or len(rubric.criteria) == 1
     if is_one and not yes and not no and (given.passed is not None or given.score is not None):
         return f"passed {given.passed} and score {given.score} although no sample is scored"
     if not is_own:

@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.strict_json import read_json
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
 from evalkit.gate.config import Expected
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
-from evalkit.gate.traces import REDACTED, read_json
+from evalkit.gate.traces import REDACTED
 from evalkit.tables.values import canonical_text
 
 _TINY = 1e-9
@@ -40,12 +41,8 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     reasons = ", ".join(f"{name} {count}" for name, count in sorted((judgment.reasons or {}).items()))
     unscored = f"{n_unscored} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
     if judgment.score is None or n_unscored == len(samples):
-        return (
-            "error",
-            f"could not be judged: {unscored}"
-            if n_unscored
-            else "could not be judged: the judges tie, or too few have a score",
-        )
+        why = unscored if n_unscored else "the judges tie, or too few have a score"
+        return "error", f"could not be judged: {why}"
     if not judgment.is_scored:
         return "error", f"could not be judged: {unscored}; more than half must be scored"
     score = f"{judgment.score:.4g}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -28,23 +28,18 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 
-def keys_of(
-    work: Worklist, resolved: Resolved, held: Sequence[Collection[str]] | None = None
-) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
-    """For each trace the reply keys, the verdict key, and its parts.
+def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> list[tuple[str, dict[str, Any]]]:
+    """For each trace the verdict key, and its parts.
 
-    A recorded reply has a key of its own, which replaces the shared one if it is among the keys `held`.
+    A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`.
     """
-    keys, recorded = list(map(bytes.hex, work.keys())), map(bytes.hex, work.keys(recorded=True) if held else ())
-    size = len(keys) // max(1, len(work.inputs))
+    pairs = zip(map(bytes.hex, work.keys()), map(bytes.hex, work.keys(recorded=True)), strict=True)
+    size = work.n_rows // max(1, len(work.inputs))
     found = []
-    for at, hashes in enumerate(work.hashes):
-        own = tuple(keys[at * size : (at + 1) * size])
-        if held:
-            pairs = zip(own, islice(recorded, size), strict=True)
-            own = tuple(mine if mine in held[at] else shared for shared, mine in pairs)
-        parts = verdict_parts(work.spec, resolved.rules, hashes[0])
-        found.append((own, verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
+    for hashes, mine in zip(work.hashes, held, strict=True):
+        own = [recorded if recorded in mine else shared for shared, recorded in islice(pairs, size)]
+        parts = verdict_parts(work.spec, hashes[0])
+        found.append((verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
     return found
 
 
@@ -81,15 +76,16 @@ def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[li
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
     """
+    rubric = work.spec.rubric
     try:
         table = judge_worklist(work, options if resolved.live else replace(options, offline=True, refresh=False))
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
-        lost = Judgment(resolved.rubric.id, resolved.rubric.version, error=f"could not be judged: {text}")
+        lost = Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")
         return [lost] * len(work.inputs), 0.0, 0
-    parts = {str(at): verdict_parts(work.spec, resolved.rules, hashes[0]) for at, hashes in enumerate(work.hashes)}
-    judgments = list(judgments_of(table, resolved.rubric, resolved.rules, parts).values())
-    judgments = _with_misses(work, resolved, judgments, options, table["error"].tolist())
+    parts = {str(at): verdict_parts(work.spec, hashes[0]) for at, hashes in enumerate(work.hashes)}
+    judgments = list(judgments_of(table, rubric, work.spec.rules, parts).values())
+    judgments = _with_misses(work, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
     is_live = table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)
@@ -97,9 +93,7 @@ def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[li
     return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
 
 
-def _with_misses(
-    work: Worklist, resolved: Resolved, judgments: list[Judgment], options: GateOptions, errors: list[Any]
-) -> list[Judgment]:
+def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:
     """The judgments; if samples are not cached and no judge may be called, an error describes the nearest entry."""
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))
@@ -112,19 +106,24 @@ def _with_misses(
         row = next(row for row in range(at * size, (at + 1) * size) if errors[row] == "cache_miss")
         near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
         differs = "; ".join(f"{name}: cached at {old}, needed {new}" for name, (old, new) in (near or {}).items())
-        judges = " and ".join(judge.name for judge in work.spec.judges)
+        rubric, judges = work.spec.rubric, " and ".join(judge.name for judge in work.spec.judges)
         error = (
-            f"cache miss: {n_misses} of {counted(size, 'sample')} of {resolved.rubric.id}@{resolved.rubric.version} by "
-            f"{judges} are not cached ({differs or 'nothing is cached for this input'})"
+            f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges} "
+            f"are not cached ({differs or 'nothing is cached for this input'})"
         )
         checked.append(replace(judgment, error=error))
     return checked
 
 
-def _refuse_promoted(judgments: list[Judgment], options: GateOptions) -> list[Judgment]:
+def promoted_keys(judgments: Iterable[Judgment], options: GateOptions) -> set[str]:
+    """The reply keys of these judgments whose replies were promoted from another rubric version."""
     store = ReplyStore.open(options.cache)
     keys = {bytes.fromhex(key) for judgment in judgments for key in judgment.keys}
-    refused = {key.hex() for key in store.get_many(keys).keys() - store.get_many(keys, promoted=False).keys()}
+    return {key.hex() for key in store.get_many(keys).keys() - store.get_many(keys, promoted=False).keys()}
+
+
+def _refuse_promoted(judgments: list[Judgment], options: GateOptions) -> list[Judgment]:
+    refused = promoted_keys(judgments, options)
     return [
         replace(
             judgment,

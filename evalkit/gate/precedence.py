@@ -13,7 +13,7 @@ from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judges import Judge
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
+from evalkit.core.vote_aggregate_rules import check_samples
 from evalkit.engine import Options, Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed
@@ -63,33 +63,31 @@ class Resolved:
 
     Attributes
     ----------
-    rubric, samples, rules
-        The rubric, the samples per judge, and how samples become a verdict.
     spec
-        With the judges; None if no judge is named: then only the judgments in the traces count.
+        Rubric, judges, samples and rules.
+    has_judge
+        Whether a judge is named. If not, only the judgments in the traces count, and the spec has a stand-in.
     live
         Whether a judge may be called.
     sources
         Setting -> where its value came from.
     """
 
-    rubric: Rubric
-    samples: int
-    rules: Rules
-    spec: Spec | None
+    spec: Spec
+    has_judge: bool
     live: bool
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def n_samples(self) -> int:
-        """The number of samples of a judgment, over all judges."""
-        return self.samples * (1 if self.spec is None else len(self.spec.judges))
+    def rubric(self) -> Rubric:
+        """What is judged."""
+        return self.spec.rubric
 
     @property
     def group(self) -> tuple[Any, ...]:
         """Expectations with equal groups are judged in one run."""
-        judges = () if self.spec is None else tuple((judge.identity, judge.weight) for judge in self.spec.judges)
-        return self.rubric.id, self.rubric.version, self.samples, judges, self.live
+        judges = tuple((judge.identity, judge.weight) for judge in self.spec.judges)
+        return self.rubric.id, self.rubric.version, self.spec.samples, judges, self.has_judge, self.live
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -168,10 +166,10 @@ class Resolver:
                 del sources[name]
             elif name in settings:
                 changes[name] = settings[name]
-        settings = settings.changed("judges", [judge.replace(**_for(judge, changes)) for judge in judges])
-        spec = Spec.resolve(rubric, settings, profile=self.profile) if judges else None
-        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
-        return Resolved(rubric, settings["samples"], rules, spec, live, sources)
+        own = {name: value for name, value in changes.items() if name not in ("base_url", "api_key_env")}
+        replaced = [judge.replace(**(changes if judge.is_llm else own)) for judge in judges]  # only an LLM has a server
+        settings = settings.changed("judges", replaced or "fake:strict")
+        return Resolved(Spec.resolve(rubric, settings, profile=self.profile), bool(judges), live, sources)
 
     def _rubric(self, rubric_id: str, settings: Settings) -> tuple[Rubric, str]:
         """The rubric, and where its version came from."""
@@ -227,11 +225,6 @@ class Resolver:
         return ([Judge.of("fake:strict")], "default") if provider == "fake" else ([], "missing")
 
 
-def _for(judge: Judge, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that apply to a judge; only an LLM has a server."""
-    return {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
-
-
 def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
     """Raise if a judge of another provider than the named one would be called (docs/adr/0011)."""
     text, place = settings["judge"], settings.source("judge")
@@ -240,14 +233,10 @@ def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
     if not others:
         return
     shown = {"flag": f"--judge {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
-    other = (
-        "to call none of them, pass --judge fake:strict"
-        if provider == "fake"
-        else f"to call one judge, pass --judge {provider}:MODEL"
-    )
+    whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
     raise ConfigError(
         f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
-        f"to call all judges of the profile, pass --judge profile; {other}"
+        f"to call all judges of the profile, pass --judge profile; to call {whom}, pass --judge {judge}"
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,8 +142,6 @@ class Verdict:
         options = {name: value for name, value in options.items() if value is not None}
         if "budget_usd" in options:
             options["budget_usd"] = max(0.0, options["budget_usd"] - self._config.stash[_TALLY]["cost_usd"])
-        if "cache" in options:
-            options["cache"] = Path(options["cache"])
         return GateOptions(**options)
 
     def _count(self, measured: Measured, cost_usd: float | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -28,10 +29,7 @@ def as_json(result: GateResult) -> bytes:
         "counts": result.counts,
         "cost_usd": result.cost_usd,
         "tests": [_test(test) for test in result.tests],
-        "suite": [
-            {"name": suite.name, "type": suite.type, "status": suite.status, "message": suite.message}
-            for suite in result.suites
-        ],
+        "suite": [asdict(suite) for suite in result.suites],
         "notes": list(result.notes),
     }
     return orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -39,14 +37,8 @@ def as_json(result: GateResult) -> bytes:
 
 def _test(test: TestResult) -> dict[str, Any]:
     metrics = [
-        {
-            "type": metric.type,
-            "status": metric.status,
-            "message": metric.message,
-            "min_score": metric.min_score,
-            "sources": dict(metric.sources),
-            "judgments": [_judgment(one) for one in metric.measured if one.judgment is not None],
-        }
+        {name: getattr(metric, name) for name in ("type", "status", "message", "min_score", "sources")}
+        | {"judgments": [_judgment(one) for one in metric.measured if one.judgment is not None]}
         for metric in test.metrics
     ]
     return {"id": test.id, "status": test.status, "message": test.message, **dict(_texts(test)), "metrics": metrics}
@@ -172,7 +164,8 @@ def _counted(result: GateResult) -> str:
     bounds = [sum(one.status == status for one in result.suites) for status in STATUSES]
     suite = ", ".join(f"{count} {status}" for status, count in zip(STATUSES, bounds, strict=True) if count)
     tests = f"{counted(n, 'test')}: {counts or 'nothing to check'}"
-    return tests + (f"; suite: {suite}" if suite else "") + _paid(result)
+    cost = "unknown" if result.cost_usd is None else f"US$ {result.cost_usd:.4f}"
+    return tests + (f"; suite: {suite}" if suite else "") + ("" if result.cost_usd == 0 else f"; paid now: {cost}")
 
 
 def _explanation(test: TestResult) -> list[str]:
@@ -180,12 +173,6 @@ def _explanation(test: TestResult) -> list[str]:
     worst = [one for metric in test.metrics if metric.status == test.status for one in metric.measured]
     texts = [one.judgment.rationale for one in worst if one.judgment is not None and one.judgment.rationale]
     return [f"       the judge: {_short(texts[0], _LINE)}"] if texts else []
-
-
-def _paid(result: GateResult) -> str:
-    if result.cost_usd is None:
-        return "; paid now: unknown"
-    return f"; paid now: US$ {result.cost_usd:.4f}" if result.cost_usd else ""
 
 
 def as_text(result: GateResult) -> str:

@@ -106,28 +106,19 @@ class GateResult:
         return {status: sum(test.status == status for test in self.tests) for status in STATUSES}
 
     @property
-    def lacks_judgments(self) -> bool:
-        """Whether a judgment is missing because it is neither recorded nor cached, and no judge was called."""
-        return bool({"cache_miss", "not_recorded"} & self._reasons)
+    def reasons(self) -> set[str]:
+        """Why samples are unscored, such as ``not_recorded``, ``cache_miss`` or ``budget``."""
+        return {reason for one in self._judged for reason in one.reasons or {}}
 
     @property
     def has_judgments(self) -> bool:
         """Whether there is any judgment, new or recorded, with a score or with replies that have none."""
-        return any(one.judgment is not None and one.judgment.is_final for one in self._measured)
+        return any(one.is_final for one in self._judged)
 
     @property
-    def is_over_budget(self) -> bool:
-        """Whether samples are missing because the budget was reached."""
-        return "budget" in self._reasons
-
-    @property
-    def _reasons(self) -> set[str]:
-        judgments = [one.judgment for one in self._measured]
-        return {reason for one in judgments if one is not None for reason in one.reasons or {}}
-
-    @property
-    def _measured(self) -> list[Measured]:
-        return [one for test in self.tests for metric in test.metrics for one in metric.measured]
+    def _judged(self) -> list[Judgment]:
+        measured = [one for test in self.tests for metric in test.metrics for one in metric.measured]
+        return [one.judgment for one in measured if one.judgment is not None]
 
     @property
     def exit_code(self) -> int:

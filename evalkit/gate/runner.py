@@ -9,15 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.engine import Spec
-from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
-from evalkit.gate.missing_judgments import check_callable, judged, keys_of, work_of
+from evalkit.gate.missing_judgments import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
@@ -158,13 +156,15 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         if raw is None:
             continue
         where = f"{name}, line {task.trace.line}"
-        recorded = read_recorded(raw, where, rubric, task.resolved.rules, redact=options.redact)
+        spec = task.resolved.spec
+        recorded = read_recorded(raw, where, rubric, spec.rules, redact=options.redact)
+        n_samples = spec.samples * len(spec.judges)
         if options.refresh:
             continue
         if recorded.rubric_version != rubric.version:
             task.rejected = f"rubric_version: recorded {recorded.rubric_version}, needed {rubric.version}"
-        elif len(recorded.samples) != task.resolved.n_samples:
-            task.rejected = f"samples: recorded {len(recorded.samples)}, needed {task.resolved.n_samples}"
+        elif len(recorded.samples) != n_samples:
+            task.rejected = f"samples: recorded {len(recorded.samples)}, needed {n_samples}"
         elif not recorded.is_final:
             task.rejected = "samples: some were recorded without a reply"
         elif recorded.verdict_key and (missing := _missing_inputs(task)):
@@ -178,11 +178,10 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
 def _reject_other_keys(group: list[_Task]) -> None:
     """Reject recorded verdicts with another key; if no judge is named, those of another input or rubric."""
     resolved = group[0].resolved
-    spec = resolved.spec or Spec.of(resolved.rubric, "fake:strict", resolved.samples)
     recorded = [task.judgment for task in group if task.judgment is not None]
-    keys = keys_of(work_of(spec, [task.trace for task in group]), resolved, [one.keys for one in recorded])
-    for task, judgment, (_, key, parts) in zip(group, recorded, keys, strict=True):
-        if resolved.spec is None:
+    keys = keys_of(work_of(resolved.spec, [task.trace for task in group]), [one.keys for one in recorded])
+    for task, judgment, (key, parts) in zip(group, recorded, keys, strict=True):
+        if not resolved.has_judge:
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
             is_same = parts.items() <= (judgment.parts or {}).items()
         else:
@@ -213,7 +212,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         rubric = task.resolved.rubric
         if missing := _missing_inputs(task):
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
-        elif task.resolved.spec is None:
+        elif not task.resolved.has_judge:
             if task.resolved.live:
                 raise ConfigError(
                     "a live call is needed, but the judge has no model: pass --judge-model MODEL, "
@@ -229,9 +228,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     if options.refresh and any(not task.resolved.live for task in tasks):
         raise ConfigError("--judge-refresh needs a judge to call, but the judge is 'none'; name one with --judge")
     groups = [
-        (group, work_of(spec, [task.trace for task in group]))
+        (group, work_of(group[0].resolved.spec, [task.trace for task in group]))
         for group in _groups(task for task in unjudged if task.judgment is None)
-        if (spec := group[0].resolved.spec) is not None
+        if group[0].resolved.has_judge
     ]
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
@@ -265,9 +264,7 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
             f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
             "to request only the missing replies"
         )
-    keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
-    store = ReplyStore.open(options.cache)
-    if n_promoted := len(store.get_many(keys)) - len(store.get_many(keys, promoted=False)):
+    if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
         notes.append(
             f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
             "--no-promoted rejects them"

@@ -21,6 +21,8 @@ from evalkit.stats.intervals import mean_interval, rate_interval
 FEWEST = 20
 """The fewest tests for a suite bound: with fewer, an interval is too wide to be useful."""
 _LEVEL = 0.05
+_FIELDS = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agreement": "agreement"}
+_FIELDS["min_coverage"] = "is_scored"
 
 
 def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> list[SuiteResult]:
@@ -31,13 +33,10 @@ def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> l
     """
     found = []
     for gate in gates:
+        bounds = gate.model_dump(exclude={"type"}, exclude_none=True)
         for type_ in _judged_types(tests) if gate.type is None else [gate.type]:
             judgments = _judgments(tests, type_)
-            for name in ("min_score_lower_bound", "min_pass_rate", "min_agreement", "min_coverage"):
-                bound = getattr(gate, name)
-                if bound is not None:
-                    status, message = _bound(name, bound, judgments)
-                    found.append(SuiteResult(name, type_, status, message))
+            found += [SuiteResult(name, type_, *_bound(name, bound, judgments)) for name, bound in bounds.items()]
     return found
 
 
@@ -61,13 +60,11 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgm
 
 
 def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
-    n = len(judgments)
+    n, too_few = len(judgments), f"a suite bound needs at least {FEWEST}: add tests, or use min_score per test"
     if n < FEWEST:
-        return (
-            "error",
-            f"{counted(n, 'test')}; a suite bound needs at least {FEWEST}: add tests, or use min_score per test",
-        )
-    known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
+        return "error", f"{counted(n, 'test')}; {too_few}"
+    scored = [(unit, one) for unit, one in judgments if one.is_scored or name == "min_coverage"]
+    known = [(unit, float(value)) for unit, one in scored if (value := getattr(one, _FIELDS[name])) is not None]
     if not known:
         return "error", f"none of {n} tests has a value (there is no agreement with one sample)"
     numbers = np.array([value for _, value in known])
@@ -76,8 +73,7 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     if name == "min_coverage":
         reached, shown = mean >= bound - 1e-9, figure(mean)
     elif (n_units := int(units.max()) + 1) < FEWEST:
-        what = f"{n_units} of {counted(n, 'test')} differ in content and have a value"
-        return "error", f"{what}; a suite bound needs at least {FEWEST}: add tests, or use min_score per test"
+        return "error", f"{n_units} of {counted(n, 'test')} differ in content and have a value; {too_few}"
     else:
         is_rate = name == "min_pass_rate"
         ends = rate_interval(numbers, units) if is_rate else mean_interval(numbers, units, bounds=(0.0, 1.0))
@@ -87,14 +83,6 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     word = "reaches" if reached else "is under"
     what = "the share" if name == "min_coverage" else "the lower end"
     return ("pass" if reached else "fail"), f"{shown} over {len(known)} of {n} tests; {what} {word} {bound:.4g}"
-
-
-def _value(name: str, judgment: Judgment) -> float | None:
-    if name == "min_coverage":
-        return float(judgment.is_scored)
-    fields = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agreement": "agreement"}
-    value: float | None = getattr(judgment, fields[name]) if judgment.is_scored else None
-    return value
 
 
 def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:

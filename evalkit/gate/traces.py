@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError
 from evalkit.tables.values import canonical
@@ -122,7 +122,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         value = orjson.loads(line)
         _check_depth(value)
         given = _Line.model_validate(value)
-        duplicate = find_duplicate_key(line)
+        json.loads(line, object_pairs_hook=without_duplicates)
     except ValidationError as problem:
         is_unknown = any(detail["type"] == "extra_forbidden" for detail in problem.errors())
         advice = "; put your own keys under meta" if is_unknown else ""
@@ -133,8 +133,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(
             f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; only meta may be nested"
         ) from None
-    if duplicate is not None:
-        raise InputError(f"{where}: duplicate key {duplicate!r}; keep one")
+    except DuplicateKeyError as problem:
+        raise InputError(f"{where}: {problem}; keep one") from None
     if (given.response is None) == (given.text is None):
         fields = "both response and text" if given.text is not None else "neither response nor text"
         raise InputError(f"{where}: the trace has {fields}; it needs exactly one of them")
@@ -186,45 +186,3 @@ def _check_depth(value: Any) -> None:
         parents = [part for part in layer if isinstance(part, (dict, list))]
         layer = [child for part in parents for child in (part.values() if isinstance(part, dict) else part)]
         depth += 1
-
-
-def find_duplicate_key(text: bytes) -> str | None:
-    """The first duplicate key in valid JSON, or None; parsers silently use the last one.
-
-    Examples
-    --------
-    >>> find_duplicate_key(b'{"a": 1, "b": {"c": 1, "c": 2}}'), find_duplicate_key(b'{"a": {"b": 1}, "b": 2}')
-    ('c', None)
-    """
-    duplicates: list[str] = []
-    json.loads(text, object_pairs_hook=lambda pairs: duplicates.extend(_duplicates(pairs)))
-    return duplicates[0] if duplicates else None
-
-
-def _duplicates(pairs: list[tuple[str, Any]]) -> list[str]:
-    names = [name for name, _ in pairs]
-    if len(set(names)) == len(names):
-        return []
-    return [name for at, name in enumerate(names) if name in names[:at]]
-
-
-def read_json(text: str) -> Any:
-    """The value of a JSON text; ValueError for NaN, Infinity, numbers that overflow to it, and duplicate keys.
-
-    Examples
-    --------
-    >>> read_json('{"a": [1, 2.5]}')
-    {'a': [1, 2.5]}
-    """
-
-    def to_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if duplicates := _duplicates(pairs):
-            raise ValueError(f"duplicate key {duplicates[0]!r}")
-        return dict(pairs)
-
-    def to_number(text: str) -> float:
-        if not math.isfinite(value := float(text)):
-            raise ValueError(f"{text[:20]} is not a number that JSON allows")
-        return value
-
-    return json.loads(text, object_pairs_hook=to_dict, parse_float=to_number, parse_constant=to_number)

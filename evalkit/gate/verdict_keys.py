@@ -14,18 +14,11 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.prompts import input_hash, item_inputs
 
 
-def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
+def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
     """The parts of a verdict's key, as plain values."""
     judges = [
-        {
-            "provider": judge.provider,
-            "service": judge.service,
-            "model": judge.model,
-            "temperature": judge.temperature,
-            "max_tokens": judge.max_tokens,
-            "params": dict(judge.params),
-            "template_hash": builder.template.hash,
-        }
+        {name: getattr(judge, name) for name in ("provider", "service", "model", "temperature", "max_tokens")}
+        | {"params": dict(judge.params), "template_hash": builder.template.hash}
         for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
     ]
     parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
@@ -33,7 +26,7 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
         "rubric_hash": rubric_hash(spec.rubric),
         "input_hash": input_hash,
         "samples": spec.samples,
-        "rules_hash": rules_hash(spec.rubric, rules, [judge.weight for judge in spec.judges]),
+        "rules_hash": rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges]),
         "judges": judges,
     }
 

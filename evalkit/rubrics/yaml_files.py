@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import EvalkitError, RubricError, listed
+from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
+from evalkit.errors import EvalkitError, RubricError
 
 
 def read_yaml(path: Path) -> Any:
@@ -45,15 +45,10 @@ def parse_yaml(path: Path, text: str) -> Any:
 
 def parse_json(text: str, where: object, error: type[EvalkitError]) -> Any:
     """The value of JSON text; `error` with `where` if it is invalid, or an object has a key twice."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-        if doubled:  # parsers would silently keep the last one
-            raise error(f"{where}: duplicate key {listed(doubled)} in one object; remove one")
-        return dict(pairs)
-
     try:
-        return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
+        return json.loads(text.removeprefix("\ufeff"), object_pairs_hook=without_duplicates)
+    except DuplicateKeyError as problem:
+        raise error(f"{where}: {problem} in one object; remove one") from None
     except json.JSONDecodeError as problem:
         raise error(
             f"{where}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"

@@ -197,7 +197,7 @@ def check_receipts(path: Path | None = None) -> None:
     if (place := path or receipt_place()) is not None:
         with _held(place):
             if place.exists():
-                _read(place)
+                read_receipts(place)
 
 
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
@@ -216,7 +216,7 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
         return
     with _held(place):
         tasks: dict[str, list[Receipt]] = {}
-        for other in _read(place) if place.exists() else []:
+        for other in read_receipts(place) if place.exists() else []:
             if (other.task, other.metric) != (receipt.task, receipt.metric):
                 tasks.setdefault(other.task, []).append(other)
         tasks.setdefault(receipt.task, []).append(receipt)
@@ -247,7 +247,12 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     ConfigError
         When the file is not a file of receipts, or is truncated.
     """
-    return _read(Path(path))
+    place = Path(path)
+    try:
+        tasks = _ReceiptsFile.model_validate_json(place.read_bytes()).tasks
+    except (OSError, ValidationError) as problem:
+        raise ConfigError(f"{place}: not a file of receipts: {_said(problem)}") from None
+    return [receipt for receipts in tasks.values() for receipt in receipts]
 
 
 def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
@@ -269,14 +274,6 @@ def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
 
 def _scorers_file(place: Path) -> Path:
     return place.with_name(f"{place.stem}.scorers.json")
-
-
-def _read(path: Path) -> list[Receipt]:
-    try:
-        tasks = _ReceiptsFile.model_validate_json(path.read_bytes()).tasks
-    except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{path}: not a file of receipts: {_said(problem)}") from None
-    return [receipt for receipts in tasks.values() for receipt in receipts]
 
 
 def _said(problem: OSError | ValidationError) -> str:

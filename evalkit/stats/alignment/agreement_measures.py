@@ -279,7 +279,8 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     n, sxx, syy, sxy, x_ties, y_ties = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     net = _net_concordance(xc, yc, unit, rows)
     pairs = n * (n - 1) / 2
-    spearman = _correlation(sxy / n**2, sxx / n**2, syy / n**2, n)
+    square = np.maximum(n, 1) ** 2  # n is 0 without the only unit
+    spearman = _correlation(sxy / square, sxx / square, syy / square, n)
     kendall = _correlation(net, pairs - x_ties, pairs - y_ties, n)
     return {"spearman": spearman, "kendall": kendall}
 
