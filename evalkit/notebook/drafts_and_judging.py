@@ -255,8 +255,7 @@ class TuningState:
 
     def _evaluate(self, version: Version, **changed: Unpack[JudgeOptions]) -> Evaluation:
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
-        own: JudgeOptions = {"cache": self.cache, "adopt": True, "progress": False}
-        options: JudgeOptions = {**self.options, **own, **changed}
+        options: JudgeOptions = {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
         evaluation = evaluate(
             self.items, version.rubric, list(version.judges), samples=version.samples, template=self.template,
             **rules, **options,
