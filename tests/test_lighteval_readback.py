@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -129,6 +130,15 @@ def test_results_have_numbers_of_samples_judged_ones_first_and_no_rows_without_a
     assert cells[0]["n_verdicts"] == "1"
     assert rest == "without a value, such as criteria that apply to no sample: sums|0: tone_wit"
     assert results_cells(results_table({})) == ([], "")
+
+
+def test_the_score_of_polluxs_own_metric_has_its_coverage_beside_it():
+    figures = {"pollux_score": 1.2, "pollux_score_stderr": 0.1, "pollux_coverage": 0.8, "pollux_n_unscored": 2.0}
+    table = results_table({TASK: figures | {"tone_coverage": 0.0}})
+    assert table["metric"].tolist() == ["pollux_score", "tone"]
+    assert table.loc[0, ["value", "stderr", "coverage", "n_unscored"]].tolist() == [1.2, 0.1, 0.8, 2]
+    assert math.isnan(table.loc[1, "value"])
+    assert table.loc[1, "coverage"] == 0.0
 
 
 def test_a_task_that_nobody_judged_has_no_judgments(saved):

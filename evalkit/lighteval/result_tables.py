@@ -31,10 +31,16 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
     rows = []
     for task, figures in results.items():
         judged = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
-        beside = {f"{name}_{part}" for name in figures for part in _BESIDE if f"{name}_{part}" in figures}
-        heads = [name for name in figures if name not in beside] + _orphans(figures, beside)
+        # a figure `x` has its coverage in `x_coverage`; that of POLLUX's own metric, `x_score`, there as well
+        stems = {name: [name, name.removesuffix("_score")] for name in figures}
+        beside = {f"{one}_{part}" for name in figures for one in stems[name] for part in _BESIDE} & figures.keys()
+        alone = _orphans(figures, beside)
+        heads = [one for one in figures if one not in beside and one.removesuffix("_coverage") not in alone] + alone
         for name in sorted(dict.fromkeys(heads), key=lambda one: not is_of(one, judged)):
-            row = {part: figures.get(f"{name}_{part}", math.nan) for part in _BESIDE}
+            found = {part: [f"{one}_{part}" for one in stems.get(name, [name])] for part in _BESIDE}
+            row = {
+                part: next((figures[at] for at in names if at in figures), math.nan) for part, names in found.items()
+            }
             rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
     table = pd.DataFrame(rows, columns=_COLUMNS)
     whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
