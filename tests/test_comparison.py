@@ -350,6 +350,13 @@ def test_what_sampling_adds_to_mean_scores_by_hand():
     row = compare(*sides).table.set_index("judge").loc["jury"]
     total = (0.5625 * (1 / 3 + 1 / 3) + 0.0625 * (1 / 3)) / 3
     assert row["difference_sd"] == pytest.approx(math.sqrt(total) / 2)
+    # a judge that gives one sample of each item says nothing of its variance
+    one = [
+        evaluated(judgments({("i0", "x"): x, ("i0", "y"): y, ("i1", "x"): [1] * 3, ("i1", "y"): [1]}, BINARY))
+        for x, y in (([1, 1, 0], [1]), ([0, 1, 0], [0]))
+    ]
+    row = compare(*one).table.set_index("judge").loc["jury"]
+    assert row[["difference_sd", "item_change"]].isna().all()
 
 
 # -- sampling again

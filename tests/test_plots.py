@@ -185,6 +185,13 @@ class TestJudges:
         # verdicts (pass at 2): all samples of both judges fall on one side, on three items
         assert "x with itself: 1.00, n 3" in alt
 
+    def test_a_matrix_has_room_for_twelve_judges(self):
+        many = votes({("a", f"j{number}"): [1, 2] for number in range(14)})
+        alt = plot_agreement(many).alt
+        assert "the first 12 judges" in alt
+        assert "j11 with j0" in alt
+        assert "j12" not in alt
+
     def test_one_judge_alone_is_not_drawn(self):
         assert "nothing to show: there is only one judge" in plot_agreement(votes({("a", "x"): [1]})).alt
 

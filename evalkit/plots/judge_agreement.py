@@ -19,7 +19,7 @@ from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
 
-_FEW = 0.02
+_FEW, _MOST_JUDGES = 0.02, 12
 
 
 def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
@@ -60,12 +60,13 @@ def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
     subtitle = f"{labelled} of {counted(len(table), 'vote has', 'votes have')} a label" if len(table) else "0 votes"
     nothing = "the table has no rows" if table.empty else "there is only one judge"
     notes = ["share of equal labels among the items that both judges labelled; framed: samples of the same judge"]
+    notes += [f"the first {_MOST_JUDGES} judges"] if table["judge"].nunique() > _MOST_JUDGES else []
     columns = 2 if table["judge"].nunique() <= 3 else 1
     return frame("Agreement among judges", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes)
 
 
 def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
-    judges = [str(name) for name in rows["judge"].unique()]
+    judges = [str(name) for name in rows["judge"].unique()][:_MOST_JUDGES]
     labels = {name: rows.loc[(rows["judge"] == name).to_numpy()].set_index("item_id") for name in judges}
     cells: dict[tuple[int, int], Cell] = {}
     for a, b in combinations(range(len(judges)), 2):

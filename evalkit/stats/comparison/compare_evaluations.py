@@ -224,19 +224,24 @@ def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
     return {
-        "difference_sd": float(np.sqrt(variances[0].sum() + variances[1].sum()) / len(common)),
-        "item_change": float(np.sqrt(2 * variances[0].mean())),
+        "difference_sd": float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common)),
+        "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False))),
     }
 
 
 def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
-    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over judges with new replies."""
+    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over judges with new replies.
+
+    NaN if one of them never has two scored samples of an item.
+    """
     frame = part.judgments
     weights = frame.drop_duplicates("judge").set_index("judge")["weight"].fillna(1.0)
     used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
     cells = frame[used & frame["item_id"].isin(common)].groupby(["judge", "item_id"], observed=True)["score_norm"]
     usual = cells.var().groupby("judge", observed=True).transform("mean")  # for items with one scored sample
-    of_mean = cells.var().fillna(usual).fillna(0.0) / cells.count()
+    of_mean = cells.var().fillna(usual) / cells.count()
+    if of_mean.isna().any():
+        return pd.Series(np.nan, index=common)
     share = of_mean.index.get_level_values("judge").map((weights / weights.sum()).to_dict()).astype(float)
     return (share**2 * of_mean).groupby("item_id", observed=True).sum().reindex(common, fill_value=0.0)
 
