@@ -190,10 +190,8 @@ def _verdicts(
                 kind = type(value).__name__
                 raise given.error(at, f"a reply is a string, got {kind} ({value!r}); pass scores as score=")
             stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
-            parsed, reply = (
-                readers[name].parse(stored["text"], stored.get("finish_reason"), stored.get("refusal")),
-                stored["text"],
-            )
+            reply = stored["text"]
+            parsed = readers[name].parse(reply, stored.get("finish_reason"), stored.get("refusal"))
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
             code, reason = coders[name](given, at)
