@@ -188,7 +188,7 @@ class TestLabels:
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
             (lambda make: pd.concat([make(1)] * 2), "repeat the key of another row"),
             (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
-            (lambda make: make(1, items=("x",)), "no label is for one of these items"),
+            (lambda make: make(1, items=("x",)), "none of the labels belongs to any of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
             (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),

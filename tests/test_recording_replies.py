@@ -158,7 +158,7 @@ class TestShapes:
 
     def test_an_index_that_could_be_either_is_refused(self):
         items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
-        with pytest.raises(ek.errors.InputError, match="fits both the items' index and their ids"):
+        with pytest.raises(ek.errors.InputError, match="it fits the index of the items and their item ids"):
             ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
 
 

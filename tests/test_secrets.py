@@ -139,7 +139,7 @@ class TestWhatIsAKey:
         value: Any = key.join(around)
         for step in reversed(["extra_body", *path]):
             value = [value] if step == 0 else {step: value}
-        with pytest.raises(ConfigError, match="params of a judge contains a key") as problem:
+        with pytest.raises(ConfigError, match="params of a judge contains an API key") as problem:
             Judge("openai", "m", params=value)
         assert key not in str(problem.value)
 

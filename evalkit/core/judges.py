@@ -176,7 +176,7 @@ class Judge:
             return
         name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))
         raise ConfigError(
-            f"{name} of a judge contains a key ({where}), which is not shown and would be stored; put the key into "
+            f"{name} of a judge contains an API key ({where}; not shown here), and {name} is stored; put the key into "
             "an environment variable and pass the variable's name as api_key_env"
         )
 

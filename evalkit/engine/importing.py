@@ -129,7 +129,9 @@ def import_judgments(
     pairwise = chosen.mode == "pairwise"
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
-        raise ConfigError("use read= with text=, and codes= with score= (or to define what a missing text means)")
+        raise ConfigError(
+            "read= needs text=, and codes= needs score=; with text=, codes= may only say what a missing text means"
+        )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(
             f"codes= takes a mapping from value to code or reason, or a function, not {type(codes).__name__}"

@@ -149,7 +149,8 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
-                "the index of replies fits both the items' index and their ids, which differ; pass a mapping by item id"
+                "the index of replies is ambiguous: it fits the index of the items and their item ids, with different "
+                "matches; pass a mapping from item id to replies"
             )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}

@@ -36,7 +36,7 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
     known = mine["item_id"].isin(items["item_id"])
     if not known.any() and len(mine) and len(items):
         raise InputError(
-            f"no label is for one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
+            f"none of the labels belongs to any of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
             f"item ids such as {items['item_id'].iloc[0]!r}"
         )
     return with_codes(mine[known], rubric)

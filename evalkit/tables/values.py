@@ -104,9 +104,7 @@ def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     for given, field in value.items():
         name = _text(str(given))
         if name in fields:
-            raise InputError(
-                f"one mapping contains the field {name!r} twice, because names are compared as text; rename one"
-            )
+            raise InputError(f"two field names of one mapping are both {name!r} as text (as 1 and '1' are); rename one")
         fields[name] = canonical(field)
     return {name: field for name, field in fields.items() if field is not None}
 

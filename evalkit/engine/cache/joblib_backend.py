@@ -119,8 +119,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
         raise CacheError(
-            f"cannot store {call_id[1]}: the values of its reply key are missing; decorate the function with "
-            "ReplyMemory.cache"
+            f"cannot store {call_id[1]}: its function was not decorated with ReplyMemory.cache, so the parts of its "
+            "reply key are unknown; use that decorator"
         )
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:

@@ -86,7 +86,7 @@ class PromptBuilder:
         if template.form == "number" and wordy:
             raise RubricError(
                 f"template {template.label} asks for a number, but criterion {listed(wordy)} of rubric {rubric.id!r} "
-                "is nominal: use the template default, tagged or label"
+                "is nominal; use one of the templates 'default', 'tagged' and 'label'"
             )
         return cls(rubric, template)
 

@@ -278,7 +278,9 @@ def _check_blocks(tree: nodes.Template) -> None:
             isinstance(node, nodes.Output) and not "".join(getattr(part, "data", "x") for part in node.nodes).strip()
         )
         if not blank and not isinstance(node, nodes.Block):
-            raise TemplateSyntaxError("text or settings outside the blocks would never be used", node.lineno)
+            raise TemplateSyntaxError(
+                "text or settings outside the blocks would never be used; move them into a block", node.lineno
+            )
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
         raise TemplateSyntaxError(
             "blocks cannot be nested: the text of the inner block would be sent twice", blocks[0].lineno

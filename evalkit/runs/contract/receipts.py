@@ -269,7 +269,9 @@ def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
     try:
         return _SCORERS.validate_json(file.read_bytes())
     except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{file}: not a record of what scores each metric: {_said(problem)}") from None
+        raise ConfigError(
+            f"{file} should list the scorer of each metric, but cannot be read: {_said(problem)}"
+        ) from None
 
 
 def _scorers_file(place: Path) -> Path:

@@ -43,7 +43,7 @@ def _version_text(value: Any) -> Any:
 
 def _not_blank(value: str | None) -> str | None:
     if value is not None and not value.strip():
-        raise ValueError("expected a name, got a blank; leave the key out")
+        raise ValueError("expected a name, got a blank text; give a name, or leave the field out")
     return value
 
 

@@ -277,7 +277,9 @@ def _check_template(name: str, path: Path) -> None:
 def _check_rubric(name: str, path: Path) -> None:
     rubric = load_rubric(path)
     if f"{rubric.id}@{rubric.version}" != name:
-        raise RegistryError(f"{path} contains {rubric.id}@{rubric.version}; its path requires {name}")
+        raise RegistryError(
+            f"{path} contains rubric {rubric.id}@{rubric.version}, but by its path it must contain {name}; rename one"
+        )
 
 
 def _needs(requirements: list[str]) -> Iterator[Need]:

@@ -193,8 +193,9 @@ def align(
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
     if rows and len(said) and not any(row["n_labelled"] for row in rows):
         raise InputError(
-            f"no label is for one of these items: the labels have ids such as {str(said['item_id'].iloc[0])!r}, the "
-            f"items ids such as {str(frame['item_id'].iloc[0])!r}; name the id column when you read labels and items"
+            "none of the labels belongs to any of these items: the labels have ids such as "
+            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(frame['item_id'].iloc[0])!r}; name the "
+            "id column when you read labels and items"
         )
     made = _framed(rows, keys, options)
     if part == HELD_OUT:
