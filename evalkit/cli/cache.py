@@ -87,10 +87,10 @@ def _stats(args: argparse.Namespace) -> None:
         f"{stats['n_live']} live, {stats['n_recorded']} recorded, {stats['n_promoted']} promoted; "
         f"US$ {stats['cost_usd']:.4f}"
     )
-    for name in ("judges", "rubrics"):
-        if stored[name]:
+    for rows in (stats["judges"], stats["rubrics"]):
+        if rows:
             put_text("")
-            put_shown(pd.DataFrame(stored[name]), fit=False)
+            put_shown(pd.DataFrame(rows), fit=False)
 
 
 def _export(args: argparse.Namespace) -> None:
