@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 TORCH_ARGS ?=
 # Processes that run tests; 0 runs them all in one.
 WORKERS ?= 2
+# Where the documentation site goes.
+SITE ?= out/docs
 # Further arguments for pytest: make test ARGS="-k cache -x"
 ARGS ?=
 
@@ -25,7 +27,7 @@ PIP_INSTALL = -m pip install --quiet --no-input
 PYTEST = $(OWN_CACHE) .venv-test/bin/python -m pytest \
 	$(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
-.PHONY: help demo quick test test-slow check bench clean python
+.PHONY: help demo quick test test-slow check docs bench clean python
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 16
@@ -53,6 +55,9 @@ check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
 	@.venv-test/bin/mypy
 	@.venv-test/bin/lint-imports --no-logo
 	@$(OWN_CACHE) .venv-test/bin/python -m pytest -q --doctest-modules evalkit
+
+docs: .venv-test/.built ## the documentation site, in out/docs: pages, notebooks, API reference; a broken link is an error
+	@.venv-test/bin/sphinx-build -q -W --keep-going -c docs -b html . $(SITE) && echo "built $(SITE)/index.html"
 
 bench: .venv-test/.built ## the slow bars: speed, memory, recorded replies
 	@.venv-test/bin/python benchmarks/run.py $(ARGS)

@@ -96,7 +96,7 @@ def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
 
 
 def guess(given: object, names: Iterable[object]) -> str:
-    """``did you mean 'x'? `` for a name that is almost one of `names`, else nothing.
+    """``did you mean 'x'?`` and a space for a name that is almost one of `names`, else nothing.
 
     Examples
     --------

@@ -107,9 +107,9 @@ def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, the
     -------
     matplotlib.figure.Figure
         One panel per criterion; the size of a mark is its number of items: `disagreement` of the judges (0-1)
-        against the error of the jury (0-1): |score_norm − mean of the human scores|; if there are only labels or
-        verdicts, the share of annotators with another one. The title gives the mean error of items on which judges
-        agree and disagree, with 95 % intervals.
+        against the error of the jury (0-1). The error is the distance of `score_norm` from the mean of the human
+        scores; if there are only labels or verdicts, the share of annotators with another one. The title gives
+        the mean error of items on which judges agree and disagree, with 95 % intervals.
 
     Raises
     ------
