@@ -135,6 +135,29 @@ class NotebookWidget:
         # another name than the action's: an action that was queued may still fail
         self._queues[queue].do(name, lambda: self._safely(job, f"worker: {name}"))
 
+    # marimo: `mo.ui.anywidget(…)` takes this object for the widget that it draws, by what it needs of one
+    @property
+    def comm(self) -> Any:
+        """The channel to the browser."""
+        return self.widget.comm
+
+    @property
+    def _model_id(self) -> str:
+        return str(self.widget.model_id)
+
+    def get_state(self, *names: Any) -> dict[str, Any]:
+        """What the browser gets, by name of the trait."""
+        return dict(self.widget.get_state(*names))
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what the browser changed."""
+        self.widget.set_state(state)
+
+    def _mime_(self) -> Any:
+        from marimo import as_html
+
+        return as_html(self.widget)._mime_()
+
     def _repr_html_(self) -> str:
         raise NotImplementedError
 

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from labs import KERNELS, Lab, Notebook, missing, running_browser, running_lab
+from labs import KERNELS, PATIENCE_MS, Lab, Notebook, missing, running_browser, running_lab
 
 REQUIRED = bool(os.environ.get("CI"))
 SIZE = {"width": 1400, "height": 1000}
-PATIENCE_MS = 180_000
-"""A kernel that starts or a run in a process of its own is in it, on a machine that has other things to do too."""
 
 
 def pass_over(why: str) -> None:

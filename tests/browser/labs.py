@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = Path(sys.prefix) / "kernels"
 """Other ipykernels, one folder each; `make test` puts them there."""
 
+PATIENCE_MS = 180_000
+"""A kernel that starts or a run in a process of its own is in it, on a machine that has other things to do too."""
 _START_S = 300
 
 
@@ -53,18 +55,18 @@ class Lab:
             return json.loads(answer.read() or b"null")
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for_server(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise RuntimeError(f"JupyterLab ended with {process.returncode}: {log.read_text()[-2000:]}")
+            raise RuntimeError(f"the server ended with {process.returncode}: {log.read_text()[-2000:]}")
         try:
             with urllib.request.urlopen(url, timeout=2) as answer:
                 if answer.status == 200:
                     return
         except OSError:
             time.sleep(0.1)  # until the server is up: there is nothing to wait on but the port
-    raise TimeoutError(f"JupyterLab did not start in {_START_S} s: {log.read_text()[-2000:]}")
+    raise TimeoutError(f"the server did not start in {_START_S} s: {log.read_text()[-2000:]}")
 
 
 @contextmanager
@@ -103,7 +105,7 @@ def running_lab(root: Path) -> Iterator[Lab]:
         process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
         try:
             base = f"http://127.0.0.1:{port}"
-            _wait_for(f"{base}/api?token={token}", process, log)
+            wait_for_server(f"{base}/api?token={token}", process, log)
             yield Lab(base, token, work, log)
         finally:
             process.terminate()
