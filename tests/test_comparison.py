@@ -464,7 +464,7 @@ def test_changes_by_hand():
     assert row["effect_high"] == pytest.approx(1 / 12 + 2.262157 * 0.0293692**0.5, abs=1e-5)
     assert made.before == "r@v1, judge j"
     assert made.after == "r@v2, judge j"
-    lines = str(made).splitlines()
+    lines = made.text(200).splitlines()
     assert lines[3].split()[:7] == ["judge", "changed", "by", "chance", "p", "by", "chance"]
     assert lines[4].split()[:8] == ["j", "3", "of", "10", "unknown", "NA", "2", "1"]
     assert "one sample each: cannot tell change from noise" in lines
@@ -589,15 +589,15 @@ def test_without_labels_nothing_is_fixed_and_ties_are_said():
     made = compare(a, b, labels=said)
     row = only(made)
     assert (row["changed"], row["fixed"], row["broke"]) == (1, 0, 0)
-    assert "2 items without a label or with tied labels: neither fixed nor broken" in str(made)
+    assert "2 items without a label or with tied labels: neither fixed nor broken" in made.text(200)
     # all labelled: nothing to say; none labelled: no counts, and why
     whole = said.assign(item_id=["i00", "i01", "i02"], annotator="p")
-    assert "without a label" not in str(compare(a, b, labels=whole))
+    assert "without a label" not in compare(a, b, labels=whole).text(200)
     none = compare(a, b, labels=said.assign(criterion="other"))
-    shown = str(none).splitlines()
+    shown = none.text(200).splitlines()
     assert shown[3].split()[:3] == ["judge", "changed", "by"]
     assert shown[4].split().count("–") == 3, shown[4]
-    assert "effect: no item has a verdict on both sides and a label" in str(none)
+    assert "effect: no item has a verdict on both sides and a label" in none.text(200)
 
 
 def test_html_is_escaped():

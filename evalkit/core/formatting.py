@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -109,34 +108,55 @@ def text_table(
     """Rows of texts as an aligned table. The first column and those in `left` are left-aligned, all others right.
 
     With a `width`, long texts (not numbers, not columns in `whole`) are cut until the table fits. If it still does not
-    fit, a table of few rows is transposed, and columns at the right are left out and listed below the table. Each cell
-    is one line of printable characters, so that a judge's text cannot control the terminal.
+    fit, a table of few rows is transposed; where that does not fit either, the columns go on below, in a further block
+    with the first column. Each cell is one line of printable characters, so that a judge's text cannot control the
+    terminal.
     """
     listed = list(rows)
     if not listed:
         return "(no rows)"
     names = list(dict.fromkeys(name for row in listed for name in row))
     cells = [[one_line(str(row.get(name, ""))) for name in names] for row in ({n: n for n in names}, *listed)]
-    widths, shown, set_left = _widths(cells), len(names), {names[0], *left}
-    uncut = set(whole)
-    if width is not None and _total(widths) > width:
-        widths = _narrowed(widths, names, width, set_left - uncut)
-        if _total(widths) > width and len(listed) <= _FEW:
-            cells, set_left = [list(column) for column in zip(*cells, strict=True)], {names[0]}
-            widths, names, shown = _widths(cells), cells[0], len(cells[0])
-        while shown > 1 and _total(widths[:shown]) > width:
-            shown -= 1
-        # what was left out makes room for what stays
-        widths = _narrowed(_widths(cells)[:shown], names, width, set_left - uncut)
+    set_left = {names[0], *left}
+    if width is None or _total(_widths(cells)) <= width:
+        return _aligned(cells, _widths(cells), set_left)
+    texts = set_left - set(whole)
+    if _total(_narrowed(_widths(cells), names, width, texts)) > width and len(listed) <= _FEW:
+        turned = [list(column) for column in zip(*cells, strict=True)]
+        sizes = _widths(turned[1:] or turned)
+        room = (width - sizes[0]) // (len(sizes) - 1) - 2
+        sizes[0] = max(sizes[0], len(names[0]))
+        sizes[1:] = [
+            max(size, min(len(name), room) if names[0] in texts else len(name))
+            for size, name in zip(sizes[1:], turned[0][1:], strict=True)
+        ]
+        if _total(sizes) <= width:
+            return _aligned(turned, sizes, {names[0]})
+    n_keys = next((at for at, name in enumerate(names) if name not in set_left), len(names))
+    while n_keys > 1 and _total(_widths(cells)[:n_keys]) > width // 2:
+        n_keys -= 1
+    blocks, start = [], n_keys
+    while start < len(names) or not blocks:
+        for end in range(len(names), start, -1):
+            part = [*range(n_keys), *range(start, end)]
+            block, own = [[line[at] for at in part] for line in cells], [names[at] for at in part]
+            widths = _narrowed(_widths(block), own, width, texts)
+            if _total(widths) <= width:
+                break
+        blocks.append(_aligned(block, widths, set_left))
+        start = end
+    return "\n\n".join(blocks)
+
+
+def _aligned(cells: list[list[str]], widths: list[int], set_left: set[str]) -> str:
+    """Lines of cells, the first with the columns' names; one without any letter is left out."""
     lines = [
         "  ".join(
             cut.ljust(size) if name in set_left else cut.rjust(size)
-            for name, cut, size in zip(names, map(_cut, line, widths), widths, strict=False)
+            for name, cut, size in zip(cells[0], map(_cut, line, widths), widths, strict=True)
         ).rstrip()
         for line in cells
     ]
-    if shown < len(names):
-        lines.append(textwrap.fill(f"(no room for {', '.join(names[shown:])})", width or 0))
     return "\n".join(lines if lines[0] else lines[1:])
 
 
@@ -164,7 +184,11 @@ def _narrowed(widths: list[int], names: list[str], width: int, texts: set[str]) 
 
 
 def _cut(cell: str, size: int) -> str:
-    return cell if len(cell) <= size else cell[: size - 1] + "…"
+    """The start of a text that is too long, or start and end of a name: names often differ at the end."""
+    if len(cell) <= size:
+        return cell
+    end = 0 if " " in cell else size // 3
+    return cell[: size - 1 - end] + "…" + cell[len(cell) - end :]
 
 
 _STYLE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, str]]
 
 _ALL = "all criteria"
-_WIDTH = 120
+_WIDTH = 80
 _BY_VERDICT = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -38,21 +38,32 @@ def text(evaluation: Evaluation, width: int | None = None) -> str:
     """The evaluation on a terminal of `width` columns."""
     width = width or _WIDTH
     blocks = [_filled(heading(evaluation), width)]
-    for title, rows, note in sections(evaluation):
+    for title, rows, note in _once(sections(evaluation)):
         table = text_table(rows, width=width, left=("criterion",)) if rows else ""
         blocks.append("\n".join(filter(None, [_filled(title, width), table, _filled(note, width)])))
     return "\n\n".join(blocks)
 
 
 def _filled(lines: str, width: int) -> str:
-    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines.splitlines())
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines.splitlines()
+    )
+
+
+def _once(parts: Iterable[tuple[str, Rows, str]]) -> Iterator[tuple[str, Rows, str]]:
+    """The sections, with each line of their notes only where it stands first."""
+    said: set[str] = set()
+    for title, rows, note in parts:
+        lines = [line for line in note.splitlines() if line not in said]
+        said.update(lines)
+        yield title, rows, "\n".join(lines)
 
 
 def page(evaluation: Evaluation) -> str:
     """The evaluation in a notebook."""
     parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
     parts.append(tiles(evaluation) if len(evaluation.items) else "")
-    for title, rows, note in sections(evaluation):
+    for title, rows, note in _once(sections(evaluation)):
         head = f"<h4>{html.escape(title)}</h4>" if title else ""
         parts.append(f"{head}{html_table(rows) if rows else ''}")
         parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
@@ -237,9 +248,9 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
     for _, row in table.iterrows():
         shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
         name = " on ".join(shown.values())
-        shown |= {title: _interval(row, figure_name) for figure_name, title in titles.items()}
+        figures = {title: _interval(row, figure_name) for figure_name, title in titles.items()}
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
-        rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])})
+        rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])} | figures)
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
     items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"

@@ -80,16 +80,13 @@ class Comparison:
         return list(dict.fromkeys(counted["criterion"].astype(str)))
 
     def text(self, width: int | None = None) -> str:
-        """As `print` shows it; for a terminal of `width` columns lines are wrapped and a jury's row comes first."""
-        heads, rows, notes = self._heads(), self._rows(), self._notes()
-        if width is not None:
-            # rows without room are left out at the end
-            order = np.lexsort((self.table["judge"].ne(JURY).to_numpy(), pd.factorize(self.table["criterion"])[0]))
-            rows = [rows[at] for at in order]
-            heads, notes = (
-                [textwrap.fill(line, width, subsequent_indent="  ") for line in lines] for lines in (heads, notes)
-            )
-        return "\n".join([*heads, "", text_table(rows, width=width), *notes])
+        """As `print` shows it, for a terminal of `width` columns (80 by default)."""
+        width = width or 80
+        heads, notes = (
+            [textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+            for lines in (self._heads(), self._notes())
+        )
+        return "\n".join([*heads, "", text_table(self._rows(), width=width, left=("judge",)), *notes])
 
     def __str__(self) -> str:
         return self.text()
