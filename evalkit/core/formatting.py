@@ -135,7 +135,8 @@ def text_table(
     n_keys = next((at for at, name in enumerate(names) if name not in set_left), len(names))
     while n_keys > 1 and _total(_widths(cells)[:n_keys]) > width // 2:
         n_keys -= 1
-    blocks, start = [], n_keys
+    start = n_keys
+    blocks: list[str] = []
     while start < len(names) or not blocks:
         for end in range(len(names), start, -1):
             part = [*range(n_keys), *range(start, end)]
