@@ -82,7 +82,7 @@ def test_quorum_is_more_than_half_of_the_weight():
     assert one({"a": [2], "b": [2]}, quorum=1.0)["status"] == "ok"
     assert one({"a": [2], "b": ["!timeout"]}, quorum=0.0)["status"] == "partial"
     assert one({"a": [2], "b": ["!timeout"]}, weights={"a": 2})["status"] == "partial"
-    with pytest.raises(ConfigError, match="share from 0 to 1"):
+    with pytest.raises(ConfigError, match="must be a number from 0 to 1"):
         one({"a": [2]}, quorum=2)
 
 

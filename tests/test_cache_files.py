@@ -108,7 +108,7 @@ def garbage_after_the_header(path: Path) -> None:
         (head_only, "is truncated to 60 of [0-9]+ bytes: restore it"),
         (half, "is truncated to [0-9]+ of [0-9]+ bytes: restore it"),
         (one_byte_less, "is truncated to [0-9]+ of [0-9]+ bytes"),
-        (newer, r"written by a newer evalkit \(schema 2, this one reads up to 1\): upgrade evalkit"),
+        (newer, r"written by a newer evalkit \(file format 2, this one reads up to 1\): upgrade evalkit"),
         (with_trigger, "holds the trigger 'gotcha', so it was not written by evalkit"),
         (without_facts, "lacks the table 'facts'"),
         (garbage_after_the_header, "is damaged; move it away and import an export"),
@@ -150,7 +150,9 @@ def test_a_log_without_its_file_is_kept(folder: Path) -> None:
     folder.mkdir()
     (folder / "replies.sqlite-wal").write_bytes(b"x" * 4096)
     store = ReplyStore.open(folder)
-    with pytest.raises(CacheError, match=r"replies\.sqlite-wal is there without its replies\.sqlite"):
+    with pytest.raises(
+        CacheError, match=r"replies\.sqlite-wal exists, but the file replies\.sqlite that it belongs to is missing"
+    ):
         store.check_writable()
     assert [path.name for path in folder.iterdir()] == ["replies.sqlite-wal"]
 
@@ -221,7 +223,9 @@ def test_a_migration_that_fails_changes_nothing(folder: Path, monkeypatch: pytes
     with monkeypatch.context() as older:
         older.setattr(schema, "SCHEMA", 1)
         path = filled(folder)
-    with pytest.raises(CacheError, match=r"from schema 1 to 2 \(no such column.*unchanged, and a copy is .*schema1"):
+    with pytest.raises(
+        CacheError, match=r"from file format 1 to 2 \(no such column.*unchanged; a copy of it is .*schema1"
+    ):
         ReplyStore.open(folder)
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*), count(cost_usd) FROM replies").fetchone() == (300, 0)
@@ -237,10 +241,10 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
         older.setattr(schema, "SCHEMA", 1)
         path = filled(folder)
     before = path.read_bytes()
-    with pytest.raises(CacheError, match=r"has schema \d, but this evalkit reads schema \d"):
+    with pytest.raises(CacheError, match=r"written by an older evalkit \(file format \d, now \d\)"):
         ReplyStore.open(folder, read_only=True)
     monkeypatch.delitem(schema.MIGRATIONS, 1)
-    with pytest.raises(CacheError, match="no step from schema 1"):
+    with pytest.raises(CacheError, match="no update from file format 1"):
         ReplyStore.open(folder)
     assert path.read_bytes() == before
 
@@ -322,7 +326,7 @@ def test_a_folder_without_write_permission_replays(open_folder: Path) -> None:
     finally:
         folder.chmod(0o755)
     assert said.startswith("True 300\n")
-    assert "is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder that can be written" in said
+    assert "is read-only, so replies could not be stored; set EVALKIT_CACHE to a folder that can be written" in said
     assert contents(folder) == before
 
 

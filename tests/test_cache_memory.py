@@ -129,22 +129,22 @@ def test_a_request_for_one_sample_will_do(memory: ReplyMemory) -> None:
     ask(request=request)  # by name it is the same
     assert seen == [request]
     assert list(memory.store.get_many([parts(1, sample=4).key, parts(1).key])) == [parts(1, sample=4).key]
-    with pytest.raises(InputError, match="takes a request for one sample, got one for 2"):
+    with pytest.raises(InputError, match="takes a request for one sample, got a request for 2 samples"):
         ask(Request(judge, prompt, parts(1), (0, 1)))
 
 
 @pytest.mark.parametrize("asked", ["text", SimpleNamespace(), SimpleNamespace(parts={"provider": "x"})])
 def test_an_argument_without_parts_is_refused(memory: ReplyMemory, asked: object) -> None:
-    with pytest.raises(InputError, match=r"argument with KeyParts in \.parts, got \("):
+    with pytest.raises(InputError, match=r"an object with KeyParts in \.parts, got \("):
         Judged(memory).ask(asked)
-    with pytest.raises(InputError, match="takes one argument with KeyParts in \\.parts, got \\("):
+    with pytest.raises(InputError, match="takes one argument, an object with KeyParts in \\.parts, got \\("):
         Judged(memory).ask(question(), question())
 
 
 @pytest.mark.parametrize("given", [None, 2, b"2", {"text": "2"}])
 def test_what_is_no_reply_is_refused(memory: ReplyMemory, given: object) -> None:
     ask = memory.cache(lambda asked: given)
-    with pytest.raises(InputError, match="returns a Reply or its text, not a"):
+    with pytest.raises(InputError, match="must return a Reply or its text, got"):
         ask(question())
     assert memory.store.stats()["n_replies"] == 0
 
@@ -211,7 +211,7 @@ def test_decorated_with_options_and_twice(memory: ReplyMemory, capsys: pytest.Ca
     assert again(question()).text == "2"
     assert capsys.readouterr().out == ""
     for options in ({"ignore": ["asked"]}, {"mmap_mode": "r"}, {"cache_validation_callback": lambda metadata: False}):
-        with pytest.raises(ConfigError, match="the reply key decides"):
+        with pytest.raises(ConfigError, match="the reply key alone decides"):
             memory.cache(ask, **options)
 
 
@@ -229,7 +229,7 @@ def test_nothing_of_joblibs_removes_replies(memory: ReplyMemory) -> None:
         lambda: memory.store_backend.clear_path(["f"]),
     ]
     for remove in removals:
-        with pytest.raises(CacheError, match=r"removed|does not remove"):
+        with pytest.raises(CacheError, match=r"removed|must not remove"):
             remove()
     assert judged.ask(question()).text == "reply 1"
     report = memory.clear(confirm="delete 1 replies")
@@ -255,8 +255,8 @@ def test_plain_joblib_memory_says_what_to_use(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"compress": True}, "compress cannot be used"),
-        ({"mmap_mode": "r"}, "mmap_mode cannot be used"),
+        ({"compress": True}, "does not support compress"),
+        ({"mmap_mode": "r"}, "does not support mmap_mode"),
         ({"backend_options": {"codec": "zstd"}}, r"unknown backend_options \['codec'\]; allowed"),
     ],
 )

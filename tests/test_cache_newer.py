@@ -69,7 +69,7 @@ def test_a_store_that_is_opened_later_is_refused_untouched(store, tmp_path, aliv
         before = bytes_of(path)
         assert before[0][60:64] == SCHEMA.to_bytes(4, "big")  # the header alone says nothing
         fresh = ReplyStore(tmp_path, read_only=read_only)
-        with pytest.raises(CacheError, match=f"newer evalkit .schema {SCHEMA + 1}, this one reads up to {SCHEMA}"):
+        with pytest.raises(CacheError, match=f"newer evalkit .file format {SCHEMA + 1}, this one reads up to {SCHEMA}"):
             fresh.get_many([parts(0).key])
         if not read_only:
             with pytest.raises(CacheError, match="newer evalkit"):

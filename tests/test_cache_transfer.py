@@ -178,9 +178,9 @@ Spoil = Callable[[dict[str, Any]], object]
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda line: line.update(key="0" * 64), r"the key 000000000000… does not match its parts"),
-        (lambda line: line["parts"].update(temperature=0.0), "does not match its parts"),
-        (lambda line: line["parts"].update(temperature=1), "does not match its parts"),  # 1 and 1.0 are two keys
+        (lambda line: line.update(key="0" * 64), r"the key 000000000000… does not belong to this reply"),
+        (lambda line: line["parts"].update(temperature=0.0), "does not belong to this reply"),
+        (lambda line: line["parts"].update(temperature=1), "does not belong to this reply"),  # 1 and 1.0 are two keys
         (lambda line: line["parts"].update(schema=2), r"parts\.schema: must be 1"),
         (lambda line: line["parts"].update(sample=-1), r"parts\.sample: .*greater than or equal to 0"),
         (lambda line: line["parts"].update(sample=2**40), r"parts\.sample"),
@@ -498,9 +498,9 @@ def test_prune_keeps_the_newest_generation(store: ReplyStore) -> None:
 
 def test_prune_needs_a_condition_and_a_new_file(store: ReplyStore, tmp_path: Path) -> None:
     fill(store)
-    with pytest.raises(CacheError, match=r"prune needs a condition .*clear\(\) removes everything"):
+    with pytest.raises(CacheError, match=r"prune\(\) needs a condition; .*remove everything with clear\(\)"):
         store.prune(apply=True)
-    with pytest.raises(CacheError, match="keep_generations 0 must be 1 or more"):
+    with pytest.raises(CacheError, match="keep_generations must be 1 or more, got 0"):
         store.prune(keep_generations=0, apply=True)
     (tmp_path / "there.jsonl").touch()
     with pytest.raises(CacheError, match="already exists; choose another path for export_to; no replies were removed"):

@@ -285,9 +285,9 @@ def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
     assert run("report", "--judgments", "j.jsonl", "--out", "r.html", "--quiet")[0] == 0
     assert "Judges among themselves" in Path("r.html").read_text(encoding="utf-8")
     code, _, err = run("evaluate", "--judgments", "j.jsonl", "--judge", "fake", "--samples", 2)
-    assert (code, "leave out --judge, --samples" in one_line(err)) == (2, True)
+    assert (code, "calls no judges; remove --judge, --samples" in one_line(err)) == (2, True)
     code, _, err = run("evaluate", *FAKE)
-    assert (code, "pass the items to judge, or --judgments FILE" in one_line(err)) == (2, True)
+    assert (code, "name the file of items to judge, or pass --judgments FILE" in one_line(err)) == (2, True)
 
 
 def test_labels_in_columns_are_those_of_the_table(run) -> None:
@@ -303,7 +303,7 @@ def test_labels_in_columns_are_those_of_the_table(run) -> None:
     assert json.loads(out)["alignment"][0]["accuracy"] == json.loads(table)[0]["accuracy"]
     code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=x", "--labels", "labels.jsonl")
     assert code == 2
-    assert "pass either --labels" in err
+    assert "--labels (a table) and --label (columns of the items) contradict each other" in err
     code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=z")
     assert code == 2
     assert "the items have no column 'z'" in one_line(err)
@@ -361,7 +361,7 @@ def test_a_wrong_judge_is_one_line_and_exit_2(run, flags: list[str], said: str) 
 def test_what_is_judged_must_be_named(run) -> None:
     code, _, err = run("judge", "items.jsonl", "--judge", "fake")
     assert code == 2
-    assert "--rubric (evalkit rubric list shows them), or --profile" in one_line(err)
+    assert "pass --rubric ID ('evalkit rubric list' lists the ids), or --profile" in one_line(err)
     code, _, err = run("judge", "items.jsonl", "--judge", "fake", "--profile", "strict")
     assert code == 2
     assert "has no rubric; pass one with profile.with_rubric or --rubric" in one_line(err)
@@ -521,7 +521,7 @@ def test_a_table_of_another_kind_is_named(run) -> None:
     for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
         code, _, err = run(*command)
         assert code == 2
-        assert "not a judgments table" in err or "not a folder of 'evalkit evaluate --out'" in err
+        assert "not a judgments table" in err or "was not written by 'evalkit evaluate --out'" in err
 
 
 @pytest.mark.parametrize(
@@ -897,4 +897,4 @@ def test_the_judge_profile_is_all_judges_of_the_profile(run):
     assert set(judges[1]) == {"fake:strict", "fake:first"}
     for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
         code, _, err = run(*asked, *flags)
-        assert (code, "--judge profile (all judges of --profile) cannot be combined with another" in err) == (2, True)
+        assert (code, "--judge profile (which needs --profile) cannot be combined with another" in err) == (2, True)

@@ -226,7 +226,7 @@ def test_a_cache_that_cannot_be_written(here: Path) -> None:
         done = bound("judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "fake:lenient")
         assert (done.returncode, done.stdout) == (2, "")
         assert len(done.stderr.splitlines()) == 1
-        assert "is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder" in done.stderr
+        assert "is read-only, so replies could not be stored; set EVALKIT_CACHE to a folder" in done.stderr
         done = bound("judge", "items.jsonl", *FAKE, "--json", "--quiet")
         assert (done.returncode, done.stderr) == (0, "")
         assert {row["source"] for row in json.loads(done.stdout)} == {"cache"}, "what is stored is still read"

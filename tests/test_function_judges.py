@@ -129,13 +129,13 @@ def test_pairs_with_other_judges_in_a_jury(tmp_path: Path) -> None:
     [
         (lambda: Judge("function", "m"), "needs ask=…: a Python function"),
         (lambda: Judge("function", "m", ask="nowhere"), "needs ask=…"),
-        (lambda: Judge("openai", "m", ask=len), "only the provider 'function' calls"),
+        (lambda: Judge("openai", "m", ask=len), "only judges of the provider 'function' take"),
         (lambda: Judge("function", "m", ask=len, base_url="http://localhost/v1"), "neither base_url nor api_key_env"),
         (lambda: Judge.function(len, name="a@b", version="1"), "a name without '@' and a version"),
         (lambda: Judge.function(len, name="a", version=""), "a name without '@' and a version"),
         (lambda: Judge.of("function:no_such_module:ask"), "no function judge at 'no_such_module:ask'"),
         (lambda: Judge.of("function:function_judges:missing"), "no function judge at 'function_judges:missing'"),
-        (lambda: Judge.of("function:function_judges:plain"), "is a function, not a judge: make one with"),
+        (lambda: Judge.of("function:function_judges:plain"), "is a function, not a judge; make it one with"),
         (lambda: Judge.of("function:function_judges"), "no function judge at 'function_judges'"),
     ],
 )
@@ -490,7 +490,9 @@ def test_a_lambda_works_live_and_cannot_be_frozen(tmp_path: Path) -> None:
 
 def test_another_version_than_the_frozen_one_is_an_error(tmp_path: Path) -> None:
     judge = Judge.of({"provider": "function", "model": "good@0", "ask": "function_judges:good"})
-    with pytest.raises(ConfigError, match=r"'function_judges:good' is 'good@1', but judge .* needs 'good@0'"):
+    with pytest.raises(
+        ConfigError, match=r"judge .* needs the function 'good@0', but 'function_judges:good' is 'good@1'"
+    ):
         judged(judge, tmp_path)
 
 

@@ -205,13 +205,13 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         (
             ("--judge", "none", "--judge-refresh"),
             {},
-            "--judge-refresh calls a judge again and --judge none makes no calls",
+            "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other",
         ),
         (("--judge-refresh",), {}, "the judge is 'none'"),
         (
             ("--no-judge", "--judge", "fake"),
             {},
-            "with --trace-file, --judge takes one judge (for a jury, pass --profile); got fake, none",
+            "--judge takes one judge with --trace-file, got fake, none",
         ),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),

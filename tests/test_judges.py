@@ -43,7 +43,7 @@ class TestOf:
         [
             ("gpt-4o", "unknown judge provider 'gpt-4o'; allowed: openai, litellm"),
             ("none", "unknown judge provider 'none'"),
-            ("openai", "a judge needs a model: 'openai:MODEL'"),
+            ("openai", "a judge needs a model; write it as 'openai:MODEL'"),
             ("openai: ", "needs a model"),
             ("", "unknown judge provider ''"),
             ({"provider": "openai"}, "needs 'provider' and 'model'; got 'provider'"),
@@ -191,7 +191,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("name", ["temperature", "max_tokens"])
     def test_fields_are_no_parameters(self, name):
-        with pytest.raises(ConfigError, match=f"a field of its own: pass {name}="):
+        with pytest.raises(ConfigError, match=f"must not contain '{name}'; pass {name}= to Judge"):
             Judge("openai", "m", params={name: 1})
 
 

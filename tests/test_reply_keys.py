@@ -50,7 +50,7 @@ def test_canonical_json_is_sorted_dense_utf8() -> None:
 
 
 def test_another_schema_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="format version 2; this evalkit reads version 1"):
+    with pytest.raises(ValueError, match="has format 2, but this evalkit reads only format 1"):
         KeyParts.from_dict({**VECTORS[0]["parts"], "schema": KEY_SCHEMA + 1})
 
 

@@ -229,7 +229,7 @@ def test_every_command_that_looks_at_runs_sees_a_dead_runner(
     capsys.readouterr()
     assert main(["run", "logs", "last"]) == 2
     assert (
-        "has no log on this machine; status: queued, host of its process: none was started" in capsys.readouterr().err
+        "has no log on this machine (status: queued; host of its process: none was started)" in capsys.readouterr().err
     )
 
 

@@ -92,7 +92,9 @@ def _compare(args: argparse.Namespace) -> int | None:
     from evalkit import compare
 
     if args.label and not args.labels:
-        raise ConfigError("--label selects columns of the file that --labels names, but --labels is missing; pass both")
+        raise ConfigError(
+            "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
+        )
     comparison = compare(
         read_side(args.before),
         read_side(args.after),

@@ -103,11 +103,14 @@ def _options(args: argparse.Namespace) -> GateOptions:
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
         raise ConfigError(
-            f"with --trace-file, --judge takes one judge (for a jury, pass --profile); got {', '.join(judges)} "
-            "(--no-judge means --judge none)"
+            f"--judge takes one judge with --trace-file, got {', '.join(judges)} (--no-judge is --judge none); keep "
+            "one or, for a jury, pass --profile"
         )
     if judges == ["none"] and args.judge_refresh:
-        raise ConfigError("--judge-refresh calls a judge again and --judge none makes no calls; choose one")
+        raise ConfigError(
+            "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
+            "one of them"
+        )
     return GateOptions(
         judge=judges[0] if judges else None,
         model=args.judge_model,
@@ -130,13 +133,13 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     for flag, place in places.items():
         if str(place) == "-" or place.is_dir():
             raise ConfigError(
-                f"{flag} is not a file; pass a file path, or use --out DIR to write all reports into a folder"
+                f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
             )
         if not place.absolute().parent.is_dir():
             raise ConfigError(f"{flag}: folder {place.parent} not found; create it first")
     if args.out is not None:
         if Path(args.out).exists() and not Path(args.out).is_dir():
-            raise ConfigError(f"--out {args.out} is a file; name a folder")
+            raise ConfigError(f"--out {args.out} must be a folder, but is a file; name a folder")
         places |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
     for flag, place in places.items():
         other = taken.setdefault(place.resolve(), flag)
@@ -197,10 +200,13 @@ def _record(args: argparse.Namespace) -> int:
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
         raise ConfigError(
-            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with -o"
+            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with --out"
         )
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        raise ConfigError(f"--out {target} cannot be written; name a trace file in an existing folder")
+        raise ConfigError(
+            f"--out {target} cannot be written: it must be a file in an existing folder, other than the file of "
+            "--config; choose another path"
+        )
     options = _options(args)
     since = stamp_of(args.trace_file)
     result = run_gate(args.config, args.trace_file, options)

@@ -113,7 +113,7 @@ def _report(args: argparse.Namespace) -> None:
 
     target = Path(args.out)
     if target.suffix not in (".html", ".htm"):  # checked before anything is paid
-        raise ConfigError(f"a report is an HTML file: the name in --out must end in .html, got {args.out}")
+        raise ConfigError(f"--out of a report must end in .html, got {args.out}; rename it")
     baseline = None if args.baseline is None else read_side(args.baseline)
     evaluation = _evaluation(args)
     note(args, f"wrote {report(evaluation, target, baseline=baseline)}")
@@ -125,16 +125,18 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
-        raise ConfigError("pass either --labels (a table) or --label (columns of the items)")
+        raise ConfigError(
+            "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
+        )
     labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
-            raise ConfigError("ITEMS is missing: pass the items to judge, or --judgments FILE")
+            raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")
         arguments = spec_arguments(args) | rules_of(args)
         return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
     judging = [f"--{name}" for name in ("judge", "profile", "samples", "template") if getattr(args, name)]
     if judging:
-        raise ConfigError(f"--judgments reads existing judgments and calls no judges; leave out {', '.join(judging)}")
+        raise ConfigError(f"--judgments reads existing judgments and calls no judges; remove {', '.join(judging)}")
     judgments = read_table(args.judgments, "judgments")
     items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
     return Evaluation.of(judgments, items, labels, args.rubric, **rules_of(args))
@@ -144,7 +146,8 @@ def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
         raise ConfigError(
-            f"evaluate writes several tables: --out must be a folder, got {args.out}; --format sets their format"
+            f"--out must be a folder, because evaluate writes several tables, got {args.out}; name a folder "
+            "(--format sets the format of the tables)"
         )
     for name in ("items", *_TABLES):
         check_output(args, folder / f"{name}.{args.format}")

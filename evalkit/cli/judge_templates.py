@@ -92,7 +92,7 @@ def _document(registry: Registry, name: str) -> dict[str, Any]:
             template = load_template(name)
         except RubricError as other:
             raise ConfigError(
-                f"judge template {name!r} was not found; in the registry: {problem}; in the rubric folders: {other}"
+                f"judge template {name!r} not found; in the registry: {problem}; in the rubric folders: {other}"
             ) from None
     document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
     return document | {"content_hash": template.hash, "prompt_template": template.source}

@@ -28,7 +28,7 @@ def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 def _rubric_or_profile(args: argparse.Namespace) -> Any:
     if args.profile is None and args.rubric is None:
-        raise ConfigError("pass --rubric (evalkit rubric list shows them), or --profile")
+        raise ConfigError("no rubric is named; pass --rubric ID ('evalkit rubric list' lists the ids), or --profile")
     if args.profile is None:
         return args.rubric
     from evalkit import load_profile
@@ -45,18 +45,25 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     if "none" in names or "profile" in names:
         if len(names) > 1 or changes or args.judge_model or (names == ["profile"] and args.profile is None):
             raise ConfigError(
-                "--judge none (no calls) and --judge profile (all judges of --profile) cannot be combined with another "
-                "--judge or a --judge-… flag; to read the replies of other judges from the cache, use --offline"
+                "--judge none and --judge profile (which needs --profile) cannot be combined with another --judge "
+                "or a --judge-… flag; remove those flags, or pass --offline to read the replies of other judges "
+                "from the cache"
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):
-        raise ConfigError("--judge-… flags change the settings of a judge that --judge names, but --judge is missing")
+        raise ConfigError(
+            "--judge-… flags change the settings of a judge, but --judge is missing; name the judge with --judge"
+        )
     if args.judge_model and all(":" in name or name == "fake" for name in names):
         raise ConfigError(
-            f"--judge-model applies only to a --judge that names just a provider (such as openai), not to {names[0]!r}"
+            "--judge-model applies only to a --judge that names just a provider (such as openai), not to "
+            f"{names[0]!r}; remove it"
         )
     if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
-        raise ConfigError("--judge-base-url: the judge 'fake' runs inside evalkit and has no server")
+        raise ConfigError(
+            "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server; "
+            "remove it"
+        )
     return [_judge(name, args.judge_model, changes) for name in names] or None
 
 

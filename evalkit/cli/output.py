@@ -69,7 +69,8 @@ def read_side(path: str) -> Any:
     for name, paths in files.items():
         if len(paths) != 1:
             raise InputError(
-                f"{folder} is not a folder of 'evalkit evaluate --out': expected one table {name!r}, got {len(paths)}"
+                f"{folder} was not written by 'evalkit evaluate --out': expected one file of the table {name!r}, "
+                f"found {len(paths)}; name another folder, or run that command again"
             )
     tables = {name: read_table(str(paths[0]), name) for name, paths in files.items()}
     return SimpleNamespace(**tables, rules=_rules(folder))
@@ -85,7 +86,9 @@ def _rules(folder: Path) -> Rules | None:
     try:
         return Rules(**json.loads(path.read_text(encoding="utf-8"))["rules"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: invalid rules ({error}); run evalkit evaluate --out again") from None
+        raise InputError(
+            f"{path}: invalid rules for votes and scores ({error}); run 'evalkit evaluate --out' again"
+        ) from None
 
 
 def _read(path: str, read: Callable[[str | Path], pd.DataFrame]) -> pd.DataFrame:

@@ -256,7 +256,7 @@ def _logs(args: argparse.Namespace) -> None:
     if not args.follow and not (run.artifacts.get("folder") and run.log.is_file()):
         where = run.artifacts.get("environment", {}).get("host", "none was started")
         raise RegistryError(
-            f"run {run.id} has no log on this machine; status: {run.status}, host of its process: {where}"
+            f"run {run.id} has no log on this machine (status: {run.status}; host of its process: {where})"
         )
     tail = Tail(run.log)
     while True:

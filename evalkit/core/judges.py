@@ -104,7 +104,7 @@ class Judge:
                 f"allowed: {', '.join(PROVIDERS)} (as in 'openai:gpt-4o-mini' or 'fake:strict')"
             )
         if not isinstance(self.model, str) or not self.model.strip():
-            raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
+            raise ConfigError(f"a judge needs a model; write it as '{self.provider}:MODEL'")
         who = f"judge '{self.provider}:{self.model}'"
         for name, (allowed, fits) in FIELDS.items():
             if not fits(value := getattr(self, name)):
@@ -136,7 +136,7 @@ class Judge:
             # not shown: it may contain a password
             raise ConfigError(
                 f"base_url of {who} is not the address of a server, or contains a password; write it as "
-                "http://HOST:PORT/v1 and pass the key by api_key_env"
+                "http://HOST:PORT/v1, and name the variable of the key in api_key_env"
             )
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             # not shown: it may be a key
@@ -146,18 +146,18 @@ class Judge:
             )
         if self.provider != "function":
             if self.ask is not None:
-                raise ConfigError(f"{who} has ask=…, which only the provider 'function' calls")
+                raise ConfigError(f"{who} has ask=…, which only judges of the provider 'function' take; omit ask=")
         elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
             raise ConfigError(
                 f"{who} needs ask=…: a Python function, or its import path 'module:function'; see Judge.function"
             )
         elif self.base_url or self.api_key_env:
-            raise ConfigError(f"{who} calls a Python function: it takes neither base_url nor api_key_env")
+            raise ConfigError(f"{who} calls a Python function and takes neither base_url nor api_key_env; omit them")
 
     def _check_params(self, who: str) -> None:
         own = [name for name in self.params if name in _FIELD_PARAMS]
         if own:
-            raise ConfigError(f"params of {who} contain {listed(own)}, which has a field of its own: pass {own[0]}=")
+            raise ConfigError(f"params of {who} must not contain {listed(own)}; pass {own[0]}= to Judge instead")
         try:
             plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
         except TypeError as problem:
@@ -245,7 +245,9 @@ class Judge:
         ('length', 'length@1')
         """
         if not isinstance(name, str) or not name.strip() or "@" in name or not str(version).strip():
-            raise ConfigError(f"a function judge needs a name without '@' and a version, not {name!r} and {version!r}")
+            raise ConfigError(
+                f"a function judge needs a name without '@' and a version, got name={name!r}, version={version!r}"
+            )
 
         def made(function: Ask | str) -> Judge:
             defaults = {"name": name, "temperature": None, "max_tokens": None}
@@ -259,7 +261,7 @@ class Judge:
         found = cls._at(path)
         if not isinstance(found, Judge):
             raise ConfigError(
-                f"{path!r} is a {type(found).__name__}, not a judge: make one with "
+                f"{path!r} is a {type(found).__name__}, not a judge; make it one with "
                 "@evalkit.Judge.function(name=…, version=…)"
             )
         return found if callable(found.ask) else replace(found, ask=path)
@@ -289,8 +291,8 @@ class Judge:
         if isinstance(found, Judge):
             if found.model != self.model:
                 raise ConfigError(
-                    f"the function at {self.ask!r} is {found.model!r}, but judge '{self.name}' needs {self.model!r}; "
-                    "restore that version, or change the judge"
+                    f"judge '{self.name}' needs the function {self.model!r}, but {self.ask!r} is {found.model!r}; "
+                    "restore the old function, or change the judge"
                 )
             found = found.load_function()
         if not callable(found):

@@ -109,7 +109,7 @@ class KeyParts:
         """The inverse of `as_dict`; raises ValueError for another schema number."""
         if parts.get("schema") != KEY_SCHEMA:
             raise ValueError(
-                f"the reply key has format version {parts.get('schema')!r}; this evalkit reads version {KEY_SCHEMA}"
+                f"the reply key has format {parts.get('schema')!r}, but this evalkit reads only format {KEY_SCHEMA}"
             )
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 

@@ -116,7 +116,7 @@ def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
 def check_share(name: str, value: object) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ConfigError(f"{name}={value!r} is not allowed; give a share from 0 to 1")
+        raise ConfigError(f"{name} must be a number from 0 to 1, got {value!r}")
 
 
 def check_samples(samples: Any, name: str = "samples") -> int:

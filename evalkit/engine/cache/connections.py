@@ -134,8 +134,8 @@ class Connections:
         """Check the file, and create a missing one; CacheError if the store is read-only."""
         if self.read_only:
             raise CacheError(
-                f"reply store {self.path} is read-only, so replies could not be stored: set EVALKIT_CACHE to a folder "
-                "that can be written, or judge offline"
+                f"reply store {self.path} is read-only, so replies could not be stored; set EVALKIT_CACHE to a "
+                "folder that can be written, or judge offline"
             )
         with self.reading() as connection:
             if connection is not None:
@@ -176,8 +176,8 @@ class Connections:
         number = schema.check_file(self.path)
         if self.read_only and number < schema.SCHEMA:
             raise CacheError(
-                f"{self.path} has schema {number}, but this evalkit reads schema {schema.SCHEMA}; make the file "
-                "writable and open it once, so that evalkit migrates it"
+                f"{self.path} is read-only and was written by an older evalkit (file format {number}, now "
+                f"{schema.SCHEMA}); make the file writable and open it once, so that evalkit updates it"
             )
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:

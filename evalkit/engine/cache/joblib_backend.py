@@ -57,7 +57,10 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         options = dict(backend_options or {})
         for unfit in ("compress", "mmap_mode"):
             if options.pop(unfit, None):
-                raise ConfigError(f"the {BACKEND!r} store of joblib keeps JSON in SQLite: {unfit} cannot be used")
+                raise ConfigError(
+                    f"joblib.Memory(backend={BACKEND!r}) does not support {unfit}, because it stores replies as JSON "
+                    "in SQLite; omit it"
+                )
         self.for_replies = options.pop("for_replies", False)
         self.recorded = options.pop("recorded", False)
         self.since = options.pop("since", None)
@@ -104,13 +107,14 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         """
         if not self.for_replies:
             raise ConfigError(
-                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store contains replies "
-                "of judges by reply key; use evalkit.engine.ReplyMemory for them, another backend for other functions"
+                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}, because this backend stores only "
+                "replies of judges; use evalkit.engine.ReplyMemory for a function that calls a judge, or another "
+                "backend"
             )
 
     def get_cached_func_code(self, call_id: CallId) -> NoReturn:
         """Raise OSError, which tells joblib that no source is stored."""
-        raise OSError(f"the source of {call_id[0]} is not stored")
+        raise OSError(f"the source code of the function {call_id[0]} is not stored with the replies")
 
     def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
         """Where the replies are."""
@@ -119,8 +123,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
         raise CacheError(
-            f"cannot store {call_id[1]}: its function was not decorated with ReplyMemory.cache, so the parts of its "
-            "reply key are unknown; use that decorator"
+            f"cannot store the reply {call_id[1]}, because its function was not decorated with ReplyMemory.cache; "
+            "use that decorator"
         )
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
@@ -128,8 +132,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise CacheError(
-            f"replies in {self.store.path} were paid for, and joblib does not remove them; "
-            "use ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
+            f"joblib must not remove replies from {self.store.path}, because they were paid for; use "
+            "ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
         )
 
     clear = clear_item = clear_path = clear_location = enforce_store_limits = get_items = _refuse

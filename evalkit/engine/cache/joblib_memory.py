@@ -108,8 +108,8 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         """
         if ignore or mmap_mode or cache_validation_callback:
             raise ConfigError(
-                "ReplyMemory.cache takes no ignore, mmap_mode or cache_validation_callback: the reply key decides; "
-                "to call the function again use .call(request)"
+                "ReplyMemory.cache takes no ignore=, mmap_mode= or cache_validation_callback=, because the reply "
+                "key alone decides which reply is reused; to call the function again, use .call(request)"
             )
         if func is None:
             return lambda function: self.cache(function, verbose=verbose)
@@ -234,12 +234,18 @@ def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
     parts = getattr(arguments[0], "parts", None) if len(arguments) == 1 else None
     if not isinstance(parts, KeyParts):
         kinds = ", ".join(type(argument).__name__ for argument in arguments)
-        raise InputError(f"a memoized judge call takes one argument with KeyParts in .parts, got ({kinds})")
+        raise InputError(
+            "a function decorated with ReplyMemory.cache takes one argument, an object with KeyParts in .parts, got "
+            f"({kinds})"
+        )
     samples = getattr(arguments[0], "samples", None)
     if samples is None:
         return parts
     if len(samples) != 1:
-        raise InputError(f"a memoized judge call takes a request for one sample, got one for {len(samples)}")
+        raise InputError(
+            "a function decorated with ReplyMemory.cache takes a request for one sample, got a request for "
+            f"{len(samples)} samples"
+        )
     return arguments[0].parts_of(samples[0])  # type: ignore[no-any-return]
 
 
@@ -265,7 +271,8 @@ def _reply_of(value: object, started: float) -> Reply:
         now = time.time()
         return Reply(value, created=now, latency_s=now - started)
     raise InputError(
-        f"a memoized judge call returns a Reply or its text, not a {type(value).__name__}; nothing was stored"
+        f"a function decorated with ReplyMemory.cache must return a Reply or its text, got {type(value).__name__}; "
+        "nothing was stored"
     )
 
 

@@ -213,7 +213,9 @@ def _read(line: bytes) -> tuple[int, Row]:
     tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
     row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)
     if row.key.hex() != checked.key:
-        raise CacheError(f"the key {checked.key[:12]}… does not match its parts, which give {row.key.hex()[:12]}…")
+        raise CacheError(
+            f"the key {checked.key[:12]}… does not belong to this reply, whose key is {row.key.hex()[:12]}…"
+        )
     return checked.generation, row
 
 

@@ -98,7 +98,9 @@ class Chosen:
         if self.source not in (None, "live", "recorded"):
             raise CacheError(f"unknown source {self.source!r}; allowed: 'live', 'recorded'")
         if self.keep_generations is not None and self.keep_generations < 1:
-            raise CacheError(f"keep_generations {self.keep_generations!r} must be 1 or more; clear() removes all")
+            raise CacheError(
+                f"keep_generations must be 1 or more, got {self.keep_generations!r}; to remove all replies, use clear()"
+            )
 
     def where(self, connection: sqlite3.Connection) -> tuple[str, list[float]]:
         """The conditions as SQL with its parameters; `keys` is left to the caller."""
@@ -137,7 +139,7 @@ class Lookups:
         free = shutil.disk_usage(self.folder).free
         if free < _LEAST_FREE_BYTES:
             raise CacheError(
-                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored: "
+                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored; "
                 "free some space or set EVALKIT_CACHE to a folder elsewhere"
             )
 

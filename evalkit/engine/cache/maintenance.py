@@ -248,7 +248,8 @@ class Maintenance(Lookups):
         chosen = Chosen(rubric=rubric, model=model, older_than=older_than, keep_generations=keep_generations)
         if chosen == Chosen():
             raise CacheError(
-                "prune needs a condition (older_than, rubric, model or keep_generations); clear() removes everything"
+                "prune() needs a condition; pass older_than=, rubric=, model= or keep_generations=, or remove "
+                "everything with clear()"
             )
         return self._remove(chosen, apply=apply, export_to=export_to)
 
@@ -264,9 +265,9 @@ class Maintenance(Lookups):
         expected = f"delete {found.n_replies} replies"
         if confirm != expected:
             raise CacheError(
-                f"this would remove all {counted(found.n_replies, 'reply', 'replies')} of {self.path}, which cost US$ "
-                f"{found.cost_usd:.2f}; "
-                f"nothing was removed. To do it: clear(confirm={expected!r}); to remove some: prune()"
+                f"nothing was removed: clear() would remove all {counted(found.n_replies, 'reply', 'replies')} of "
+                f"{self.path}, which cost US$ {found.cost_usd:.2f}; to remove all, use clear(confirm={expected!r}), "
+                "and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)
 

@@ -137,7 +137,7 @@ def log_size(path: Path) -> int:
 
 
 def _newer(schema: int) -> str:
-    newer = f"schema {schema}, this one reads up to {SCHEMA}"
+    newer = f"file format {schema}, this one reads up to {SCHEMA}"
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
 
@@ -151,7 +151,7 @@ def check_objects(path: Path, connection: sqlite3.Connection) -> None:
     for kind, name in sorted(found ^ _OBJECTS):
         state = "holds" if (kind, name) in found else "lacks"
         raise CacheError(
-            f"{path} {state} the {kind} {name!r}, so it was not written by evalkit; it was left untouched: {_ELSEWHERE}"
+            f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"
         )
 
 
@@ -170,7 +170,10 @@ def create(path: Path) -> None:
                 file.write("# made by evalkit: share replies with `evalkit cache export`\n*\n")
         # in this order: another process makes its log only after the file
         if log.exists() and not path.exists():
-            raise CacheError(f"{log} is there without its {path.name}: restore that file, or remove the log")
+            raise CacheError(
+                f"{log} exists, but the file {path.name} that it belongs to is missing; restore that file, or remove "
+                "the log"
+            )
         _build(fresh)
         with contextlib.suppress(FileExistsError):
             place(fresh, path)
@@ -236,10 +239,10 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
             for number in range(found, SCHEMA):
                 MIGRATIONS[number](connection)
         except (KeyError, sqlite3.Error) as problem:
-            what = f"no step from schema {problem}" if isinstance(problem, KeyError) else str(problem)
+            what = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
             raise CacheError(
-                f"{path} could not be migrated from schema {found} to {SCHEMA} ({what}); "
-                f"it is unchanged, and a copy is {copy}"
+                f"{path} could not be updated from file format {found} to {SCHEMA} ({what}) and is unchanged; a copy "
+                f"of it is {copy}"
             ) from problem
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
