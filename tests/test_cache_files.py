@@ -108,7 +108,7 @@ def garbage_after_the_header(path: Path) -> None:
         (head_only, "is truncated to 60 of [0-9]+ bytes: restore it"),
         (half, "is truncated to [0-9]+ of [0-9]+ bytes: restore it"),
         (one_byte_less, "is truncated to [0-9]+ of [0-9]+ bytes"),
-        (newer, r"written by a newer evalkit \(file format 2, this one reads up to 1\): upgrade evalkit"),
+        (newer, r"written by a newer evalkit \(file format 3, this one reads up to 2\): upgrade evalkit"),
         (with_trigger, "holds the trigger 'gotcha', so it was not written by evalkit"),
         (without_facts, "lacks the table 'facts'"),
         (garbage_after_the_header, "is damaged; move it away and import an export"),
@@ -189,24 +189,24 @@ def next_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.execute("UPDATE replies SET cost_usd = 0.5")
         connection.execute("INSERT INTO facts VALUES ('s', 'm', 'migrated', 'true', 0)")
 
-    monkeypatch.setattr(schema, "SCHEMA", 2)
-    monkeypatch.setitem(schema.MIGRATIONS, 1, step)
+    monkeypatch.setattr(schema, "SCHEMA", 3)
+    monkeypatch.setitem(schema.MIGRATIONS, 2, step)
 
 
 @pytest.mark.usefixtures("next_schema")
 def test_an_older_store_is_migrated_after_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 1)
+        older.setattr(schema, "SCHEMA", 2)
         path = filled(folder)
     store = ReplyStore.open(folder)
     assert store.facts("s", "m") == {"migrated": True}
     assert len(store.get_many([parts(number).key for number in range(300)])) == 300
     store.close()
-    assert schema.check_file(path) == 2
+    assert schema.check_file(path) == 3
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 1)
-        copied = folder / "replies.schema1.sqlite"
-        assert schema.check_file(copied) == 1
+        older.setattr(schema, "SCHEMA", 2)
+        copied = folder / "replies.schema2.sqlite"
+        assert schema.check_file(copied) == 2
         shutil.move(copied, folder.parent / "replies.sqlite")
         old = ReplyStore(folder.parent, read_only=True)
         assert len(old.get_many([parts(number).key for number in range(300)])) == 300
@@ -219,17 +219,17 @@ def test_a_migration_that_fails_changes_nothing(folder: Path, monkeypatch: pytes
         connection.execute("UPDATE replies SET cost_usd = 0.5")
         connection.execute("UPDATE replies SET no_such_column = 1")
 
-    monkeypatch.setitem(schema.MIGRATIONS, 1, step)
+    monkeypatch.setitem(schema.MIGRATIONS, 2, step)
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 1)
+        older.setattr(schema, "SCHEMA", 2)
         path = filled(folder)
     with pytest.raises(
-        CacheError, match=r"from file format 1 to 2 \(no such column.*unchanged; a copy of it is .*schema1"
+        CacheError, match=r"from file format 2 to 3 \(no such column.*unchanged; a copy of it is .*schema2"
     ):
         ReplyStore.open(folder)
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*), count(cost_usd) FROM replies").fetchone() == (300, 0)
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     connection.close()
 
 
@@ -238,15 +238,54 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 1)
+        older.setattr(schema, "SCHEMA", 2)
         path = filled(folder)
     before = path.read_bytes()
     with pytest.raises(CacheError, match=r"written by an older evalkit \(file format \d, now \d\)"):
         ReplyStore.open(folder, read_only=True)
-    monkeypatch.delitem(schema.MIGRATIONS, 1)
-    with pytest.raises(CacheError, match="no update from file format 1"):
+    monkeypatch.delitem(schema.MIGRATIONS, 2)
+    with pytest.raises(CacheError, match="no update from file format 2"):
         ReplyStore.open(folder)
     assert path.read_bytes() == before
+
+
+def first_schema(path: Path) -> None:
+    """Make a store as the first evalkit wrote it: without the log of evaluations."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE evaluations")
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
+def test_a_store_without_a_log_of_evaluations_gets_one(folder: Path) -> None:
+    path = filled(folder)
+    first_schema(path)
+    store = ReplyStore.open(folder)
+    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
+    assert store.evaluations() == []
+    store.log_evaluation("a" * 64, 5.0, "{}", "{}").result()
+    assert store.evaluations("aa") == [("a" * 64, 5.0, "{}", "{}")]
+    store.close()
+    assert schema.check_file(path) == 2
+    assert schema.check_file(folder / "replies.schema1.sqlite") == 1
+
+
+def test_a_store_without_a_log_of_evaluations_is_read_as_it_is_where_it_cannot_be_written(folder: Path) -> None:
+    path = filled(folder)
+    first_schema(path)
+    before = path.read_bytes()
+    store = ReplyStore.open(folder, read_only=True)
+    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
+    assert store.evaluations() == []
+    store.close()
+    assert path.read_bytes() == before
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE facts")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    with pytest.raises(CacheError, match="lacks the table 'facts'"):
+        ReplyStore(folder, read_only=True).get_many([b"x" * 32])
 
 
 # --- read-only
@@ -263,6 +302,7 @@ def test_read_only_reads_and_never_writes(folder: Path) -> None:
         lambda: store.put(parts(), reply()),
         lambda: store.put_many([(parts(), reply())]),
         lambda: store.learn("s", "m", "n", 1),
+        lambda: store.log_evaluation("a" * 64, 5.0, "{}", "{}"),
         lambda: store.promote("support", "v1", "v2", ["a" * 64]),
         lambda: store.import_(folder / "x.jsonl"),
         lambda: store.prune(model="gpt-4o-mini", apply=True),

@@ -476,3 +476,16 @@ def test_puts_follow_the_stated_rule(tmp_path_factory: pytest.TempPathFactory, o
 
 def test_base_is_shared() -> None:
     assert parts().shared() == BASE
+
+
+def test_the_reply_of_an_earlier_time(tmp_path):
+    store = ReplyStore.open(tmp_path)
+    for created, text in ((1000.0, "old"), (2000.0, "new")):
+        store.put(parts(0), reply(text, created), overwrite=True).result()
+    key, content = parts(0).key, parts(0).content_key
+    for until, expected in ((None, "new"), (2000.0, "new"), (1999.0, "old"), (999.0, None)):
+        stored = store.get_many([key], until=until)
+        by_content = store.get_by_content([content], until=until)
+        assert [decoded(value).text for value in stored.values()] == [expected] * len(stored)
+        assert list(by_content.values()) == list(stored.items())
+        assert list(stored) == ([] if expected is None else [key])

@@ -140,9 +140,12 @@ def judge(
     return judge_worklist(Worklist.of(spec, items, item_id), options)
 
 
-def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
-    """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster."""
-    run = _Run.open(worklist, options)
+def judge_worklist(worklist: Worklist, options: Options, *, until: float | None = None) -> pd.DataFrame:
+    """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster.
+
+    `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
+    """
+    run = _Run.open(worklist, options, until)
     if run.missing and not options.offline:
         from evalkit.engine.calls.event_loop import fetch
 
@@ -188,6 +191,8 @@ class _Run:
     ----------
     since
         Stored replies received before this Unix time count as missing.
+    until
+        Stored replies received after this Unix time do not count.
     newer_than
         Stored replies received before this Unix time may be superseded by new ones.
     missing, keys
@@ -204,18 +209,19 @@ class _Run:
     columns: Columns
     since: float | None
     newer_than: float | None
+    until: float | None = None
     missing: list[int] = field(default_factory=list)
     keys: dict[int, bytes] = field(default_factory=dict)
     unscored_before: set[int] = field(default_factory=set)
     kept: np.ndarray[Any, Any] | None = None
 
     @classmethod
-    def open(cls, worklist: Worklist, options: Options) -> _Run:
+    def open(cls, worklist: Worklist, options: Options, until: float | None = None) -> _Run:
         """Look up a work list in the cache; offline, rows without a reply fail."""
         store, refresh, now = ReplyStore.open(options.cache), options.refresh, time.time()
         since = now if refresh is True else refresh if isinstance(refresh, float) else None
         newer_than = now if refresh == "unscored" else since
-        run = cls(worklist, options, store, Columns(worklist, replies=options.replies), since, newer_than)
+        run = cls(worklist, options, store, Columns(worklist, replies=options.replies), since, newer_than, until)
         stored = run._look_up()
         if options.offline and not worklist.spec.exact and run.columns.recorded.any():
             samples = max(worklist.spec.samples, stored.recorded_samples())
@@ -233,8 +239,8 @@ class _Run:
 
     def _look_up(self) -> StoredReplies:
         """Read the replies that are in the cache, and collect the missing rows."""
-        recorded = self.options.offline or self.options.recorded == "use"
-        stored = StoredReplies(self.worklist, self.store, recorded, self.since)
+        recorded = self.options.recorded == "use" or (self.options.offline and self.until is None)
+        stored = StoredReplies(self.worklist, self.store, recorded, self.since, self.until)
         for first, keys, values in stored.chunks():
             hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
             if hits:

@@ -37,12 +37,15 @@ class StoredReplies:
         Whether recorded replies count.
     since
         Unix time; replies received before it do not count.
+    until
+        Unix time; replies received after it do not count.
     """
 
     worklist: Worklist
     store: ReplyStore
     recorded: bool
     since: float | None = None
+    until: float | None = None
 
     @cached_property
     def _shared(self) -> frozenset[str]:
@@ -90,9 +93,9 @@ class StoredReplies:
         """The reply of each row: that of its content or, if recorded replies count, the one of its item (`own`)."""
         requested, stored = {*keys, *(own or ())}, dict[bytes, Hit]()
         if content:
-            stored = self.store.get_by_content(requested, since=self.since, recorded=self.recorded)
+            stored = self.store.get_by_content(requested, since=self.since, until=self.until, recorded=self.recorded)
         else:
-            values = self.store.get_many(requested, since=self.since, recorded=self.recorded)
+            values = self.store.get_many(requested, since=self.since, until=self.until, recorded=self.recorded)
             stored = {key: (key, value) for key, value in values.items()}
         if own is None:
             return [stored.get(key) for key in keys]

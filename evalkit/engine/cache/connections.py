@@ -174,7 +174,7 @@ class Connections:
         if seen is None:
             return None
         number = schema.check_file(self.path)
-        if self.read_only and number < schema.SCHEMA:
+        if self.read_only and number < schema.SCHEMA and number not in schema.ADDED:
             raise CacheError(
                 f"{self.path} is read-only and was written by an older evalkit (file format {number}, now "
                 f"{schema.SCHEMA}); make the file writable and open it once, so that evalkit updates it"

@@ -144,7 +144,13 @@ class Lookups:
             )
 
     def get_many(
-        self, keys: Collection[bytes], *, since: float | None = None, recorded: bool = True, promoted: bool = True
+        self,
+        keys: Collection[bytes],
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        recorded: bool = True,
+        promoted: bool = True,
     ) -> dict[bytes, bytes]:
         """The stored replies of many keys, as JSON bytes (`Reply.from_dict` of it is the reply).
 
@@ -156,6 +162,8 @@ class Lookups:
             Reply keys, 32 bytes each, in any order.
         since
             Unix time: a reply received before it does not count as present.
+        until
+            Unix time: the newest generation received up to then counts, as at that time.
         recorded, promoted
             False: a reply that was recorded by hand, or taken over by `promote`, does not count.
 
@@ -168,9 +176,11 @@ class Lookups:
             if connection is None or not keys:
                 return {}
             ordered = sorted(keys)  # so that pages of the index are visited once
-            if since is None and recorded and promoted:
+            if since is None and until is None and recorded and promoted:
                 return dict(rows_in(connection, _VALUES, ordered))  # the newest generation is read last, and stays
-            newest = {key: row for key, *row in rows_in(connection, _MARKED, ordered)}
+            newest = {
+                key: row for key, *row in rows_in(connection, _MARKED, ordered) if until is None or row[0] <= until
+            }
         return {
             key: value
             for key, (created, source, is_promoted, value) in newest.items()
@@ -180,7 +190,12 @@ class Lookups:
         }
 
     def get_by_content(
-        self, content_keys: Collection[bytes], *, since: float | None = None, recorded: bool = True
+        self,
+        content_keys: Collection[bytes],
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        recorded: bool = True,
     ) -> dict[bytes, tuple[bytes, bytes]]:
         """Replies to an unchanged criterion of another rubric version: content key -> (origin's key, JSON).
 
@@ -190,7 +205,8 @@ class Lookups:
         with self._connections.reading() as connection:
             if connection is None or not content_keys:
                 return {}
-            newest = {key: row for key, *row in rows_in(connection, _BY_CONTENT, sorted(content_keys))}
+            rows = rows_in(connection, _BY_CONTENT, sorted(content_keys))
+            newest = {key: row for key, *row in rows if until is None or row[0] <= until}
         best: dict[bytes, tuple[tuple[float, bool], bytes, bytes]] = {}
         for key, (created, source, is_promoted, value, content_key) in sorted(newest.items()):
             rank = created, not is_promoted

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts, snapshot
-from evalkit.engine.cache.sqlite_schema import log_of
+from evalkit.engine.cache.sqlite_schema import ADDED, log_of, schema_of
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 
@@ -35,7 +35,10 @@ _PROMOTE = (
     "cost_usd, promoted_from, value) SELECT ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? "
     "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?)"
 )
-
+_EVALUATIONS = (
+    "SELECT evaluation, created, summary, CASE WHEN :start <> '' THEN settings END FROM evaluations "
+    "WHERE substr(evaluation, 1, length(:start)) = :start ORDER BY created DESC, evaluation"
+)
 
 _JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
 
@@ -128,6 +131,17 @@ class Maintenance(Lookups):
             rubrics=[entry for _, entry in sorted(sums[_RUBRIC].items())],
             session=self.counters.as_dict(),
         )
+
+    def evaluations(self, start: str = "") -> list[tuple[str, float, str, str | None]]:
+        """The log of evaluations, newest first: id, Unix time, summary, settings (see `log_evaluation`).
+
+        With `start` only those whose id starts with it; without, their settings are not read.
+        """
+        self._writer.flush()
+        with self._connections.reading() as connection:
+            if connection is None or schema_of(connection) in ADDED:
+                return []
+            return connection.execute(_EVALUATIONS, {"start": start}).fetchall()
 
     def export(
         self,

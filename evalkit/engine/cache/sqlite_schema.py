@@ -21,15 +21,24 @@ from evalkit.errors import CacheError
 FILE_NAME = "replies.sqlite"
 APPLICATION_ID = 0x45766B72
 """Marks the file as a reply store ("Evkr")."""
-SCHEMA = 1
+SCHEMA = 2
 """Number of the table form, kept in the file's `user_version`. (`KEY_SCHEMA` is that of the keys.)"""
 
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: dict[int, Migration] = {}
+Migration = Callable[[sqlite3.Connection], object]
+_EVALUATIONS = """
+CREATE TABLE evaluations (
+    evaluation TEXT PRIMARY KEY CHECK (length(evaluation) = 64),
+    created REAL NOT NULL,
+    summary TEXT NOT NULL,
+    settings TEXT NOT NULL
+)"""
+MIGRATIONS: dict[int, Migration] = {1: lambda connection: connection.execute(_EVALUATIONS)}
 """Schema number -> the step to the next number, inside a transaction that is already open."""
+ADDED = {1: {("table", "evaluations")}}
+"""Schema number -> all that the present schema has in addition: such a file is read without migrating it."""
 
 _PAGE_SIZE = 4096
-_TABLES = """
+_TABLES = f"""
 CREATE TABLE calls (
     call_id INTEGER PRIMARY KEY,
     parts TEXT NOT NULL UNIQUE
@@ -58,10 +67,11 @@ CREATE TABLE facts (
     learned_at REAL NOT NULL,
     PRIMARY KEY (service, model, name)
 ) WITHOUT ROWID;
+{_EVALUATIONS};
 """
 _SCHEMA_OF = "PRAGMA user_version"
 _MAGIC = b"SQLite format 3\x00"
-_OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts")}
+_OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts"), *ADDED[1]}
 
 _ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
 _WHAT_TO_DO = {
@@ -148,7 +158,7 @@ def check_objects(path: Path, connection: sqlite3.Connection) -> None:
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    for kind, name in sorted(found ^ _OBJECTS):
+    for kind, name in sorted(found ^ (_OBJECTS - ADDED.get(schema_of(connection), set()))):
         state = "holds" if (kind, name) in found else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"

@@ -188,6 +188,15 @@ class ReplyStore(Maintenance):
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 
+    def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
+        """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).
+
+        One whose id is in the log stays as it is. The future resolves once it is on disk.
+        """
+        waiter: Future[list[bytes]] = Future()
+        self._writer.submit(Job(waiter, evaluation=(evaluation, created, summary, settings)))
+        return waiter
+
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """Reset the store in the child; returns the parent's connections, which must not be used or closed here."""
         connections = self._connections.abandon_after_fork()

@@ -41,6 +41,7 @@ _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
+_LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
 _EXPECTED = {
@@ -147,15 +148,17 @@ def decoded(value: bytes) -> Reply:
 
 @dataclass(slots=True)
 class Job:
-    """Rows or a fact to write, and the future of its caller.
+    """Rows, a fact or an evaluation to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
-    about a service and model: both, its name, its value as JSON, and the Unix time.
+    about a service and model: both, its name, its value as JSON, and the Unix time. An evaluation has the
+    arguments of `ReplyStore.log_evaluation`.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
     fact: tuple[str, str, str, str, float] | None = None
+    evaluation: tuple[str, float, str, str] | None = None
     overwrite: bool = False
     newer_than: float | None = None
     single: bool = False
@@ -284,6 +287,7 @@ class Writer:
                             values[place].append(stored.value)
                     connection.executemany(_INSERT, appended)
                     connection.executemany(_LEARN, [job.fact for job in jobs if job.fact])
+                    connection.executemany(_LOG, [job.evaluation for job in jobs if job.evaluation])
             except sqlite3.Error:
                 self._calls.clear()  # ids that were given in this transaction are gone with it
                 raise
