@@ -203,3 +203,14 @@ def test_a_registry_that_cannot_be_reached_is_one_line_without_its_password(caps
     assert "127.0.0.1" in told
     assert "hush" not in told
     assert len(told.splitlines()) == 1
+
+
+def test_the_starter_pack_is_registered_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert said(capsys, "pack", "starter", code=0) == (
+            "evalkit: starter@1: grounded_qa, tool_use; evalkit pack show starter shows it"
+        )
+    assert main(["pack", "list", "--json"]) == 0
+    assert [(row["name"], row["n_tasks"]) for row in json.loads(capsys.readouterr().out)] == [("starter", 2)]
+    assert main(["pack", "show", "starter"]) == 0
+    assert "strict" in capsys.readouterr().out

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +31,11 @@ from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples
 from evalkit.notebook.run_view import run_payload
+from evalkit.rubrics.yaml_files import parse_yaml
 from evalkit.runs import RunScore
 from evalkit.runs.contract import JudgeUsed, Receipt, Scoring, ScoringConfig
 from evalkit.runs.contract.scoring_config import JudgeConfig
+from evalkit.runs.registry.database import Database
 
 pytestmark = pytest.mark.network
 
@@ -166,6 +169,45 @@ def test_the_choices_are_those_of_contract_and_runner(make):
 
 
 # -- the plan
+
+
+def test_an_empty_registry_offers_a_starter_pack_that_is_created_on_request(tmp_path, make):
+    with closing(ek.runs.Registry.open(tmp_path / "empty.sqlite")) as empty:
+        wizard = ek.notebook.RunWizard(empty, model="gpt2", max_samples=7)
+        offered = parse_yaml(tmp_path, wizard.state["choices"]["starter"])
+        assert offered == dict(ek.runs.STARTER_PACK)
+        assert empty.packs().empty, "nothing is created without the click"
+        wizard.receive({"do": "starter"})
+        assert wizard.wait_idle()
+        state = wizard.state
+        assert (state["alert"], state["choices"]["packs"], state["choices"]["starter"]) == ("", ["starter@1"], "")
+        assert (state["form"]["pack"], state["form"]["model"], state["form"]["max_samples"]) == (
+            "starter@1",
+            "gpt2",
+            "7",
+        )
+        assert [one["task"] for one in offered["tasks"]] == [task.task for task in empty.pack("starter").tasks]
+        assert state["check"]["ready"]
+        assert "the run makes no judge calls" in state["check"]["plan"]
+        # 26 rows of its own × 1 judge × 3 samples of the profile × 1 criterion
+        wizard.set({"judges": JUDGE["judges"]}, scoring_mode="judge", max_samples="")
+        assert wizard.plan(look=True).calls == 78
+        wizard.close()
+    assert make().state["choices"]["starter"] == "", "a registry with packs offers none"
+
+
+def test_a_starter_pack_that_cannot_be_written_says_why(tmp_path, monkeypatch):
+    with closing(ek.runs.Registry.open(tmp_path / "empty.sqlite")) as empty:
+        assert empty.packs().empty
+    monkeypatch.setattr(Database, "is_read_only", True)  # root may write every file: SQLite opens it with mode=ro
+    with closing(ek.runs.Registry.open(tmp_path / "empty.sqlite")) as empty:
+        wizard = ek.notebook.RunWizard(empty)
+        wizard.receive({"do": "starter"})
+        wizard.wait_idle()
+        assert "it is read-only here; use another one" in wizard.state["alert"]
+        assert wizard.state["choices"]["starter"]
+        assert wizard.state["form"]["pack"] == ""
+        wizard.close()
 
 
 def test_calls_are_items_times_judges_times_samples_times_criteria():

@@ -1,4 +1,4 @@
-"""`evalkit pack apply | list | show | export | tasks`."""
+"""`evalkit pack apply | starter | list | show | export | tasks`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ def add(commands: Commands) -> None:
     text = "register packs from YAML files; registered ones stay as they are"
     parser = add_command(parts, "apply", _apply, text, end, flags=("registry", "quiet"))
     parser.add_argument("files", metavar="FILE", nargs="+", help="YAML file with pack, version and tasks")
+
+    text = "register the starter pack: two small tasks that come with evalkit"
+    add_command(parts, "starter", _starter, text, flags=("registry", "quiet"))
 
     add_output(add_command(parts, "list", _list, "all packs", flags=("registry",)), rows=50)
 
@@ -61,6 +64,14 @@ def _apply(args: argparse.Namespace) -> None:
             note(args, f"{pack.label}: {counted(len(pack.tasks), 'task')}")
         if registry.benchmarks().empty:
             note(args, "task names were not checked: evalkit pack tasks --refresh lists the tasks that exist")
+
+
+def _starter(args: argparse.Namespace) -> None:
+    from evalkit.runs.registry.pack_files import STARTER_PACK
+
+    with opened(args) as registry:
+        pack = registry.apply_pack(STARTER_PACK)
+    note(args, f"{pack.label}: {', '.join(task.task for task in pack.tasks)}; evalkit pack show {pack.name} shows it")
 
 
 def _list(args: argparse.Namespace) -> None:

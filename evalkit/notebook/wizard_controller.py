@@ -15,8 +15,8 @@ from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import UNFINISHED, Follower
 from evalkit.notebook.run_view import RunPanel
 from evalkit.rubrics.prompts import list_templates
-from evalkit.rubrics.yaml_files import write_new
-from evalkit.runs import Run, Runner
+from evalkit.rubrics.yaml_files import dump_yaml, write_new
+from evalkit.runs import STARTER_PACK, Pack, Run, Runner
 from evalkit.runs.detached_run import start_detached
 from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
 
@@ -38,12 +38,14 @@ class WizardController(RunPanel):
         self._form_message, self._starting = "", False
         self._lock = threading.RLock()  # kernel, workers and follower all check the form
         self._follower_lock = threading.RLock()  # a replaced follower draws nothing
+        packs = _names(self.registry.packs())
         self.widget.choices = {
             "scoring_mode": list(SCORING_MODES),
             "judge_backend": list(BACKENDS),
             "aggregation": list(AGGREGATE_RULES),
             "backend": list(MODEL_BACKENDS),
-            "packs": _names(self.registry.packs())[::-1],
+            "packs": packs[::-1],
+            "starter": "" if packs else dump_yaml(dict(STARTER_PACK)),
             "templates": [*_names(self.registry.templates()), *list_templates()],
             "profiles": ["conservative", "strict"],
         }
@@ -83,6 +85,20 @@ class WizardController(RunPanel):
         """
         refuse(self.errors)
         return self._start(self.form)
+
+    def create_starter_pack(self) -> Pack:
+        """Register evalkit's starter pack and select it.
+
+        Raises
+        ------
+        RegistryError
+            When the registry cannot be written.
+        """
+        pack = self.registry.apply_pack(STARTER_PACK)
+        packs = _names(self.registry.packs())[::-1]
+        self.widget.choices = {**self.widget.choices, "packs": packs, "starter": ""}
+        self._fill(self.form.filled(pack=pack.label))
+        return pack
 
     def stop(self) -> None:
         """Cancel the run that is followed; RegistryError when it is over, InputError when there is none."""
@@ -225,6 +241,7 @@ class WizardController(RunPanel):
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {
             "form": self._set_form,
+            "starter": lambda _: self._do("starter", self.create_starter_pack),
             "look": lambda _: self._inspect_tasks(),
             "start": lambda _: self._start_on_screen(),
             "stop": lambda _: self._do("stop", self._stop_once),

@@ -2,6 +2,7 @@ from .leaderboards import leaderboard as leaderboard
 from .pack_resolution import Resolution as Resolution
 from .pack_resolution import resolve as resolve
 from .queue_worker import Worker as Worker
+from .registry import STARTER_PACK as STARTER_PACK
 from .registry import JudgeTemplate as JudgeTemplate
 from .registry import Pack as Pack
 from .registry import PackTask as PackTask

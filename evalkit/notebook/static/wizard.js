@@ -42,7 +42,9 @@ function wizardPart(ctx) {
   function drawFields() {
     const known = get("choices"), judged = form.scoring_mode !== "deterministic";
     const modes = known.scoring_mode.map((name) => `<label class="ekw-check"><input type="radio" name="${ctx.id}-mode" value="${name}" data-place="scoring_mode" data-key="mode ${name}" ${name === form.scoring_mode ? "checked" : ""}>${name}</label>`).join("");
-    put(".ekw-form", `<fieldset><legend>What runs</legend><div class="ekw-grid">${select("pack", "Pack", known.packs, form.pack, known.packs.length ? "choose a pack" : "the registry has no pack")}
+    const starter = known.starter ? `<div class="ekw-panel" role="group" aria-label="Starter pack"><p>The registry has no packs yet. This one uses tasks and data that come with evalkit:</p><pre class="ekw-starter">${esc(known.starter)}</pre>
+      <div><button data-do="starter" data-key="starter">Create the starter pack</button></div></div>` : "";
+    put(".ekw-form", `${starter}<fieldset><legend>What runs</legend><div class="ekw-grid">${select("pack", "Pack", known.packs, form.pack, known.packs.length ? "choose a pack" : "no packs in the registry")}
       ${text("model", "Model", form.model, form.backend === "custom" ? "NAME=FILE.py" : "org/model")}${select("backend", "Model backend", known.backend, form.backend)}${text("max_samples", "Max. samples per task", form.max_samples, "all")}</div></fieldset>
       <fieldset><legend>How it is scored</legend><div class="ekw-line" role="radiogroup" aria-label="Scoring mode" aria-describedby="${ctx.id}-scoring_mode">${modes}</div>${errorOf("scoring_mode")}
       ${judged ? `<div class="ekw-grid">${select("aggregation", "Aggregate votes by", known.aggregation, form.aggregation, "profile, else mean")}${text("samples", "Samples per judge", form.samples, "profile, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
@@ -142,6 +144,7 @@ function wizardPart(ctx) {
   }
   const actions = {
     start: () => { flush(); send({ do: "start" }); },
+    starter: () => { flush(); send({ do: "starter" }); find('[data-place="pack"]').focus(); },
     stop: () => send({ do: "stop" }),
     look: () => send({ do: "look" }),
     judge_add: () => {

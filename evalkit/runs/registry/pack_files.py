@@ -30,6 +30,14 @@ _TASK = AliasChoices("task", "task_spec")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one argument
 
+STARTER_PACK: Mapping[str, Any] = {
+    "pack": "starter",
+    "version": "1",
+    "description": "Two small tasks that come with evalkit, with their data",
+    "tasks": [{"task": "grounded_qa", "overrides": {"judge_profile": "strict"}}, {"task": "tool_use"}],
+}
+"""A first pack, as `Registry.apply_pack` takes it. Judges score only `grounded_qa`, in the modes judge and jury."""
+
 
 def _version_text(value: Any) -> Any:
     """A whole number as text. Other numbers are errors, because YAML reads 1.10 as 1.1."""
