@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.core.allowed_choices import ON_MISS, RECORDED
+from evalkit.core.allowed_choices import ON_MISS, ON_MISSING, RECORDED
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, RULE_NAMES, VOTE_RULES, VOTE_TIES
 from evalkit.engine.options import Options
 
@@ -110,6 +110,13 @@ def _named_number(text: str) -> tuple[str, float]:
     return name, float(value)
 
 
+def _input_column(text: str) -> tuple[str, str]:
+    name, _, column = (part.strip() for part in text.partition("="))
+    if not name or not column:
+        raise ValueError
+    return name, column
+
+
 def _label_columns(text: str) -> tuple[str, list[str]]:
     criterion, _, columns = text.partition("=")
     names = [name.strip() for name in columns.split(",") if name.strip()]
@@ -127,6 +134,7 @@ def _seconds(text: str) -> float:
 
 named_number = read_as("NAME=NUMBER, as in openai:gpt-4o-mini=2", _named_number)
 seconds = read_as("seconds, more than 0 and less than a day", _seconds)
+_input = read_as("INPUT=COLUMN as in answer=response", _input_column)
 _columns = read_as("CRITERION=COLUMN,COLUMN as in faithfulness=ann1,ann2", _label_columns)
 _refresh = read_as(
     "nothing, 'unscored' or a time (files go before --refresh)",
@@ -163,6 +171,19 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "samples": _value("K", "samples per judge, item and criterion (default 3)", type=int),
     # where replies and items come from
     "item-id": _value("COLUMN", "column that holds the ids (default: item_id, else the row)"),
+    "input": _value(
+        "INPUT=COLUMN",
+        "column that holds an input of the rubric, if it has another name, as in answer=response; repeat for others",
+        action="append",
+        default=[],
+        dest="inputs",
+        type=_input,
+    ),
+    "on-missing": {
+        "choices": ON_MISSING,
+        "default": "raise",
+        "help": "an item without a required input is an error (default), or skipped and unscored",
+    },
     "cache": _value("DIR", "cache folder (default: EVALKIT_CACHE, else cache/ of the project)"),
     "recorded": {"choices": RECORDED, "default": "miss", "help": "'use' lets recorded replies answer for live judges"},
     "adopt": _switch("also use replies of other rubric versions to unchanged criteria"),
@@ -243,7 +264,7 @@ def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
         "items", metavar="ITEMS", nargs=count, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
     )
     add_what(parser)
-    add_flags(parser, "item-id", "cache", "recorded")
+    add_flags(parser, "item-id", "input", "on-missing", "cache", "recorded")
 
 
 def add_running(parser: Parser) -> None:

@@ -18,7 +18,7 @@ from evalkit.cli.arguments import (
     add_running,
 )
 from evalkit.cli.judge_and_plan import report_unscored
-from evalkit.cli.judges_from_flags import options_of, rules_of, spec_arguments
+from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.output import (
     SETTINGS,
     check_output,
@@ -132,14 +132,14 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     if args.judgments is None:
         if args.items is None:
             raise ConfigError("ITEMS is missing; name the file of items to judge, or pass --judgments FILE")
-        arguments = spec_arguments(args) | rules_of(args)
+        arguments = spec_arguments(args) | data_arguments(args) | rules_of(args)
         return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
     judging = [f"--{name}" for name in ("judge", "profile", "samples", "template") if getattr(args, name)]
     if judging:
         raise ConfigError(f"--judgments reads existing judgments and calls no judges; remove {', '.join(judging)}")
     judgments = read_table(args.judgments, "judgments")
     items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
-    return Evaluation.of(judgments, items, labels, args.rubric, **rules_of(args))
+    return Evaluation.of(judgments, items, labels, args.rubric, inputs=dict(args.inputs), **rules_of(args))
 
 
 def _folder(args: argparse.Namespace) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
 from evalkit.cli.ci import RECORD_USAGE
-from evalkit.cli.judges_from_flags import options_of, rules_of, spec_arguments
+from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.output import put, put_document, put_text, read_items
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import counted
@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 def _judge(args: argparse.Namespace) -> None:
     from evalkit import judge
 
-    judgments = judge(read_items(args), **spec_arguments(args), **options_of(args))
+    judgments = judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
     put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
     report_unscored(args, judgments)
 
@@ -73,14 +73,14 @@ def _plan(args: argparse.Namespace) -> None:
     from evalkit.core.settings_with_sources import Settings
     from evalkit.engine import Spec
 
-    arguments: dict[str, Any] = spec_arguments(args)
+    arguments: dict[str, Any] = spec_arguments(args) | data_arguments(args)
     spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
     source = "flag" if args.rubric or spec.profile is None else f"profile {spec.profile.profile}"
     named = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}))
     settings = named.filled(*((spec.settings.source(name), {name: value}) for name, value in spec.settings.items()))
     result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
     if args.json:
-        names = ("n_items", "n_unique", "n_to_call", "usd", "usd_at_most", "cache")
+        names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "cache")
         document = {name: getattr(result, name) for name in names}
         put_document(document | {"judges": result.table, "settings": settings.to_dict()})
     else:

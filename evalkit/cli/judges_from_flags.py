@@ -26,6 +26,11 @@ def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def data_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """How the columns of the items are read."""
+    return {"inputs": dict(args.inputs), "on_missing": args.on_missing}
+
+
 def _rubric_or_profile(args: argparse.Namespace) -> Any:
     if args.profile is None and args.rubric is None:
         raise ConfigError("no rubric is named; pass --rubric ID ('evalkit rubric list' lists the ids), or --profile")

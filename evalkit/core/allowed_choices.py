@@ -60,6 +60,10 @@ OnMiss = Literal["row", "raise"]
 ON_MISS: tuple[OnMiss, ...] = get_args(OnMiss)
 """Offline, a missing reply becomes a row with an error, or raises an exception."""
 
+OnMissing = Literal["raise", "skip"]
+ON_MISSING: tuple[OnMissing, ...] = get_args(OnMissing)
+"""An item that lacks a required input raises an exception, or is skipped and stays unscored."""
+
 Recorded = Literal["miss", "use"]
 RECORDED: tuple[Recorded, ...] = get_args(Recorded)
 """Whether recorded replies are used in place of live calls."""
@@ -79,6 +83,7 @@ Reason = Literal[
     "cache_miss",
     "budget",
     "stopped",
+    "missing_input",
     "not_asked",
 ]
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.

@@ -21,6 +21,7 @@ _ADVICE = {
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "budget": "left out to keep the budget: judge again with a larger one",
     "stopped": "the run was stopped: judge again; you pay only for the rest",
+    "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",
     "not_asked": "the imported table has no judgment here; votes leave it out",
 }
 

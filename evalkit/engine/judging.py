@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -20,6 +20,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 import pandas as pd
 
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
@@ -49,6 +50,8 @@ def judge(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     offline: bool = False,
     on_miss: Literal["row", "raise"] = "row",
     recorded: Literal["miss", "use"] = "miss",
@@ -83,6 +86,14 @@ def judge(
         The template of judges that have none of their own, instead of the rubric's.
     item_id
         The column with the ids; by default ``item_id``, else the index.
+    inputs
+        For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Several
+        inputs may be in one column. What is mapped is read from that column alone, even if the items have a column of
+        the input's own name. Names do not change the reply key.
+    on_missing
+        An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
+        asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
+        a value.
     offline
         Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
         ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
@@ -131,7 +142,7 @@ def judge(
     >>> table[["item_id", "criterion", "judge", "sample"]].values.tolist()
     [['0', 'correctness', 'fake:strict', 0]]
     """
-    spec = Spec.of(rubric, judges, samples, template)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
@@ -170,8 +181,9 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
     named = signature(judge).bind(*args, **options).arguments
     items, rubric, judges = named.pop("items"), named.pop("rubric"), named.pop("judges", None)
-    samples, template, item_id = (named.pop(name, None) for name in ("samples", "template", "item_id"))
-    spec = Spec.of(rubric, judges, samples, template)
+    item_id = named.pop("item_id", None)
+    asked = {name: named.pop(name) for name in ("samples", "template", "inputs", "on_missing") if name in named}
+    spec = Spec.of(rubric, judges, **asked)
     chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if run.missing and not chosen.offline:
@@ -229,10 +241,10 @@ class _Run:
             run.columns = Columns(run.worklist, replies=options.replies)
             run._look_up()
             run._keep_recorded(worklist.spec.samples)
-        n_missing = len(run.missing)
-        store.counters.add(
-            hits=run.worklist.n_rows - n_missing, misses=n_missing, saved_usd=float(np.nansum(run.columns.cost))
-        )
+        n_hits = run.worklist.n_rows - len(run.missing)
+        if worklist.skipped:
+            run._skip()
+        store.counters.add(hits=n_hits, misses=len(run.missing), saved_usd=float(np.nansum(run.columns.cost)))
         if options.offline and run.missing:
             run._miss_offline()
         return run
@@ -255,6 +267,13 @@ class _Run:
         elif self.missing and self.options.adopt:
             self._adopt(stored)
         return stored
+
+    def _skip(self) -> None:
+        """Give the rows of items that lack an input the error `missing_input`."""
+        asked = self.worklist.without_skipped(self.keys)
+        skipped = [row for row in self.missing if row not in asked]
+        self.columns.fail(skipped, None, ["missing_input"] * len(skipped))
+        self.missing = [row for row in self.missing if row in asked]
 
     def _add_unscored(self) -> None:
         """Count the rows whose stored reply has no score as missing, too."""
@@ -389,7 +408,7 @@ class _Run:
         self.columns.fail(rows, [self.keys[row] for row in rows], [failures[row].reason for row in rows])
         names = {row: self.worklist.spec.judges[self.worklist.place(row)[2]].name for row in failures}
         details = Counter((names[row], failure.detail) for row, failure in failures.items())
-        if len(failures) == self.worklist.n_rows and all(failure.reason in _DOWN for failure in failures.values()):
+        if len(failures) == self.worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
             reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
             raise JudgeError(f"no judge could be called and nothing was scored. {reasons}")
         for (name, detail), count in details.most_common(5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import token_count
@@ -45,12 +47,15 @@ class Plan:
         Items, and items that differ in content.
     cache
         The cache folder.
+    n_skipped
+        Items that lack an input; they are among `n_items`, but their judgments are not counted.
     """
 
     table: pd.DataFrame
     n_items: int
     n_unique: int
     cache: Path
+    n_skipped: int = 0
 
     @property
     def n_to_call(self) -> int:
@@ -87,8 +92,10 @@ class Plan:
         cached = int(self.table["n_cached"].sum())
         share = f" ({cached / n:.0%})" if n else ""
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
-        unique = "" if self.n_unique == self.n_items else f" ({self.n_unique} that differ)"
-        size = f"{counted(self.n_items, 'item')}{unique}, {counted(n, 'judgment')}"
+        unique = [f"{self.n_unique} that differ"] if self.n_unique != self.n_items else []
+        skipped = [f"{self.n_skipped} skipped for a missing input"] if self.n_skipped else []
+        more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
+        size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
         return f"{size}: {cached} cached{share}, {self.n_to_call} to call; {cost}"
 
 
@@ -117,6 +124,8 @@ def plan(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     recorded: Literal["miss", "use"] = "miss",
     adopt: bool = False,
     cache: str | Path | None = None,
@@ -133,7 +142,8 @@ def plan(
     (1, 2)
     """
     Options(recorded=recorded)  # refuses an unknown value
-    work = Worklist.of(Spec.of(rubric, judges, samples, template), items, item_id)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    work = Worklist.of(spec, items, item_id)
     return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache)
 
 
@@ -161,6 +171,7 @@ def plan_worklist(
                 missing[row] = key
             else:
                 count(row, hit)
+    missing = work.without_skipped(missing)
     for row, hit in stored.of_content(missing).items() if adopt else ():
         count(row, hit)
         del missing[row]
@@ -175,12 +186,12 @@ def plan_worklist(
     for row in sorted(once.values()):
         to_call[judge_of(row)].append(row)
     rows = [
-        (judge.name, work.n_rows // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
+        (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
          *_prices(work, store, at, to_call[at], known[at]))
         for at, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
-    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder)
+    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder, len(work.skipped))
 
 
 def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:

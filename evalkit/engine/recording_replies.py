@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
@@ -37,6 +38,8 @@ def record(
     order: str | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     overwrite: bool = False,
     cache: str | Path | None = None,
 ) -> int:
@@ -46,8 +49,8 @@ def record(
 
     Parameters
     ----------
-    items, rubric, template, item_id, cache
-        As for `judge`.
+    items, rubric, template, item_id, inputs, on_missing, cache
+        As for `judge`. The replies of skipped items are not stored.
     judge
         The judge that gave the replies: one.
     replies
@@ -72,7 +75,7 @@ def record(
     InputError
         When there is not one list per item, or another reply is stored for an item.
     """
-    spec = Spec.of(rubric, judge, 1, template)
+    spec = Spec.of(rubric, judge, 1, template, inputs=inputs, on_missing=on_missing)
     if len(spec.judges) != 1:
         raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)}")
     pairwise = spec.rubric.mode == "pairwise"
@@ -87,7 +90,7 @@ def record(
         item, own_hash = worklist.ids[at], worklist.recorded_hashes(at)[swapped]
         is_list = isinstance(given, (list, tuple, np.ndarray, pd.Series))
         for sample, value in enumerate(given if is_list else [given]):
-            if is_missing(value):
+            if is_missing(value) or at in worklist.skipped:
                 continue
             if not isinstance(value, (str, Reply)):
                 raise InputError(

@@ -153,11 +153,12 @@ class Columns(VerdictColumns):
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
-    def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
-        """Mark these rows with the reason why they have no reply."""
+    def fail(self, rows: Sequence[int], keys: Sequence[bytes] | None, reasons: Sequence[str]) -> None:
+        """Mark these rows with the reason why they have no reply; `keys` is None where there was nothing to ask."""
         where = np.asarray(rows, dtype=np.int64)
         self._error[where] = [REASONS.index(reason) for reason in reasons]
-        self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+        if keys is not None:
+            self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
 
     @property
     def recorded(self) -> np.ndarray[Any, Any]:

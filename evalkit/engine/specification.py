@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from evalkit.core.allowed_choices import ON_MISSING, OnMissing
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.settings_with_sources import Place, Settings
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
-from evalkit.errors import ConfigError, EvalkitWarning, listed
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_choice, check_samples
+from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
@@ -48,6 +49,10 @@ class Spec:
         How samples become votes, and votes scores; `judge` does not look at them.
     settings
         Each setting with the source of its value.
+    inputs
+        For inputs of the rubric the column of the items that holds them; the others are in columns of their names.
+    on_missing
+        Whether an item that lacks a required input is an error, or skipped.
     """
 
     rubric: Rubric
@@ -58,6 +63,8 @@ class Spec:
     exact: bool = True
     rules: Rules = field(default_factory=Rules)
     settings: Settings = field(default_factory=Settings, compare=False)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    on_missing: OnMissing = "raise"
 
     @property
     def orders(self) -> tuple[str | None, ...]:
@@ -74,6 +81,8 @@ class Spec:
         rules: Mapping[str, Any] | None = None,
         *,
         source: str = "argument",
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
     ) -> Spec:
         """Resolve the arguments of a caller: argument > profile > default.
 
@@ -92,6 +101,8 @@ class Spec:
             Some of the fields of `Rules`; None, and those left out, take the profile's, else the default.
         source
             What `settings` calls the caller: ``argument``, ``flag`` …
+        inputs, on_missing
+            As for `judge`.
 
         Raises
         ------
@@ -110,8 +121,14 @@ class Spec:
             judges = None
         if rules:
             Rules.of(rules)  # refuses an unknown name
+        check_choice("on_missing", on_missing, ON_MISSING)
         named = {"judges": judges, "template": template, "samples": samples} | dict(rules or {})
-        return cls.resolve(chosen, Settings.of((source, named), *named_by(profile)), profile=profile)
+        spec = cls.resolve(chosen, Settings.of((source, named), *named_by(profile)), profile=profile)
+        if inputs:
+            check_names(inputs, chosen)
+            spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
+            spec.settings.sources["inputs"] = source
+        return replace(spec, inputs=dict(inputs or {}), on_missing=on_missing)
 
     @classmethod
     def resolve(
@@ -155,6 +172,17 @@ class Spec:
         exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
         return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
+
+
+def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
+    """ConfigError unless `inputs` maps inputs of the rubric to names of columns."""
+    if not isinstance(inputs, Mapping) or not all(isinstance(column, str) for column in inputs.values()):
+        raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
+    if unknown := [name for name in inputs if name not in rubric.input_names]:
+        raise ConfigError(
+            f"inputs names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"{guess(unknown[0], rubric.input_names)}its inputs: {listed(rubric.input_names, most=30)}"
+        )
 
 
 def is_none(judges: Any) -> bool:

@@ -16,12 +16,13 @@ import pandas as pd
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, recorded_hash
 from evalkit.engine.specification import Spec
-from evalkit.errors import EvalkitWarning, InputError, counted, listed
+from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import column_names
 
 _LONG = 1_000_000
+_LACKS = "missing input"
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,15 @@ class Worklist:
     """All rows that a call of `judge` returns, in order, with their keys.
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
-    `ids` are the ids under which replies were recorded for the items.
+    `ids` are the ids under which replies were recorded for the items. `skipped` are the numbers of the items that
+    lack an input; no judge is asked about them.
     """
 
     spec: Spec
     items: pd.DataFrame
     inputs: list[dict[str, Any]]
     ids: Sequence[str]
+    skipped: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -46,23 +49,25 @@ class Worklist:
         Raises
         ------
         InputError
-            When a column or a value that the rubric needs is missing.
+            When a column or a value that the rubric needs is missing, and when `inputs` names a missing column.
         """
         rubric = spec.rubric
-        frame = as_items(items, item_id=item_id, columns=rubric.input_names)
-        missing = [name for name in rubric.required_inputs if name not in frame.columns]
+        column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
+        frame = as_items(items, item_id=item_id, columns=column_of.values())
+        columns = {
+            name: frame[column].tolist()
+            for name, column in column_of.items()
+            if column in frame.columns and column != "item_id"
+        }
+        needed = {*rubric.required_inputs, *spec.inputs}
+        missing = [name for name in column_of if name in needed and name not in columns]
         if missing and len(frame):
             columns_there = [name for name in column_names(items) if name != (item_id or "item_id")]
-            raise InputError(
-                f"rubric {rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
-                f"{listed(missing)}; the items have {listed(columns_there, most=30)}; rename yours to "
-                f"match, for example with items.rename(columns={{'text': {missing[0]!r}}})"
-            )
-        columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
+            raise InputError(_missing_columns(spec, missing, columns_there))
         with gc_paused():
             inputs = item_inputs(rubric, columns, len(frame))
-        _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
-        return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids)
+        skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
+        return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
@@ -80,6 +85,11 @@ class Worklist:
     def n_rows(self) -> int:
         """Number of judgments."""
         return math.prod(self.shape)
+
+    @property
+    def n_asked(self) -> int:
+        """Number of judgments without those of skipped items."""
+        return self.n_rows // max(1, len(self.inputs)) * (len(self.inputs) - len(self.skipped))
 
     @cached_property
     def hashes(self) -> list[list[str]]:
@@ -149,6 +159,10 @@ class Worklist:
         item, criterion = divmod(row, n_criteria)
         return item, criterion, judge, order, sample
 
+    def without_skipped(self, keys: dict[int, bytes]) -> dict[int, bytes]:
+        """Rows and their keys without those of skipped items."""
+        return {row: key for row, key in keys.items() if not self.skipped or self.place(row)[0] not in self.skipped}
+
     def parts_of(self, row: int, *, recorded: bool = False) -> KeyParts:
         """The full key parts of a row; with `recorded` those of the reply recorded for the item alone."""
         item, criterion, judge, order, sample = self.place(row)
@@ -182,18 +196,42 @@ class Worklist:
         return requests
 
 
-def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:
-    """Raise for inputs that are missing, warn of very long and of empty ones."""
+def _missing_columns(spec: Spec, missing: list[str], columns: list[str]) -> str:
+    """The message on inputs of the rubric without a column."""
+    there = f"the items have {listed(columns, most=30)}"
+    for name in missing:
+        if name in spec.inputs:
+            column = spec.inputs[name]
+            return (
+                f"inputs maps {name!r} to column {column!r}, which the items do not have; "
+                f"{guess(column, columns)}{there}"
+            )
+    return (
+        f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
+        f"{listed(missing)}; {there}; if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}}"
+    )
+
+
+def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> frozenset[int]:
+    """The numbers of the items that lack an input, or raise for them; warn of very long and of empty inputs."""
+    needed = spec.rubric.required_inputs
+    skipped: set[int] = set()
     for name in needed:
-        missing = [item for item, values in zip(ids, inputs, strict=True) if name not in values]
-        if missing:
+        missing = [at for at, values in enumerate(inputs) if name not in values]
+        if missing and spec.on_missing == "raise":
             n_items = counted(len(ids), "item has", "items have")
             raise InputError(
-                f"{len(missing)} of {n_items} no {name!r}, which rubric {rubric!r} needs: item {listed(missing)}; "
-                "fill it or leave these items out (an empty text counts as a value)"
+                f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
+                f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value), leave these items "
+                "out, or pass on_missing='skip' to count them as unscored"
             )
+        skipped.update(missing)
+    for at in skipped:
+        inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
+    asked = [(item, values) for item, values in zip(ids, inputs, strict=True) if _LACKS not in values]
+    for name in needed:
         long, empty = [], []
-        for item, values in zip(ids, inputs, strict=True):
+        for item, values in asked:
             value = values[name]
             if value in ("", []) or (isinstance(value, str) and value.isspace()):
                 empty.append(item)
@@ -211,6 +249,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
                     EvalkitWarning,
                     stacklevel=4,
                 )
+    return frozenset(skipped)
 
 
 @contextmanager

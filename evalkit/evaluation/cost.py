@@ -40,13 +40,16 @@ class Cost:
         source = judgments["source"].astype(object)
         bills = {kind: Bill.of(judgments.loc[(source == kind).to_numpy()]) for kind in ("live", "cache", "recorded")}
         paid, reused = bills["live"], bills["cache"]
+        lost = judgments.loc[source.isna().to_numpy()]
+        if "error" in lost:  # a skipped item has no reply to wait for
+            lost = lost.loc[lost["error"].astype(object).ne("missing_input").to_numpy()]
         return cls(
             paid_usd=None if paid.n_unpriced else paid.known_usd,
             reused_usd=None if reused.n_unpriced else reused.known_usd,
             n_live=paid.n_replies,
             n_cached=reused.n_replies,
             n_recorded=bills["recorded"].n_replies,
-            n_missing=int(judgments.loc[source.isna().to_numpy(), "key"].nunique(dropna=False)),
+            n_missing=int(lost["key"].nunique(dropna=False)),
             known_usd=paid.known_usd,
             n_unpriced=paid.n_unpriced,
         )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import pandas as pd
 
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import JudgeOptions, Options
@@ -34,13 +36,15 @@ def evaluate(
     quorum: float | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     **options: Unpack[JudgeOptions],
 ) -> Evaluation:
     """Judge items and compute every figure.
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
         As for `judge`. A `group_id` column makes the groups the unit of intervals.
     labels
         Human labels: the long labels table, or for each criterion the item columns with its labels (see
@@ -69,8 +73,9 @@ def evaluate(
     >>> len(evaluation.judgments), len(evaluation.votes), len(evaluation.scores)
     (12, 4, 2)
     """
-    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    spec = Spec.of(rubric, judges, samples, template, rules | {"aggregate": aggregate, "quorum": quorum})
+    rules: dict[str, Any] = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
     frame = as_items(items, item_id=item_id)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     if (cache := options.get("cache")) is not None:
@@ -89,7 +94,7 @@ def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters = cluster_names(items, work.clusters)
     return Evaluation(
-        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec
+        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec, spec.inputs
     )
 
 

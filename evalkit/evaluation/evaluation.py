@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,11 +11,11 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine.options import Options
-from evalkit.engine.specification import Spec
+from evalkit.engine.specification import Spec, check_names
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
-from evalkit.evaluation.inputs import check_judged, cluster_names, labels_of, rubric_of_table
+from evalkit.evaluation.inputs import check_judged, cluster_names, columns_of, labels_of, rubric_of_table
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
@@ -53,6 +54,8 @@ class Evaluation:
         Options of `judge` for later calls: cache, offline …
     spec
         Judges, samples and templates; None for an evaluation made from a table.
+    inputs
+        For inputs of the rubric the column of `items` that holds them, where it has another name.
     """
 
     items: pd.DataFrame
@@ -64,6 +67,7 @@ class Evaluation:
     n_unique: int = 0
     options: Options = field(default_factory=Options)
     spec: Spec | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -79,6 +83,7 @@ class Evaluation:
         aggregate: str | None = None,
         quorum: float | None = None,
         item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
     ) -> Evaluation:
         """An evaluation of judgments that exist already: imported, or saved from an earlier run.
 
@@ -100,6 +105,8 @@ class Evaluation:
             Rules of `vote` and `aggregate` (default: mean, mean, over half).
         item_id
             The column with the ids; by default ``item_id``, else the index.
+        inputs
+            For inputs of the rubric the column that holds them, as for `judge`.
 
         Raises
         ------
@@ -121,9 +128,10 @@ class Evaluation:
         frame = as_items(items, item_id=item_id)
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
         check_judged(rows, frame, chosen)
-        columns = {name: frame[name].tolist() for name in chosen.input_names if name in frame.columns}
-        inputs = item_inputs(chosen, columns, len(frame))
-        content = [min(input_hash(fields), input_hash(swapped(fields))) for fields in inputs]
+        check_names(inputs or {}, chosen)
+        columns = {name: frame[column].tolist() for name, column in columns_of(chosen, inputs or {}, frame).items()}
+        texts = item_inputs(chosen, columns, len(frame))
+        content = [min(input_hash(fields), input_hash(swapped(fields))) for fields in texts]
         return cls(
             items=frame,
             rubric=chosen,
@@ -133,7 +141,13 @@ class Evaluation:
             labels=None if labels is None else labels_of(labels, frame, chosen),
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
             n_unique=len(set(content)) if columns else len(frame),
+            inputs=dict(inputs or {}),
         )  # fmt: skip
+
+    @property
+    def input_columns(self) -> dict[str, str]:
+        """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
+        return columns_of(self.rubric, self.inputs, self.items)
 
     @cached_property
     def judges(self) -> tuple[str, ...]:

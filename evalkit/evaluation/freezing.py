@@ -233,7 +233,7 @@ def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, ca
     """Let all replies of the evaluation, its own and adopted ones, count for the saved version."""
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
-    adopted = not set(evaluation.judgments["key"]) <= asked
+    adopted = not set(evaluation.judgments["key"].dropna()) <= asked
     others = [f"v{number}" for number in file_versions(saved.id, further=[folder])] if adopted else []
     hashes = set(spec.rubric.prompt_hashes.values())
     for version in dict.fromkeys([spec.rubric.version, *others]):

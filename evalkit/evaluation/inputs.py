@@ -42,6 +42,12 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
     return with_codes(mine[known], rubric)
 
 
+def columns_of(rubric: Rubric, inputs: Mapping[str, str], items: pd.DataFrame) -> dict[str, str]:
+    """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
+    columns = {name: inputs.get(name, name) for name in rubric.input_names}
+    return {name: column for name, column in columns.items() if column in items.columns}
+
+
 def options_of(function: str, options: Mapping[str, Any]) -> Options:
     """Options of `judge` that a function takes as ``**options``; TypeError for others."""
     unknown = [name for name in options if name not in Options.__slots__]

@@ -125,7 +125,8 @@ def _drawn(evaluation: Evaluation) -> list[str]:
             f"expected the result of evaluate, got {type(evaluation).__name__}; for a table of judgments, "
             "call noise_floor"
         )
-    ids = sorted(evaluation.items["item_id"].astype(str))
+    skipped = evaluation.judgments.loc[evaluation.judgments["error"].eq("missing_input"), "item_id"]
+    ids = sorted(set(evaluation.items["item_id"].astype(str)) - set(skipped))
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 
 

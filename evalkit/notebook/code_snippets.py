@@ -51,6 +51,9 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     plain, rules = asdict(Rules()), {**asdict(session.spec.rules), "aggregate": version.aggregate}
     options = {"samples": version.samples, "item_id": session.item_id, "template": session.template}
     options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]}
+    data = session.data_options(version.rubric)
+    options |= {"inputs": data["inputs"] or None}
+    options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
     options |= {"cache": None if session.cache is None else str(session.cache)}
     named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
     judges = f"[{', '.join(map(_judge, version.judges))}]"

@@ -174,7 +174,13 @@ class TuningState:
             template=self.template,
             adopt=True,
             cache=self.cache,
+            **self.data_options(self.draft),
         )
+
+    def data_options(self, rubric: Rubric) -> dict[str, Any]:
+        """How items are read, with the columns of those inputs that a version of the rubric has."""
+        inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.input_names}
+        return {"inputs": inputs, "on_missing": self.spec.on_missing}
 
     def next_version(self) -> Version:
         """The version that a run would make.
@@ -258,7 +264,7 @@ class TuningState:
         options: JudgeOptions = {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
         evaluation = evaluate(
             self.items, version.rubric, list(version.judges), samples=version.samples, template=self.template,
-            **rules, **options,
+            **rules, **self.data_options(version.rubric), **options,
         )  # fmt: skip
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation

@@ -34,9 +34,11 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     items = evaluation.items
     item = items[items["item_id"] == item_id].iloc[0]
     rubric = evaluation.rubric
-    inputs = [(name, shown_text(item[name])) for name in rubric.input_names if name in items.columns]
+    inputs = [(name, shown_text(item[column])) for name, column in evaluation.input_columns.items()]
     try:
-        prompt = str(build_prompt(rubric, item, criterion)) if evaluation.spec is not None else ""
+        prompt = (
+            str(build_prompt(rubric, item, criterion, inputs=evaluation.inputs)) if evaluation.spec is not None else ""
+        )
     except EvalkitError as problem:
         prompt = f"({problem})"
     judged = evaluation.judgments

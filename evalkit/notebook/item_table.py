@@ -214,11 +214,10 @@ def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str,
 def _texts(evaluation: Evaluation) -> list[str]:
     """The text of each row: the first two inputs of the rubric, the question first."""
     items = evaluation.items
-    names = [name for name in evaluation.rubric.input_names if name in items.columns]
-    names.sort(key=lambda name: name not in ("question", "prompt"))
+    names = sorted(evaluation.input_columns, key=lambda name: name not in ("question", "prompt"))
     if not names:
         return [""] * len(items)
-    columns = [items[name].tolist() for name in names[:2]]
+    columns = [items[evaluation.input_columns[name]].tolist() for name in names[:2]]
     shown = [[" ".join(shown_text(value)[:300].split()) for value in column] for column in columns]
     return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import pandas as pd
 
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import JudgeOptions, Plan
 from evalkit.evaluation import Evaluation
@@ -33,7 +35,7 @@ class RubricTuner(TunerController):
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
         As for `judge`; `items` may also be the path of a file.
     labels
         Human labels: a long labels table, or a mapping criterion -> item columns. From 50 labelled items of a criterion
@@ -79,6 +81,8 @@ class RubricTuner(TunerController):
         samples: int | None = None,
         template: str | None = None,
         item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
         aggregate: str | None = None,
         folder: str | Path | None = None,
         name: str | None = None,
@@ -86,8 +90,8 @@ class RubricTuner(TunerController):
         **options: Unpack[JudgeOptions],
     ) -> None:
         session = Session(
-            items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, aggregate=aggregate,
-            folder=folder, name=name, annotator=annotator, **options,
+            items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
+            on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
         )  # fmt: skip
         super().__init__(session)
 

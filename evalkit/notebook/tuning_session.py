@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import JudgeOptions, Spec, Worklist
@@ -47,13 +48,17 @@ class Session(TuningState):
         samples: int | None = None,
         template: str | None = None,
         item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
         aggregate: str | None = None,
         folder: str | Path | None = None,
         name: str | None = None,
         annotator: str = "me",
         **options: Unpack[JudgeOptions],
     ) -> None:
-        spec = Spec.of(rubric, judges, samples, template, {"aggregate": aggregate})
+        spec = Spec.of(
+            rubric, judges, samples, template, {"aggregate": aggregate}, inputs=inputs, on_missing=on_missing
+        )
         super().__init__(items, spec, item_id, folder, name, options)
         self.annotator = annotator
         self.query, self.selected = Query(), ""

@@ -72,7 +72,7 @@ class _Known:
     """The facts about each item and criterion."""
 
     def __init__(self, evaluation: Evaluation) -> None:
-        self.inputs = evaluation.rubric.inputs
+        self.inputs = evaluation.input_columns
         self.items = evaluation.items.set_index("item_id")
         reasons = explanations(evaluation.judgments, evaluation.votes)
         self.votes = self._by_pair(evaluation.votes.merge(reasons, on=["item_id", "criterion", "judge"], how="left"))
@@ -88,9 +88,9 @@ class _Known:
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
         item = self.items.loc[pair[0]]
-        names = [name for name in self.inputs if name in item.index and not is_missing(item[name])]
+        inputs = {name: item[column] for name, column in self.inputs.items()}
         return {
-            "inputs": [(name, _cut(_text(item[name]))) for name in names],
+            "inputs": [(name, _cut(_text(value))) for name, value in inputs.items() if not is_missing(value)],
             "votes": [_vote(vote) for vote in self.votes.get(pair, [])],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in self.labels.get(pair, [])),
         }

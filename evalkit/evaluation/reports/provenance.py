@@ -37,6 +37,10 @@ def _call(evaluation: Evaluation) -> str:
     settings = [f"{name}={value!r}" for name, value in options.items()]
     if evaluation.labels is not None:
         settings.insert(0, "labels=labels")
+    if evaluation.inputs:
+        settings.append(f"inputs={dict(evaluation.inputs)!r}")
+    if evaluation.spec is not None and evaluation.spec.on_missing != "raise":
+        settings.append(f"on_missing={evaluation.spec.on_missing!r}")
     edited = "  # the rubric was edited after this version: its text is below\n" if rubric.edited else ""
     name = repr(f"{rubric.id}@{rubric.version}")
     if evaluation.spec is None:

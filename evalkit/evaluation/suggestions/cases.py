@@ -141,13 +141,13 @@ def _case(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, item_id:
         table[(table["criterion"] == criterion) & (table["item_id"] == item_id)]
         for table in (evaluation.scores, evaluation.judgments)
     )
-    names = [name for name in evaluation.rubric.input_names if name in item and not is_missing(item[name].iloc[0])]
+    values = {name: item[column].iloc[0] for name, column in evaluation.input_columns.items()}
     people = labels[labels["item_id"] == item_id].sort_values("annotator")["label"].astype(str)
     label = score["label"].iloc[0]
     return Case(
         item_id=item_id,
         kind=kind,
-        inputs={name: _cut(item[name].iloc[0]) for name in names},
+        inputs={name: _cut(value) for name, value in values.items() if not is_missing(value)},
         people=tuple(people),
         jury="no label" if pd.isna(label) else str(label),
         reasons=_reasons(judgments, score.iloc[0]),

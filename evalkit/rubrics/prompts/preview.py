@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from evalkit.core.prompts_and_replies import Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
@@ -11,7 +13,12 @@ from evalkit.tables.items import ItemsLike, column_names
 
 
 def build_prompt(
-    rubric: RubricLike, item: ItemsLike, criterion: str | None = None, *, template: str | None = None
+    rubric: RubricLike,
+    item: ItemsLike,
+    criterion: str | None = None,
+    *,
+    template: str | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Prompt:
     """The prompt for one item, without a call.
 
@@ -25,6 +32,8 @@ def build_prompt(
         Which criterion; required when there are several.
     template
         Another template than the rubric's.
+    inputs
+        For inputs of the rubric the item's column that holds them, if it has another name, as for `judge`.
 
     Returns
     -------
@@ -46,15 +55,16 @@ def build_prompt(
     """
     chosen = rubric_of(rubric)
     builder = PromptBuilder.of(chosen, template)
-    items = as_items(item, columns=chosen.input_names)
+    column_of = {name: (inputs or {}).get(name, name) for name in chosen.input_names}
+    items = as_items(item, columns=column_of.values())
     if len(items) != 1:
         raise InputError(f"build_prompt needs one item, got {len(items)}; pass items.iloc[0]")
-    columns = {name: items[name].tolist() for name in items.columns}
-    inputs = item_inputs(chosen, columns, 1)[0]
-    missing = [name for name in chosen.required_inputs if name not in inputs]
+    columns = {name: items[column].tolist() for name, column in column_of.items() if column in items.columns}
+    values = item_inputs(chosen, columns, 1)[0]
+    missing = [name for name in chosen.required_inputs if name not in values]
     if missing:
         raise InputError(
             f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs; "
             f"it has {listed(column_names(item), most=30)}"
         )
-    return builder.prompt(chosen.criterion(criterion), inputs)
+    return builder.prompt(chosen.criterion(criterion), values)

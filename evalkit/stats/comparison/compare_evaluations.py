@@ -212,7 +212,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
-    row |= _spread(a, b, again.judges, common)
+    row |= _spread(a, b, again.judges, common[~np.isnan(_norms(b, common) - _norms(a, common))])
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
     return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
@@ -301,9 +301,12 @@ def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
     return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority").kind
 
 
+def _norms(part: Part, common: pd.Index) -> Floats:
+    return part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64)
+
+
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
-    norms: list[Floats] = [part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64) for part in (a, b)]
-    gap = norms[1] - norms[0]
+    gap = _norms(b, common) - _norms(a, common)
     both = ~np.isnan(gap)
     if not both.any():
         notes.append("mean_difference: no item has a score on both sides")

@@ -42,7 +42,10 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     the same key, the judge was called again with ``refresh``, and all of its samples count as new.
     """
     # not `isin`, which makes a scalar of each id
-    common = [items.get_indexer(pd.Index(side["item_id"])) >= 0 for side in (a, b)]
+    common = [
+        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & side["error"].ne("missing_input").fillna(value=True)
+        for side in (a, b)
+    ]
     names = [*_SLOT, "label", "error", "key"]
     parts = [side.loc[there, names] for side, there in zip((a, b), common, strict=True)]
     frame = pd.concat(
