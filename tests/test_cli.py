@@ -334,8 +334,8 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
-        (["--judge", "none"], "no profile with judges was given; pass one, or name a judge"),
-        (["--judge", "none", "--profile", "strict"], "no profile with judges was given"),
+        (["--judge", "none"], "no profile with judges was passed; pass one, or name a judge"),
+        (["--judge", "none", "--profile", "strict"], "no profile with judges was passed"),
         (["--judge", "none", "--judge", "fake"], "cannot be combined with another --judge"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
         (
@@ -344,10 +344,13 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         ),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
         (["--judge-temperature", "0"], "--judge is missing"),
-        ([], "name a judge"),
+        ([], "no judge is named"),
         (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
         (["--judge", "fake", "--concurrency", "0"], "concurrency must be a whole number ≥ 1, not 0"),
-        (["--judge", "fake", "--offline", "--refresh"], "which offline forbids"),
+        (
+            ["--judge", "fake", "--offline", "--refresh"],
+            "refresh (call the judges again) and offline (make no calls) contradict each other",
+        ),
         (["--judge", "fake", "--template", "nosuch"], "nosuch"),
     ],
 )

@@ -146,7 +146,7 @@ class TestRules:
         "rule", [{"vote": "modal"}, {"ties": "up"}, {"aggregate": "best"}, {"quorum": 2}, {"min_self_agreement": 3}]
     )
     def test_an_unknown_rule_is_refused_before_anything_is_paid(self, rule):
-        with pytest.raises(ConfigError, match=r"allowed|share"):
+        with pytest.raises(ConfigError, match=r"allowed|from 0 to 1"):
             ek.evaluate(rows(), rubric(), JURY, **rule)
         assert ReplyStore.open().stats()["n_replies"] == 0
 
@@ -187,7 +187,7 @@ class TestLabels:
             (lambda make: make(7, 1), "not on its scale: '7'; allowed: 0, 1"),
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
             (lambda make: pd.concat([make(1)] * 2), "repeat the key of another row"),
-            (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
+            (lambda make: make(1, criterion="other"), "none of the labels is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "none of the labels belongs to any of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
             (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),

@@ -124,9 +124,11 @@ class TestRubric:
 
     def test_other_items_and_criteria(self):
         table, items, rubric = self.table()
-        with pytest.raises(InputError, match="judgments have item_id 'b', not among items"):
+        with pytest.raises(InputError, match="judgments contain item_id 'b', which is not among items"):
             ek.Evaluation.of(table, items[:1])
-        with pytest.raises(InputError, match=r"judgments have criterion 'kind', not among the criteria of rubric"):
+        with pytest.raises(
+            InputError, match=r"judgments contain criterion 'kind', which is not among the criteria of rubric"
+        ):
             ek.Evaluation.of(table, items, rubric=ek.Rubric(**rubric.to_dict() | {"criteria": rubric.criteria[:1]}))
 
     def test_no_rows(self):

@@ -189,7 +189,7 @@ def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(mo
     """The file appears after the look whether there is one: it is compared all the same."""
     evaluation, other = (ek.evaluate(ROWS, saved(), JURY, aggregate=rule) for rule in ("mean", "min"))
     frozen_meanwhile(monkeypatch, step, other)
-    with pytest.raises(ConfigError, match=r"p\.yaml exists already, as another judge"):
+    with pytest.raises(ConfigError, match=r"p\.yaml already exists with other contents"):
         ek.freeze(evaluation, "p.yaml")
     assert ek.load_profile("p.yaml").aggregate == "min"
 
@@ -325,7 +325,9 @@ class TestPromote:
     def test_nothing_in_common(self):
         saved()
         saved().edit(description="All is new.").save()
-        with pytest.raises(RubricError, match="no criterion of hand has the same prompt"):
+        with pytest.raises(
+            RubricError, match="replies of hand@v1 cannot be used for hand@v2, because no criterion has the same prompt"
+        ):
             promote("hand", "v1", "v2")
         with pytest.raises(RubricError, match="no version v7"):
             promote("hand", "v1", "v7")
@@ -341,7 +343,7 @@ def test_a_version_whose_file_was_changed_is_told_once_before_it_is_paid_for():
         ek.judge(ROWS, "hand@v1", "fake:strict", samples=1)  # an edit that was not saved is no change of the file
     path = Path("rubrics/hand/v1.yaml")
     path.write_text(path.read_text(encoding="utf-8").replace("rude", "rude or cold"), encoding="utf-8")
-    said = r"8 cached replies belong to another text of hand@v1"  # 4 to kind, 4 to its edit
+    said = r"the cache has 8 replies for another text of hand@v1"  # 4 to kind, 4 to its edit
     with pytest.warns(EvalkitWarning, match=said) as told:
         ek.plan(ROWS, "hand@v1", "fake:strict", samples=1)
     assert len(told) == 1

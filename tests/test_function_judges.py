@@ -173,7 +173,9 @@ def test_numbers_of_numpy_and_decimal_cost_no_reply(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [None, 2, b"2", {"score": 2}])
 def test_another_type_is_an_error_and_is_not_stored(tmp_path: Path, value: Any) -> None:
     judge = Judge.function(lambda prompt: value, name="wrong", version="1")
-    with pytest.raises(InputError, match=f"'wrong' returned {type(value).__name__}, not the text of a reply"):
+    with pytest.raises(
+        InputError, match=f"'wrong' must return the text of a reply or a Reply, got {type(value).__name__}"
+    ):
         judged(judge, tmp_path)
     assert ReplyStore.open(tmp_path).stats()["n_replies"] == 0
 
@@ -182,7 +184,7 @@ def test_a_lambda_around_an_async_function_says_what_to_do(tmp_path: Path) -> No
     async def ask(prompt: Prompt) -> str:
         return GOOD
 
-    with pytest.raises(InputError, match=r"returned coroutine.*async def"):
+    with pytest.raises(InputError, match=r"got coroutine.*async def"):
         judged(Judge.function(lambda prompt: ask(prompt), name="wrong", version="1"), tmp_path, items=ITEMS[:1])
 
 
@@ -357,7 +359,7 @@ def test_a_budget_of_calls_holds(tmp_path: Path) -> None:
 
 def test_a_reply_dearer_than_its_bound_is_warned_of_once(tmp_path: Path) -> None:
     judge = Judge.function(lambda prompt: Reply(GOOD, cost_usd=5.0), name="mine", version="1", price=(1.0, 1.0))
-    with pytest.raises(ConfigError, match="max_tokens None, so budget_usd cannot be enforced; set max_tokens"):
+    with pytest.raises(ConfigError, match="max_tokens=None, so budget_usd cannot be enforced; set max_tokens"):
         judged(judge, tmp_path, budget_usd=6.0)
     with pytest.warns(EvalkitWarning, match=r"'mine' billed more .* may exceed budget_usd=6\.0; correct") as caught:
         table = judged(judge.replace(max_tokens=100), tmp_path, budget_usd=6.0, concurrency=1)

@@ -204,7 +204,7 @@ class TestTexts:
         ]
         assert table["reply"].tolist() == ["1", "two", "Rating: 3", "hm"]
         assert table["same"].mean() == pytest.approx(1 / 3)
-        with pytest.raises(InputError, match="no item, criterion"):
+        with pytest.raises(InputError, match="no row has the same item, criterion"):
             ek.engine.readings(own, other.assign(judge="else"))
 
 
@@ -229,7 +229,7 @@ class TestPairs:
         winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
         assert (winners["AB"] == winners["BA"]).all()
         other = {"shown": "unswapped", "unswapped": "shown"}[told]
-        with pytest.raises(InputError, match=f"verdicts={other!r} cannot be right: .*verdicts={told!r} would fit"):
+        with pytest.raises(InputError, match=f"verdicts={other!r} does not fit .*; verdicts={told!r} would fit"):
             ek.import_judgments(rows, "preference", verdicts=other, **options)
 
     @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])
@@ -321,18 +321,18 @@ class TestMistakes:
         ("change", "options", "told"),
         [
             ({}, {"score": "marks"}, r"score='marks': the table has no such column; did you mean 'mark'\?"),
-            ({}, {"score": "mark", "text": "mark"}, "give either score="),
-            ({}, {}, "give either score="),
+            ({}, {"score": "mark", "text": "mark"}, "takes either score="),
+            ({}, {}, "takes either score="),
             ({}, {"score": "mark", "judge": "juge"}, r"judge='juge': .* did you mean 'judge'\?"),
-            ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "give judge= or annotator="),
-            ({}, {"score": "mark", "read": {"1": 1}}, "use read= with text="),
+            ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "judge= and annotator= both set"),
+            ({}, {"score": "mark", "read": {"1": 1}}, "read= can be passed only with text="),
             ({}, {"score": "mark", "codes": {1: 9}}, "codes= maps 1 to 9, which is neither on the scale"),
             ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
-            ({}, {"score": "mark", "codes": [1, 2]}, "codes= takes a mapping .* or a function, not list"),
+            ({}, {"score": "mark", "codes": [1, 2]}, "codes= must be a function, or a mapping .*, got list"),
             ({"mark": "x"}, {"score": "mark", "codes": lambda mark: mark + 0}, "row 1, .*: codes= raised TypeError"),
             ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= returned None for 1, which"),
             ({"mark": "9" * 999}, {"score": "mark"}, r"^.{,60}: '9{59}… is neither on the scale .{,200}$"),
-            ({}, {"score": "mark", "order": "judge"}, "order= is for pairwise rubrics"),
+            ({}, {"score": "mark", "order": "judge"}, "order= is only for pairwise rubrics"),
             ({}, {"score": "mark", "verdicts": "shown"}, "unknown verdicts='shown'"),
             ({"mark": None}, {"score": "mark"}, r"row 1, .*: the value is missing; .*codes=\{None: 'unreadable'\}"),
             ({"mark": [1, None]}, {"score": "mark"}, "row 1, column 'mark': the value is missing"),
@@ -342,9 +342,9 @@ class TestMistakes:
             ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
             ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a string, got int \(1\); .*score="),
             ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),
-            ({}, {"score": {"a": 1, "c": 2}}, "score= names 1 item not in the table: 'c'"),
+            ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item id that the table does not have: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
-            ({}, {"score": 3}, "score= takes a column's name, a Series or a mapping by item, not int"),
+            ({}, {"score": 3}, "score= must be a column's name, a Series or a mapping from item id to value, got int"),
             ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has the weight 2.0 here and 1"),
             ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
@@ -360,7 +360,7 @@ class TestMistakes:
 
     def test_pairs_in_both_orders_need_to_say_what_a_names(self):
         rows = [{"item_id": "a", "order": "BA", "said": "A"}]
-        with pytest.raises(ConfigError, match="verdicts= is missing: pass 'shown' if"):
+        with pytest.raises(ConfigError, match="verdicts= is missing; pass 'shown' if"):
             ek.import_judgments(rows, "preference", judge=WHO, score="said", order="order")
         with pytest.raises(InputError, match="row 0, column 'order': order 'swapped'; map it to 'AB' or 'BA'"):
             ek.import_judgments([rows[0] | {"order": "swapped"}], "preference", judge=WHO, score="said", order="order")

@@ -144,7 +144,7 @@ def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch: pytest.Monk
         check_ready(Judge("litellm", "anthropic/claude-sonnet-4-5"))
     with pytest.raises(JudgeError, match="HF_TOKEN"):
         check_ready(Judge("inference-providers", "org/m"))
-    with pytest.raises(ConfigError, match="put it before the model"):
+    with pytest.raises(ConfigError, match="put the provider before the model"):
         check_ready(Judge("litellm", "some-unknown-model"))
     with pytest.raises(ConfigError, match="mock_response"):
         check_ready(Judge("litellm", "openai/m", params={"mock_response": "5"}))

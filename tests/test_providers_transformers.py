@@ -210,7 +210,9 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypat
     with pytest.raises(ConfigError, match="dtype 'int3'"):
         check_ready(Judge("transformers", model, params={"dtype": "int3"}))
     monkeypatch.setenv("EVALKIT_BATCH_SIZE", "many")
-    with pytest.raises(ConfigError, match="EVALKIT_BATCH_SIZE is 'many'"):
+    with pytest.raises(
+        ConfigError, match="EVALKIT_BATCH_SIZE must be a whole number of prompts, 1 or more, got 'many'"
+    ):
         check_ready(Judge("transformers", model))
     monkeypatch.delenv("EVALKIT_BATCH_SIZE")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

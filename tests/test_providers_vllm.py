@@ -254,7 +254,7 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(
         check_ready(Judge("vllm", "m", base_url="http://localhost:1/v1"))
     with pytest.raises(ConfigError, match="contain 'logit_bias'; allowed for 'vllm': top_p"):
         check_ready(Judge("vllm", "m", params={"logit_bias": 1}))
-    with pytest.raises(ConfigError, match="stop in params"):
+    with pytest.raises(ConfigError, match="stop must be a string"):
         check_ready(Judge("vllm", "m", params={"stop": ["a", ""]}))
     for text, words in [
         ("{", "not a JSON object"),

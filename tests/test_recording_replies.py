@@ -72,7 +72,8 @@ class TestTwins:
     def test_overwrite_changes_the_named_item_alone(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
         with pytest.raises(
-            ek.errors.InputError, match=r"item 'b', sample 0: another reply is stored .* \(stored: '5', new: '1'\)"
+            ek.errors.InputError,
+            match=r"item 'b', sample 0: another reply .* is already stored \(stored: '5', new: '1'\)",
         ):
             ek.record(TWINS[1:], RUBRIC, WHO, [["1"]])
         assert ek.record(TWINS[1:], RUBRIC, WHO, [["1"]], overwrite=True) == 1
@@ -142,11 +143,14 @@ class TestShapes:
         [
             ([1, 2], r"item 'a': expected a string, a Reply, None, .* got int \(1\); .*import_judgments\(…, score=…\)"),
             ([["1", 2.5], None], r"item 'a': expected a string, .* got float \(2\.5\)"),
-            ({"a": "1", "z": "2"}, "replies has 1 item not among the items: 'z'"),
-            ({"a": "1", "z": {"x": 1}}, "replies has 1 item not among the items: 'z'"),
+            ({"a": "1", "z": "2"}, "replies has 1 item id that the items do not have: 'z'"),
+            ({"a": "1", "z": {"x": 1}}, "replies has 1 item id that the items do not have: 'z'"),
             ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
-            ("1", r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got str"),
-            (3, r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got int"),
+            ("1", r"replies must be a list with one entry per item \(2 items\), a Series, .* or a table, got str"),
+            (
+                3,
+                r"one entry per item \(2 items\), a Series, a mapping from item id to replies, or a table, got int",
+            ),
             (pd.DataFrame({"id": ["a"], "reply": ["1"]}), "without the column 'item_id'; it has 'id', 'reply'"),
             (pd.DataFrame({"item_id": ["a", "a"], "sample": [0, 0], "reply": list("12")}), "item 'a', sample 0 twice"),
             (pd.DataFrame({"item_id": ["a", "a"], "judge": ["x", "y"], "reply": list("12")}), "several .* 'judge'"),
@@ -158,7 +162,7 @@ class TestShapes:
 
     def test_an_index_that_could_be_either_is_refused(self):
         items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
-        with pytest.raises(ek.errors.InputError, match="it fits the index of the items and their item ids"):
+        with pytest.raises(ek.errors.InputError, match="it matches both the index of the items and their item ids"):
             ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
 
 
@@ -178,7 +182,7 @@ class TestLiveAndRecorded:
 
     def test_a_reply_recorded_over_a_live_one_is_the_items_alone(self):
         live = ek.judge(TWINS, RUBRIC, WHO, samples=1, replies=True)["reply"]
-        with pytest.raises(ek.errors.InputError, match="item 'a', sample 0: another reply is stored"):
+        with pytest.raises(ek.errors.InputError, match=r"item 'a', sample 0: another reply .* is already stored"):
             ek.record(TWINS[:1], RUBRIC, WHO, [["Rating: 1"]])
         assert ek.record(TWINS[:1], RUBRIC, WHO, [Reply("Rating: 1", created=5.0)], overwrite=True) == 1
         table = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, replies=True)
@@ -278,7 +282,7 @@ class TestSamples:
     def test_more_samples_than_there_are_is_said_once(self):
         items = list(self.ITEMS)
         ek.record(items, RUBRIC, WHO, [["1"], ["4", "5"]])
-        told = r"3 of 6 replies are missing \(cache_miss\): fewer than 3 samples were recorded"
+        told = r"3 of 6 replies are missing \(cache_miss\), because fewer than 3 samples were recorded"
         with pytest.warns(ek.errors.EvalkitWarning, match=told) as caught:
             table = ek.judge(items, RUBRIC, WHO, samples=3, offline=True)
         assert len(caught) == 1

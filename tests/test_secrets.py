@@ -274,7 +274,7 @@ class TestSecret:
                  repr(copy.copy(key)), repr(copy.deepcopy({"a": key}))]  # fmt: skip
         assert not any(OWN in view for view in views)
         assert copy.deepcopy(key).reveal() == OWN
-        with pytest.raises(TypeError, match="a key cannot be pickled"):
+        with pytest.raises(TypeError, match="an API key cannot be pickled"):
             pickle.dumps(key)
 
     def test_errors_and_kept_values_hold_none(self) -> None:

@@ -132,7 +132,7 @@ class TestTables:
 
     @pytest.mark.parametrize("wrong", [{"rows": 0}, {"rows": -1}, {"width": 0}])
     def test_rows_and_width_are_at_least_one(self, wrong):
-        with pytest.raises(InputError, match="both must be at least 1"):
+        with pytest.raises(InputError, match="must be at least 1, got"):
             ek.show(pd.DataFrame({"a": [1]}), **wrong)
 
     def test_the_argument_is_never_changed(self, support):

@@ -105,7 +105,9 @@ class Rows:
     def of(cls, frame: pd.DataFrame, item: Column | None, score: Column | None, text: Column | None) -> Rows:
         """The entries of a table; a cell that is a list has one entry per element."""
         if (score is None) == (text is None):
-            raise ConfigError("give either score= (scores) or text= (raw replies)")
+            raise ConfigError(
+                "import_judgments takes either score= (scores) or text= (raw replies); pass exactly one of them"
+            )
         if item is None and "item_id" not in frame.columns:
             ids = id_texts(frame.index, None)
         else:
@@ -138,11 +140,15 @@ class Rows:
         """The judge of each entry, and its weight if one Judge is given for all."""
         if annotator is not None:
             if judge is not None:
-                raise ConfigError("give judge= or annotator=, not both: each sets the column judge of the result")
+                raise ConfigError(
+                    "judge= and annotator= both set the column judge of the result; pass only one of them"
+                )
             return self.values("annotator", annotator).required(), None
         if judge is None:
             if "judge" not in self.frame.columns:
-                raise ConfigError("judge= is missing: name the column, or a judge such as 'openai:gpt-4o-mini'")
+                raise ConfigError(
+                    "judge= is missing; pass the column that names the judge, or one judge such as 'openai:gpt-4o-mini'"
+                )
             judge = "judge"
         if isinstance(judge, str) and judge not in self.frame.columns and ":" in judge:
             judge = Judge.of(judge)
@@ -172,7 +178,7 @@ class Rows:
         if given is None:
             return ["AB" if pairwise else None] * len(self)
         if not pairwise:
-            raise ConfigError("order= is for pairwise rubrics; this rubric judges single answers")
+            raise ConfigError("order= is only for pairwise rubrics, but this rubric judges single answers; omit order=")
         orders = self.values("order", given)
         for at, value in enumerate(orders.values):
             if value not in ("AB", "BA"):
@@ -188,7 +194,10 @@ class Rows:
             ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
             return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            raise ConfigError(f"column {self.given.column!r} has lists of samples, so sample= cannot be used; omit it")
+            raise ConfigError(
+                f"column {self.given.column!r} has a list of samples in each row, so sample= cannot be used; omit "
+                "sample="
+            )
         values = self.values("sample", given)
         first: dict[Any, int] = {}
         for at, value in enumerate(values.values):
@@ -246,7 +255,10 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
         by_id = dict(zip(id_texts(pd.Series(list(given), dtype=object), name), given.values(), strict=True))
         if unknown := by_id.keys() - set(ids) if name in ("score", "text") else set():
             raise InputError(
-                f"{name}= names {counted(len(unknown), 'item')} not in the table: {listed(sorted(unknown))}"
+                f"{name}= has {counted(len(unknown), 'item id')} that the table does not have: "
+                f"{listed(sorted(unknown))}"
             )
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
-    raise ConfigError(f"{name}= takes a column's name, a Series or a mapping by item, not {type(given).__name__}")
+    raise ConfigError(
+        f"{name}= must be a column's name, a Series or a mapping from item id to value, got {type(given).__name__}"
+    )

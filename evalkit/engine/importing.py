@@ -130,11 +130,12 @@ def import_judgments(
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(
-            "read= needs text=, and codes= needs score=; with text=, codes= may only say what a missing text means"
+            "read= can be passed only with text=, and codes= only with score=; with text=, codes= may only say what "
+            "a missing text means"
         )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(
-            f"codes= takes a mapping from value to code or reason, or a function, not {type(codes).__name__}"
+            f"codes= must be a function, or a mapping from value to code or reason, got {type(codes).__name__}"
         )
     judges, weights = rows.judges(judge, annotator)
     criteria = rows.criteria(criterion, chosen)
@@ -218,7 +219,7 @@ class _Coder:
             meant = self._meant(meaning)
             if meant == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
-                raise ConfigError(f"codes= maps {value!r} to {meaning!r}, which {self._off_scale} ({reasons})")
+                raise ConfigError(f"codes= maps {value!r} to {meaning!r}, which {self._off_scale} (reasons: {reasons})")
             if self._named.setdefault(_key(value), meant) != meant:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
         self._is_complete = any(code is not None for code, _ in self._named.values())
@@ -273,8 +274,8 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
         raise ConfigError(f"unknown verdicts={verdicts!r}; allowed: {allowed}")
     if verdicts is None and "BA" in orders:
         raise ConfigError(
-            "verdicts= is missing: pass 'shown' if the verdict A means the answer that was shown first, "
-            "or 'unswapped' if it always means answer_a of the item"
+            "verdicts= is missing; pass 'shown' if the verdict A means the answer that was shown first, or "
+            "'unswapped' if it always means answer_a of the item"
         )
 
 
@@ -301,7 +302,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             other = "unswapped" if verdicts == "shown" else "shown"
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
-                f"verdicts={verdicts!r} cannot be right: judge {judge!r} would then have the same winner in both "
-                f"orders for {same} of {counted(len(own), 'item')}, fewer than any preference for a position can "
-                f"explain (correlation of the orders {r:.2f}); verdicts={other!r} would fit"
+                f"verdicts={verdicts!r} does not fit the verdicts of judge {judge!r}: the same answer would win in "
+                f"both orders for only {same} of {counted(len(own), 'item')}, which no preference for a position "
+                f"explains (correlation of the orders {r:.2f}); verdicts={other!r} would fit"
             )

@@ -336,9 +336,9 @@ class _Run:
             n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())
             if n_missing:
                 warnings.warn(
-                    f"{n_missing} of {counted(self.worklist.n_rows, 'reply', 'replies')} are missing (cache_miss): "
-                    f"fewer than {counted(self.worklist.spec.samples, 'sample')} were recorded; without samples= all "
-                    "recorded samples are used",
+                    f"{n_missing} of {counted(self.worklist.n_rows, 'reply', 'replies')} are missing (cache_miss), "
+                    f"because fewer than {counted(self.worklist.spec.samples, 'sample')} were recorded; omit "
+                    "samples= to use all recorded samples",
                     EvalkitWarning,
                     stacklevel=5,
                 )
@@ -410,7 +410,7 @@ class _Run:
         details = Counter((names[row], failure.detail) for row, failure in failures.items())
         if len(failures) == self.worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
             reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
-            raise JudgeError(f"no judge could be called and nothing was scored. {reasons}")
+            raise JudgeError(f"nothing was scored, because no judge could be called. {reasons}")
         for (name, detail), count in details.most_common(5):
             _log.warning("%s: %s without a reply: %s", name, counted(count, "judgment"), detail)
 

@@ -105,7 +105,10 @@ class Options:
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
-            raise ConfigError("refresh calls the judges again, which offline forbids; use one of them")
+            raise ConfigError(
+                "refresh (call the judges again) and offline (make no calls) contradict each other; pass only one "
+                "of them"
+            )
 
 
 def _unix_time(stamp: Any) -> float:

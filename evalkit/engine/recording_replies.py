@@ -77,7 +77,7 @@ def record(
     """
     spec = Spec.of(rubric, judge, 1, template, inputs=inputs, on_missing=on_missing)
     if len(spec.judges) != 1:
-        raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)}")
+        raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)} judges")
     pairwise = spec.rubric.mode == "pairwise"
     if order not in ((None, "AB", "BA") if pairwise else (None,)):
         allowed = "'AB' or 'BA'" if pairwise else "None: this rubric is not pairwise"
@@ -127,18 +127,18 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
             raise InputError(
-                f"replies has {counted(len(unknown), 'item')} not among the items: {listed(unknown)}; "
-                "record replies for the items that they belong to"
+                f"replies has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}; pass "
+                "the items that these replies belong to"
             )
         by_id = dict(zip(ids, replies.values(), strict=True))
         if len(by_id) < len(ids):
-            raise InputError(f"replies has an item twice among {listed(ids)}")
+            raise InputError(f"two keys of replies are the same item id as text, among {listed(ids)}; keep one")
         return [by_id.get(item) for item in worklist.ids]
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
         raise InputError(
-            f"replies must be one list per item ({n_items}), a Series, a mapping by item or a table, got "
-            f"{type(replies).__name__}{n}"
+            f"replies must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
+            f"replies, or a table, got {type(replies).__name__}{n}"
         )
     return list(replies)
 
@@ -152,8 +152,8 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
-                "the index of replies is ambiguous: it fits the index of the items and their item ids, with different "
-                "matches; pass a mapping from item id to replies"
+                "the index of replies is ambiguous, because it matches both the index of the items and their item "
+                "ids, with different results; pass a mapping from item id to replies"
             )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
@@ -171,7 +171,8 @@ def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     for name in ("criterion", "judge", "order"):
         if name in replies.columns and replies[name].nunique() > 1:
             raise InputError(
-                f"replies has several values in column {name!r}: {listed(replies[name].unique())}; record one at a time"
+                f"record takes one {name} at a time, but replies has several in column {name!r}: "
+                f"{listed(replies[name].unique())}"
             )
     ids = pd.Series(id_texts(replies["item_id"], "item_id"), dtype=object)
     samples = replies["sample"].astype(int).tolist() if "sample" in replies.columns else ids.groupby(ids).cumcount()
@@ -202,8 +203,8 @@ def _new_ones(
                     repr(text[:40] + "…" if text and len(text) > 40 else text) for text in (newest["text"], reply.text)
                 ]
                 raise InputError(
-                    f"item {item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
-                    f"{parts.rubric_version}, judge {parts.provider}:{parts.model} (stored: {texts[0]}, new: "
+                    f"item {item!r}, sample {parts.sample}: another reply of judge {parts.provider}:{parts.model} "
+                    f"for rubric {parts.rubric}@{parts.rubric_version} is already stored (stored: {texts[0]}, new: "
                     f"{texts[1]}); pass overwrite=True to use the new one"
                 )
             fresh.append((parts, replace(reply, created=now)))  # what is received last counts
@@ -281,7 +282,10 @@ def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     both = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
     known = both["scored of other"].notna().to_numpy()
     if len(both) and not known.any():
-        raise InputError("the two tables have no item, criterion, judge, order and sample in common")
+        raise InputError(
+            "the two tables have no reply in common: no row has the same item, criterion, judge, order and sample "
+            "in both"
+        )
     scored = both["scored of other"].where(known, other=False).astype(bool)
     same = np.where(both["scored"] & scored, both["reading"] == both["other"], ~both["scored"] & ~scored)
     both["same"] = pd.arrays.BooleanArray(np.asarray(same, dtype=bool), ~known)
@@ -296,7 +300,10 @@ def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
     plain["order"] = plain["order"].where(plain["order"].notna(), None)
     if plain.duplicated().any():
         row = plain[plain.duplicated()].iloc[0]
-        raise InputError(f"the table of {name} has a reply twice: {listed(row.dropna().tolist())}")
+        raise InputError(
+            f"the table for the column {name!r} contains a reply twice: {listed(row.dropna().tolist())}; remove one "
+            "of the rows"
+        )
     label, error = table["label"].astype(object), table["error"].astype(object)
     label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))
     plain[name] = label.where(table["error"].isna().to_numpy(), error)

@@ -152,9 +152,9 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in others)
     name = f"{rubric.id}@{rubric.version}"
     warnings.warn(
-        f"{counted(n, 'cached reply belongs', 'cached replies belong')} to another text of {name}: its file was "
-        f"changed, or an edit was judged and not saved; restore the file and save the change as the next version "
-        f"(evalkit rubric new, or save), so that {name} always names one text",
+        f"the cache has {counted(n, 'reply', 'replies')} for another text of {name}: its file was changed, or an "
+        "edit was judged but not saved; restore the file and save the change as the next version ('evalkit rubric "
+        "new', or Rubric.save)",
         EvalkitWarning,
         stacklevel=4,
     )

@@ -115,8 +115,9 @@ class Spec:
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
-                    "judge 'none' reads the stored replies of a profile's judges, but no profile with judges was "
-                    "given; pass one, or name a judge and set offline=True (--offline) to read its stored replies"
+                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges "
+                    "was passed; pass one, or name a judge and set offline=True (--offline) to read its stored "
+                    "replies"
                 )
             judges = None
         if rules:
@@ -164,8 +165,8 @@ class Spec:
         cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
-                f"{listed(cold)}: at temperature 0, {samples} samples are alike and show no spread; "
-                "use temperature 1.0, or one sample",
+                f"the {samples} samples of {listed(cold)} will be alike and show no spread, because the temperature "
+                "is 0; use temperature 1.0, or one sample",
                 EvalkitWarning,
                 stacklevel=5,
             )
@@ -206,7 +207,9 @@ def _panel(
         judges = [] if judges is None else [judges]
     panel = tuple(Judge.of(judge) for judge in judges)
     if not panel:
-        raise ConfigError("name a judge, as in 'openai:gpt-4o-mini', or 'fake:strict' to try without a model")
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
     builders: dict[str, PromptBuilder] = {}
     identities: dict[Any, str] = {}
     for judge in panel:
@@ -217,8 +220,8 @@ def _panel(
                     builders[name].template.hash)  # fmt: skip
         if identity in identities:
             raise ConfigError(
-                f"judges {identities[identity]!r} and {judge.name!r} are the same (same model, service, template and "
-                "parameters): they would agree perfectly; set samples to call one judge several times"
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples"
             )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")

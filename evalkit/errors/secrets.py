@@ -108,7 +108,7 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key cannot be pickled; pass the name of its environment variable (api_key_env) instead")
+        raise TypeError("an API key cannot be pickled; pass the name of its environment variable (api_key_env) instead")
 
 
 def watch_key(key: str | Secret) -> None:

@@ -81,7 +81,7 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     c          1.50 [1.00, 2.00]
     """
     if rows < 1 or (width is not None and width < 1):
-        raise InputError(f"show got rows={rows!r}, width={width!r}; both must be at least 1")
+        raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
         return _table_view(shown, rows, width)
     if isinstance(shown, Evaluation):

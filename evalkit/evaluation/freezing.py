@@ -82,8 +82,8 @@ def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> R
     beside = [parent / "rubrics" for parent in target.resolve().parents[:2]]
     if not _is_found(saved) and folder not in beside:
         warnings.warn(
-            f"{saved.id}@{saved.version} was saved in {folder}, which is not a rubric folder; "
-            f"wherever you use the profile, set EVALKIT_RUBRICS={folder}",
+            f"rubric {saved.id}@{saved.version} was saved in {folder}, where evalkit does not look for rubrics; set "
+            f"EVALKIT_RUBRICS={folder} wherever you use the profile",
             EvalkitWarning,
             stacklevel=3,
         )
@@ -158,7 +158,9 @@ def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
             return profile
     except EvalkitError as problem:
         why = f"it cannot be compared: {problem}"
-    raise ConfigError(f"{target} already exists and is never overwritten ({why}); choose another name or version")
+    raise ConfigError(
+        f"profile {target} already exists and is never overwritten ({why}); choose another name or version"
+    )
 
 
 def _write(target: Path, profile: Profile) -> Profile:
@@ -166,7 +168,7 @@ def _write(target: Path, profile: Profile) -> Profile:
         write_new(target, str(profile))
     except FileExistsError:  # written by another process just now
         if load_profile(target) != profile:
-            raise ConfigError(f"{target} exists already, as another judge; choose another name") from None
+            raise ConfigError(f"profile {target} already exists with other contents; choose another name") from None
     return profile
 
 
@@ -225,7 +227,10 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
     hashes = set(before.prompt_hashes.values()) & set(after.prompt_hashes.values())
     if not hashes:
-        raise RubricError(f"no criterion of {rubric} has the same prompt in {old} and {new}: nothing to promote")
+        raise RubricError(
+            f"replies of {rubric}@{old} cannot be used for {rubric}@{new}, because no criterion has the same prompt "
+            "in both"
+        )
     return store.promote(rubric, old, new, hashes)
 
 

@@ -31,7 +31,8 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
     if mine.empty and len(said):
         there = ", ".join(map(str, said["criterion"].unique()))
         raise InputError(
-            f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
+            f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the labels "
+            f"are for {there}"
         )
     known = mine["item_id"].isin(items["item_id"])
     if not known.any() and len(mine) and len(items):
@@ -77,7 +78,7 @@ def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
     names = judgments[["rubric", "rubric_version"]].drop_duplicates().astype(str)
     if len(names) > 1:
         there = listed([f"{name}@{version}" for name, version in names.itertuples(index=False)])
-        raise InputError(f"expected judgments of one rubric, got {there}: select the rows of one rubric")
+        raise InputError(f"expected judgments of one rubric, got {there}; select the rows of one rubric")
     name, version = names.iloc[0]
     scales = judgments[["criterion", "level", "scale"]].drop_duplicates().astype(str)
     with suppress(RubricError):
@@ -105,8 +106,8 @@ def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -
         others = judgments.loc[~judgments[column].isin(known), column].unique()
         if len(others):
             raise InputError(
-                f"the judgments have {column} {listed(others, most=5)}, not among {what} ({listed(known, most=5)}); "
-                "pass the items and the rubric that were judged"
+                f"the judgments contain {column} {listed(others, most=5)}, which is not among {what} "
+                f"({listed(known, most=5)}); pass the items and the rubric that were judged"
             )
 
 
@@ -120,7 +121,7 @@ def spec_of(evaluation: Evaluation, what: str) -> Spec:
     """
     if evaluation.spec is None:
         raise InputError(
-            f"{what} needs the judges' settings; this evaluation was made from a table, which does not record "
-            "them: judge the items with evaluate"
+            f"{what} needs the judges' settings, which an evaluation made from a table does not have; judge the "
+            "items with evaluate"
         )
     return evaluation.spec

@@ -52,19 +52,19 @@ class Budget:
             return
         if price_of(judge) is None:
             raise ConfigError(
-                f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass "
-                "Judge(price=(US$ per million prompt tokens, per million completion tokens)), set price: in a "
+                f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be enforced; pass price= to the "
+                "Judge (US$ per million prompt tokens, US$ per million completion tokens), set price: in its "
                 "profile, or omit budget_usd"
             )
         for name in _ADDING:
             if not isinstance(judge.params.get(name, 1), int):
                 raise ConfigError(
-                    f"params of judge '{judge.name}': {name} must be a whole number if there is a budget_usd, "
-                    f"got {judge.params[name]!r}"
+                    f"params of judge '{judge.name}': with budget_usd, {name} must be a whole number, got "
+                    f"{judge.params[name]!r}"
                 )
         if judge.max_tokens is None:
             raise ConfigError(
-                f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be enforced; set max_tokens"
+                f"judge '{judge.name}' has max_tokens=None, so budget_usd cannot be enforced; set max_tokens"
             )
 
     @property

@@ -239,8 +239,8 @@ class LoopThread:
             thread = cls._instance
         if to_wait and threading.current_thread() is thread._thread:
             raise JudgeError(
-                "judge was called from evalkit's own event-loop thread (from a callback such as on_progress), where it "
-                "would wait forever; call it from another thread, or `await ajudge(…)`"
+                "judge was called on evalkit's own event-loop thread (for example in on_progress), where it would "
+                "wait forever; call it from another thread, or use `await ajudge(…)`"
             )
         return thread
 

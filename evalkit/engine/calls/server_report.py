@@ -110,7 +110,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     judge = Judge.of(judge)
     if judge.provider not in _ADDRESSES:
         raise ConfigError(
-            f"judge '{judge.name}' has no server, it runs in this process; providers with a server: "
+            f"judge '{judge.name}' runs in this process and has no server to check; providers with a server: "
             f"{', '.join(_ADDRESSES)}"
         )
     report = ServerReport(judge.name, judge.base_url or _ADDRESSES[judge.provider])

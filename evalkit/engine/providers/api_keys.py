@@ -38,9 +38,11 @@ def hold_key(key: str | Secret) -> str:
     key = Secret.of(key)  # under its own name: a traceback shows variables
     key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
     if not isinstance(key, Secret) or not key:
-        raise ConfigError("the API key is blank or not a string; if the server needs no key, omit it")
+        raise ConfigError("the API key must be a string that is not blank; if the server needs no key, omit it")
     if not key.is_sendable:
-        raise ConfigError("the API key contains characters that are not allowed in a key (it is not shown)")
+        raise ConfigError(
+            "the API key (not shown) contains characters other than printable ASCII; pass it as the service shows it"
+        )
     watch_key(key)
     with _lock:
         # by chance, so that no other process has a key of that name: what names it may be sent there

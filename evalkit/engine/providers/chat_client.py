@@ -61,7 +61,9 @@ class ChatClient:
         if not key:
             raise ProviderError("auth", f"the environment variable {self._api_key_env} is not set")
         if not key.is_sendable:
-            raise ProviderError("auth", f"{self._api_key_env} contains characters that are not allowed in a key")
+            raise ProviderError(
+                "auth", f"the environment variable {self._api_key_env} contains characters other than printable ASCII"
+            )
         return key
 
 

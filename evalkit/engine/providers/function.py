@@ -91,8 +91,8 @@ class FunctionClient:
                 value.close()
                 hint = "; define it with `async def`"
             raise InputError(
-                f"the function of judge '{self._judge.name}' returned {type(value).__name__}, "
-                f"not the text of a reply or a Reply{hint}"
+                f"the function of judge '{self._judge.name}' must return the text of a reply or a Reply, got "
+                f"{type(value).__name__}{hint}"
             )
         value, now = replace(value, **{name: _own(getattr(value, name)) for name in _NUMBERS}), time.time()
         cost = value.cost_usd

@@ -24,8 +24,8 @@ def check_key(judge: Judge) -> None:
     name = judge.api_key_env
     if name and not key_in(name):
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set; set it, "
-            "name another variable as the judge's api_key_env, or work without a key: judge 'fake:strict', or offline"
+            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set; set it, name "
+            "another variable as api_key_env of the judge, or work without a key (judge 'fake:strict', or offline)"
         )
 
 

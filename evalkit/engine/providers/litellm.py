@@ -58,8 +58,9 @@ def check(judge: Judge) -> None:
         litellm.get_llm_provider(judge.model, api_base=judge.base_url)
     except litellm.exceptions.BadRequestError:
         raise ConfigError(
-            f"litellm does not know the provider of the model {judge.model!r} of judge '{judge.name}'; put it "
-            "before the model, as in litellm:anthropic/MODEL, or openai/MODEL with base_url"
+            f"litellm does not know the provider of the model {judge.model!r} of judge '{judge.name}'; put the "
+            "provider before the model, as in litellm:anthropic/MODEL, or for a server of your own pass "
+            "litellm:openai/MODEL and base_url"
         ) from None
     named = judge.api_key_env
     if named:

@@ -129,7 +129,7 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
         )
     if not all(isinstance(stop, str) and stop for stop in stops_of(judge)):
         raise ConfigError(
-            f"stop in params of judge '{judge.name}' must be a string or a list of strings, none of them empty"
+            f"params of judge '{judge.name}': stop must be a string or a list of strings, none of them empty"
         )
     _batch_size(_BATCH)
 
@@ -137,7 +137,7 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
 def _batch_size(usual: int) -> int:
     text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip() or str(usual)
     if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"EVALKIT_BATCH_SIZE is {text!r}; it must be a whole number of prompts, 1 or more")
+        raise ConfigError(f"EVALKIT_BATCH_SIZE must be a whole number of prompts, 1 or more, got {text!r}")
     return int(text)
 
 
@@ -175,7 +175,9 @@ class _ModelThread:
         with self._changed:
             self._batch = batch
             if self._closed:
-                waiting.outcome.set_exception(ProviderError("server_error", "the model was released before the call"))
+                waiting.outcome.set_exception(
+                    ProviderError("server_error", "the model was removed from memory before this call began")
+                )
             else:
                 self._queue.append(waiting)
                 self._changed.notify()

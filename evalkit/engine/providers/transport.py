@@ -124,7 +124,9 @@ class Transport:
             return self._unreached(_said(error))
         if isinstance(error, TimeoutError):
             return ProviderError("timeout", f"no answer from {self.origin} in {timeout_s:g} s", maybe_paid=True)
-        return ProviderError("connection", f"the connection to {self.origin} broke: {_said(error)}", maybe_paid=True)
+        return ProviderError(
+            "connection", f"the connection to {self.origin} broke off: {_said(error)}", maybe_paid=True
+        )
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         """The body, decompressed; it never takes much more memory than `MOST_BYTES`."""
@@ -155,7 +157,8 @@ class Transport:
     def _unreached(self, why: str) -> ProviderError:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
         return ProviderError(
-            "connection", f"no connection to {self.origin}{by}; is it running, and is base_url right? ({why})"
+            "connection",
+            f"no connection to {self.origin}{by} ({why}); check that the server is running and that base_url is right",
         )
 
     async def aclose(self) -> None:

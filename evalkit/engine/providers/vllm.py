@@ -74,8 +74,8 @@ def _machine() -> dict[str, Any]:
     unknown = [name for name in options if name not in _MACHINE]
     if unknown:
         raise ConfigError(
-            f"{_VARIABLE} contains {listed(unknown)}; allowed: {', '.join(_MACHINE)} (put options that change "
-            "replies into the judge's params)"
+            f"{_VARIABLE} contains {listed(unknown)}; allowed: {', '.join(_MACHINE)}; put options that change the "
+            "replies into params of the judge"
         )
     return options
 
@@ -201,7 +201,7 @@ def _written(outputs: Sequence[Any], judge: Judge) -> list[Written] | ProviderEr
             return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
         one = output.outputs[0]
         if one.finish_reason not in ("stop", "length", "repetition"):
-            return ProviderError("server_error", f"the engine ended the reply with {one.finish_reason!r}")
+            return ProviderError("server_error", f"the vLLM engine ended the reply abnormally ({one.finish_reason!r})")
         reason = "length" if one.finish_reason == "repetition" else one.finish_reason
         written.append(Written(one.text, reason, len(output.prompt_token_ids), len(one.token_ids)))
     return written

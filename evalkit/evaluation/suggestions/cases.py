@@ -74,7 +74,10 @@ def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: 
         When there are no labels.
     """
     if labels is None:
-        raise InputError("labels are missing, so jury and people cannot be compared; pass labels=, here or to evaluate")
+        raise InputError(
+            "the jury cannot be compared with people, because labels are missing; pass labels= to this function or "
+            "to evaluate"
+        )
     own = labels_of(labels, evaluation.items, evaluation.rubric)
     own = own[(own["criterion"] == criterion).to_numpy()]
     return own if "part" in own.columns else split_labels(own, groups_of(evaluation.items))
@@ -91,7 +94,7 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
     given = evaluation.labels if labels is None else labels
     dev = take_part(split_by_part(evaluation, given, criterion), DEV)[0]
     if dev.empty:
-        raise InputError(f"no dev label is for criterion {criterion!r}; label some items first")
+        raise InputError(f"criterion {criterion!r} has no labels in the part 'dev'; label some items first")
     return dev
 
 

@@ -86,7 +86,7 @@ def _loaded(text: str) -> Any:
 def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edits: int) -> Edit:
     one = _Given.model_validate(given)
     if one.criterion != criterion:
-        raise RubricError(f"the edit is for criterion {one.criterion!r}; the request was for {criterion!r}")
+        raise RubricError(f"the edit must be for criterion {criterion!r}, but is for {one.criterion!r}")
     if one.part != "level" and one.code is not None:
         raise RubricError(f"the edit gives the code {one.code!r} for the part {one.part!r}, which has no levels")
     code = None if one.code is None else str(one.code)
@@ -96,7 +96,7 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
     if any((edit.part, edit.code, edit.text) == (made.part, made.code, made.text) for edit in taken):
         raise RubricError("duplicate")
     if len(taken) >= max_edits:
-        raise RubricError(f"more than the {max_edits} edits requested")
+        raise RubricError(f"the reply has more than the {max_edits} edits requested")
     return made
 
 

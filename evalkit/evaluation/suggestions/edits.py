@@ -68,7 +68,7 @@ class Edit:
         """
         had = text_of(rubric, self.criterion, self.part, self.code)
         if had.strip() == self.text.strip():
-            raise RubricError(f"{self.where} has this text already")
+            raise RubricError(f"{self.where} already has this text")
         if self.part == "rubric":
             return rubric.edit(description=self.text)
         if self.part == "criterion":
