@@ -294,7 +294,7 @@ class TestPairwise:
 
 class TestChecks:
     def test_missing_column_names_what_is_there(self):
-        with pytest.raises(InputError, match=r"the items lack 1 column that rubric 'pair' needs: 'answer'.*'question'"):
+        with pytest.raises(InputError, match=r"needs 1 column that the items do not have: 'answer'.*'question'"):
             ek.judge([{"question": "x"}], two_criteria(), FAKE)
 
     def test_missing_value_names_the_items(self):
