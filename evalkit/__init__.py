@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from evalkit import tables as tables
     from evalkit.core import Judge
     from evalkit.engine import ajudge, explain, import_judgments, judge, plan, record
-    from evalkit.evaluation import Evaluation, evaluate, freeze, load_example, report, show, suggest_edits
+    from evalkit.evaluation import Evaluation, evaluate, freeze, history, load_example, report, show, suggest_edits
     from evalkit.notebook import RubricTuner
     from evalkit.rubrics import (
         Criterion,
@@ -87,6 +87,7 @@ __all__ = [
     # all at once, and what follows
     "evaluate",
     "Evaluation",
+    "history",
     "show",
     "report",
     "freeze",

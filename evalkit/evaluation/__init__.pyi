@@ -9,6 +9,8 @@ from .evaluation import Evaluation as Evaluation
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile
+from .past_evaluations import history as history
+from .past_evaluations import open_evaluation as open_evaluation
 from .reports.html_report import report as report
 from .sampling_again import plan_again as plan_again
 from .sampling_again import sample_again as sample_again

@@ -16,6 +16,7 @@ from evalkit.engine.options import JudgeOptions, Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import cluster_names, labels_of, options_of
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
@@ -89,7 +90,16 @@ def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.
     """`evaluate` for a resolved spec: items with an `item_id`, labels in the long table."""
     try_rules(spec)
     work = Worklist.of(spec, items)
-    judgments = judge_worklist(work, options)
+    evaluation = evaluate_worklist(work, items, options, labels)
+    log_evaluation(evaluation, work, options)
+    return evaluation
+
+
+def evaluate_worklist(
+    work: Worklist, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None, until: float | None = None
+) -> Evaluation:
+    """The evaluation of a work list; with `until` as it was at that Unix time (see `judge_worklist`)."""
+    spec, judgments = work.spec, judge_worklist(work, options, until=until)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters = cluster_names(items, work.clusters)

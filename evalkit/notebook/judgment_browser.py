@@ -29,7 +29,7 @@ class JudgmentBrowser(NotebookWidget):
     Parameters
     ----------
     judgments
-        A judgments table of one version of a rubric.
+        A judgments table of one version of a rubric, or an `Evaluation`, which has items and cache as well.
     items
         The judged items, as `judge` takes them; without them only ids are shown.
     item_id
@@ -59,13 +59,17 @@ class JudgmentBrowser(NotebookWidget):
 
     def __init__(
         self,
-        judgments: pd.DataFrame,
+        judgments: pd.DataFrame | Evaluation,
         items: ItemsLike | None = None,
         *,
         item_id: str | None = None,
         cache: str | Path | None = None,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))
+        evaluation = judgments if isinstance(judgments, Evaluation) else None
+        if evaluation is not None:
+            judgments, items, item_id = evaluation.judgments, evaluation.items, None
+            cache = evaluation.options.cache if cache is None else cache
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])
         versions = (table["rubric"].astype(str) + "@" + table["rubric_version"].astype(str)).unique()
         if len(versions) != 1:
@@ -76,7 +80,7 @@ class JudgmentBrowser(NotebookWidget):
         if missing:
             raise InputError(f"items lacks the judged items {listed(sorted(missing))}; pass all of them, or omit items")
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
-        self._browsed = Evaluation.of(table, shown)
+        self._browsed = evaluation or Evaluation.of(table, shown)
         self._labels = split_labels(empty("labels"))
         self._cache = None if cache is None else Path(cache)
         self._criterion: str = self._browsed.rubric.names[0]

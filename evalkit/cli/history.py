@@ -1,0 +1,68 @@
+"""`evalkit history`."""
+
+from __future__ import annotations
+
+import argparse
+from math import isnan
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_output
+from evalkit.cli.output import put, put_shown, put_text
+from evalkit.cli.stderr_messages import note
+from evalkit.core.printable_text import one_line
+from evalkit.errors import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_EXAMPLES = """\
+  evalkit history
+  evalkit history --cache other-cache -o history.csv"""
+
+
+def add(commands: Commands) -> None:
+    """Its parser."""
+    text = "past evaluations: what was judged, when, by what, with which figures"
+    parser = add_command(commands, "history", _history, text, _EXAMPLES)
+    add_flags(parser, "cache")
+    add_output(parser)
+
+
+def _history(args: argparse.Namespace) -> None:
+    from evalkit import history
+    from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
+
+    table = history(args.cache)
+    if args.json or args.out is not None:
+        put(args, table.assign(time=table["time"].map(lambda moment: moment.isoformat(timespec="seconds"))))
+        return
+    evaluations = list(table.groupby("evaluation", sort=False))
+    for _, rows in evaluations[: args.rows]:
+        put_text(_what(rows.iloc[0]))
+        put_shown(rows[["criterion", *SUMMARY, "disagreement"]])
+        labelled = rows[rows["n_compared"].notna()]
+        if len(labelled):
+            put_text("against the labels:")
+            put_shown(labelled[["criterion", *AGREEMENT, "n_compared"]])
+        put_text("")
+    shown = min(args.rows, len(evaluations))
+    opening = "; ek.evaluation.open_evaluation(ID, items) opens one" if shown else ""
+    note(args, f"{shown} of {counted(len(evaluations), 'evaluation')}{opening}")
+
+
+def _what(row: pd.Series) -> str:
+    """What was judged, when, by what and at what cost."""
+    paid, cost = ("unknown price" if isnan(row[name]) else f"US$ {row[name]:.4f}" for name in ("paid_usd", "cost_usd"))
+    parts = [
+        row["evaluation"],
+        f"{row['time']:%Y-%m-%d %H:%M} UTC",
+        f"{row['rubric']}@{row['rubric_version']}",
+        f"{row['judges']}, {counted(row['samples'], 'sample')}",
+        f"template {row['template']}",
+        row["rules"],
+        f"cost {cost}, of which {paid} paid then",
+    ]
+    width = get_terminal_size((100, 24)).columns
+    return fill(one_line(" · ".join(parts)), width, subsequent_indent="  ")

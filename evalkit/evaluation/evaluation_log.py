@@ -1,0 +1,143 @@
+"""The log of evaluations in the reply store: what `evaluate` writes there, without texts of items."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.reply_keys import canonical_json, digest
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.options import Options
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
+from evalkit.errors.secrets import without_keys
+from evalkit.evaluation.evaluation import Evaluation
+from evalkit.rubrics.judge_profiles import judge_dict
+
+SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items")
+AGREEMENT = ("accuracy", "accuracy_low", "accuracy_high", "kappa", "kappa_low", "kappa_high")
+_log = logging.getLogger("evalkit")
+
+
+def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> None:
+    """Write an evaluation into the log of its store, after its replies, unless the same one is there.
+
+    It is not written if the store is read-only or no item got a reply. An error is only logged.
+    """
+    try:
+        store = ReplyStore.open(options.cache)
+        if evaluation.spec is None or store.read_only or evaluation.judgments["source"].isna().all():
+            return
+        settings = _plain(_settings(evaluation.spec))
+        items, replies = items_hash(work), replies_hash(evaluation.judgments)
+        evaluation_id = digest([settings, items, replies, _labels_hash(evaluation.labels)])
+        if store.evaluations(evaluation_id):
+            return
+        replay = {
+            "exact": evaluation.spec.exact,
+            "offline": options.offline,
+            "recorded": options.recorded,
+            "adopt": options.adopt,
+            "replies": replies,
+            "n_missing": int(evaluation.judgments["source"].isna().sum()),
+        }
+        texts = [canonical_json(_plain(value)).decode() for value in (_summary(evaluation, items), settings | replay)]
+        store.log_evaluation(evaluation_id, time.time(), *texts)
+    except Exception:  # noqa: BLE001  # what was paid for is returned, whether it can be logged or not
+        _log.info("the evaluation could not be written into the log of the cache", exc_info=True)
+
+
+def items_hash(work: Worklist) -> str:
+    """A hash of the items' contents, in any order."""
+    return digest(sorted(work.clusters))
+
+
+def replies_hash(judgments: pd.DataFrame) -> str:
+    """A hash of the reply keys with what was read from each reply, in any order."""
+    columns = [judgments[name].astype(object) for name in ("key", "score", "label")]
+    return _hash_of_rows(zip(*columns, strict=True))
+
+
+def _labels_hash(labels: pd.DataFrame | None) -> str:
+    columns = ["item_id", "criterion", "annotator", "label"]
+    return _hash_of_rows([] if labels is None else labels[columns].astype(object).to_numpy())
+
+
+def _hash_of_rows(rows: Iterable[Iterable[object]]) -> str:
+    return digest(sorted("\t".join(map(str, row)) for row in rows))
+
+
+def _settings(spec: Spec) -> dict[str, Any]:
+    """All that decides the scores, but for the items and replies."""
+    unnamed = {"ask": "__main__:"}  # a function that cannot be imported: offline it is not called
+    asked = [(judge, builder.template) for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)]
+    return {
+        "rubric": spec.rubric.to_dict(),
+        "rubric_version": spec.rubric.label,
+        "judges": [
+            (unnamed if judge.provider == "function" else {})
+            | judge_dict(judge)
+            | {"service": judge.service}
+            | ({"template": template.label} if judge.template else {})
+            for judge, template in asked
+        ],
+        "template": next((template.label for judge, template in asked if not judge.template), None),
+        "templates": {template.label: template.source for _, template in asked},
+        "samples": spec.samples,
+        "rules": asdict(spec.rules),
+    }
+
+
+def _plain(value: Any) -> Any:
+    """JSON values without keys and passwords; names of entries stay, as a level may be called ``pass``."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return without_keys(value)
+
+
+def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
+    """What `history` shows."""
+    spec, cost = evaluation.spec, evaluation.cost
+    assert spec is not None
+    named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
+    return {
+        "rubric": spec.rubric.id,
+        "rubric_version": spec.rubric.label,
+        "judges": ", ".join(name if name == model else f"{name} ({model})" for name, model in named),
+        "samples": spec.samples,
+        "template": ", ".join(dict.fromkeys(builder.template.label for builder in spec.prompt_builders)),
+        "rules": ", ".join(f"{name} {value}" for name, value in asdict(spec.rules).items() if value is not None),
+        "items": items[:10],
+        "paid_usd": cost.paid_usd,
+        "cost_usd": None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd,
+        "criteria": _figures(evaluation),
+    }
+
+
+def _figures(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """For each criterion its mean, pass rate, disagreement and, with labels, agreement of the jury."""
+    spread = evaluation.disagreement.groupby("criterion", observed=True)["disagreement"].mean()
+    figures = {
+        str(row["criterion"]): {name: row[name] for name in ("criterion", *SUMMARY)} | {"disagreement": None}
+        for row in evaluation.summary.to_dict("records")
+    }
+    for criterion, value in spread.items():
+        figures[str(criterion)]["disagreement"] = value
+    if evaluation.alignment is not None:
+        for _, row in evaluation.alignment.drop_duplicates("criterion").iterrows():  # the jury's row is the first
+            agreement = {name: row[name] for name in AGREEMENT} | {"n_compared": row["n_verdicts"]}
+            figures[str(row["criterion"])] |= agreement
+    return [
+        {name: None if pd.isna(value) else _number(value) for name, value in row.items()} for row in figures.values()
+    ]
+
+
+def _number(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

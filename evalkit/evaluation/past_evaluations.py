@@ -1,0 +1,185 @@
+"""Past evaluations: `history` lists those in the log of the cache, `open_evaluation` opens one of them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from evalkit.core.judges import Judge
+from evalkit.core.settings_with_sources import Settings
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.options import Options
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
+from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
+from evalkit.evaluation.evaluating import evaluate_worklist
+from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY, items_hash, replies_hash
+from evalkit.evaluation.inputs import labels_of
+from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics.prompts import Template
+from evalkit.tables import ItemsLike, as_items
+
+_SHORT = 10
+_TEXTS = ("rubric", "rubric_version", "criterion", "judges", "template", "rules", "items")
+_FIGURES = (*SUMMARY, "disagreement", *AGREEMENT, "n_compared", "paid_usd", "cost_usd")
+_COLUMNS = ("evaluation", "time", "rubric", "rubric_version", "criterion", "judges", "samples", "template", "rules",
+            "items", *_FIGURES)  # fmt: skip
+
+
+def history(cache: str | Path | None = None) -> pd.DataFrame:
+    """The evaluations that `evaluate` wrote into the log of a cache, newest first.
+
+    Each evaluation is listed once, with the time when it was first made: if it is repeated with the same settings,
+    items, replies and labels, nothing is added.
+
+    Parameters
+    ----------
+    cache
+        The cache folder (default: as for `judge`).
+
+    Returns
+    -------
+    DataFrame
+        One row per evaluation and criterion: `evaluation` (a short id), `time` (UTC); `rubric`, `rubric_version`,
+        `criterion`, `judges`, `samples`, `template`, `rules`; `items` (equal for the same items); `mean` (rubric
+        units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high`, `n_scored` of `n_items`,
+        `disagreement` (mean over the items); `accuracy` and `kappa` of the jury against the labels, with their
+        intervals, on `n_compared` items; `paid_usd` (paid in that call) and `cost_usd` (what its replies cost when
+        they were bought). What is unknown is NA.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from evalkit import evaluate
+    >>> folder = mkdtemp()
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
+    >>> evaluation = evaluate(items, "correctness", "fake:strict", cache=folder)
+    >>> history(folder)[["rubric", "criterion", "judges", "n_scored", "n_items"]].values.tolist()
+    [['correctness', 'correctness', 'fake:strict', 1, 1]]
+    """
+    rows = []
+    for evaluation, created, summary, _ in ReplyStore.open(cache).evaluations():
+        shared = orjson.loads(summary)
+        head = {"evaluation": evaluation[:_SHORT], "time": created} | shared
+        rows += [head | figures for figures in shared["criteria"]]
+    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    types = dict.fromkeys(("evaluation", *_TEXTS), "str") | dict.fromkeys(_FIGURES, "float64")
+    types |= dict.fromkeys(("samples", "n_scored", "n_items", "n_compared"), "Int64")
+    return table.astype(types).assign(time=pd.to_datetime(table["time"].astype("float64"), unit="s", utc=True))
+
+
+def open_evaluation(
+    evaluation: str,
+    items: ItemsLike,
+    labels: LabelsLike | None = None,
+    *,
+    item_id: str | None = None,
+    cache: str | Path | None = None,
+) -> Evaluation:
+    """A past evaluation, computed again from the stored replies; makes no calls.
+
+    Replies that came after the evaluation do not count, so that the replies before a refresh can still be compared
+    with those after it.
+
+    Parameters
+    ----------
+    evaluation
+        Its id in `history`, or the start of it.
+    items
+        The items that were judged: the log has their hash, not their texts. Their order does not matter.
+    labels
+        Human labels, as for `evaluate`: the log has none.
+    item_id
+        The column with the ids; by default ``item_id``, else the index.
+    cache
+        The cache folder (default: as for `judge`).
+
+    Returns
+    -------
+    Evaluation
+        As `evaluate` returns it: for `JudgmentBrowser`, `compare`, `report`, `freeze` …
+
+    Raises
+    ------
+    InputError
+        When no evaluation, or more than one, has this id, or the items are not those that were judged.
+    CacheMiss
+        When replies of the evaluation are no longer in the cache.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from evalkit import evaluate
+    >>> folder = mkdtemp()
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
+    >>> made = evaluate(items, "correctness", "fake:strict", cache=folder)
+    >>> again = open_evaluation(history(folder).loc[0, "evaluation"], items, cache=folder)
+    >>> again.scores.equals(made.scores)
+    True
+    """
+    store = ReplyStore.open(cache)
+    start = str(evaluation)
+    found = store.evaluations(start) if re.fullmatch("[0-9a-f]{1,64}", start) else []
+    if len(found) != 1:
+        known = [name[:_SHORT] for name, *_ in found or store.evaluations()]
+        which = "is the start of several ids" if found else "not found"
+        raise InputError(f"evaluation {start!r} {which} in {store.folder}; available: {listed(known, most=5)}")
+    name, created, summary, text = found[0]
+    logged = orjson.loads(text or "{}")
+    frame = as_items(items, item_id=item_id)
+    spec = _spec(logged)
+    work = Worklist.of(spec, frame)
+    asked = Options(offline=logged["offline"], recorded=logged["recorded"], cache=cache, progress=False)
+    recorded = "use" if asked.offline else asked.recorded
+    given = None if labels is None else labels_of(labels, frame, spec.rubric)
+    replay = replace(asked, offline=True, recorded=recorded, adopt=logged["adopt"])
+    opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
+    _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
+    return opened
+
+
+def _spec(logged: dict[str, Any]) -> Spec:
+    """The settings of an evaluation in the log."""
+    values = logged["rubric"]
+    rubric = Rubric(**values)
+    if logged["rubric_version"] != rubric.version:  # an edit of another text, so that its label shows an edit again
+        before = Rubric(**(values | {"description": f"{rubric.description} before"}))
+        rubric = before.edit(description=rubric.description)
+    samples = logged["samples"] if logged["exact"] or not logged["offline"] else None
+    judges = [Judge.of(judge) for judge in logged["judges"]]
+    named = {"judges": judges, "template": logged["template"], "samples": samples} | logged["rules"]
+    templates = {label: Template.of(*label.split("@"), source) for label, source in logged["templates"].items()}
+    return Spec.resolve(rubric, Settings.of(("log", named)), templates=templates)
+
+
+def _check(opened: Evaluation, name: str, logged: dict[str, Any], *, same_items: bool) -> None:
+    """Raise, or warn, if the replies are not those of the evaluation in the log."""
+    judgments, folder = opened.judgments, ReplyStore.open(opened.options.cache).folder
+    lost = judgments[judgments["source"].isna().to_numpy()]
+    ids = lost["item_id"].astype(str).unique().tolist()
+    if not same_items:
+        stored = f"; nothing is stored for {listed(ids, most=5)}" if ids else ""
+        raise InputError(
+            f"these {counted(len(opened.items), 'item')} are not those of evaluation {name}{stored}; pass the items "
+            "that were judged, with the same texts"
+        )
+    if len(lost) > logged["n_missing"]:
+        raise CacheMiss(
+            f"{len(lost) - logged['n_missing']} of {counted(len(judgments), 'reply', 'replies')} of evaluation {name} "
+            f"are no longer in the cache at {folder} (items {listed(ids, most=5)}); if they were pruned, import the "
+            "file that prune exported"
+        )
+    if replies_hash(judgments) != logged["replies"]:
+        warnings.warn(
+            f"the replies of evaluation {name} have other scores than when it was made: they were imported or pruned "
+            "since, or this evalkit reads them in another way",
+            EvalkitWarning,
+            stacklevel=3,
+        )
