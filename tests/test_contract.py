@@ -207,7 +207,7 @@ def test_what_scores_each_metric_is_noted_beside_the_receipts(tmp_path: Path):
     [beside] = [file for file in tmp_path.glob("*.json") if file != place]
     for text, said in (
         ('{"a|0": {"x": "sure"}}', "must be 'judge', 'deterministic' or 'unknown'"),
-        ("[1]", "not a record"),
+        ("[1]", "should list the scorer of each metric, but cannot be read"),
     ):
         beside.write_text(text)
         with pytest.raises(ConfigError, match=said):
