@@ -445,7 +445,7 @@ def test_column_types_do_not_depend_on_the_values():
     types = [align(votes, people, reference=reference).dtypes for reference in ("each", "mean")]
     shared = list(types[0].index.intersection(types[1].index))
     assert types[0][shared].astype(str).tolist() == types[1][shared].astype(str).tolist()
-    with pytest.raises(ConfigError, match="would repeat a column beside 'n_items'"):
+    with pytest.raises(ConfigError, match="two columns of one name beside 'n_items'"):
         align(votes.assign(n_items="x"), people, by="n_items")
 
 

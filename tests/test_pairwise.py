@@ -204,11 +204,11 @@ def test_what_win_rates_refuse():
         win_rates(votes, ITEMS.drop(columns="system_b"))
     with pytest.raises(InputError, match="1 judged item is not among the items: 'b'"):
         win_rates(votes, ITEMS.iloc[:1])
-    with pytest.raises(InputError, match=r"2 items without two different systems .*: 'a', 'b'"):
+    with pytest.raises(InputError, match=r"2 items without two different systems.*: 'a', 'b'"):
         win_rates(votes, ITEMS.assign(system_b="new"))
-    with pytest.raises(InputError, match=r"1 item without two different systems .*: 'b'"):
+    with pytest.raises(InputError, match=r"1 item without two different systems.*: 'b'"):
         win_rates(votes, ITEMS.assign(system_b=["old", None, "new", "mid", "mid", "mid"]))
-    with pytest.raises(InputError, match="'all' stands for every opponent"):
+    with pytest.raises(InputError, match="with a system called 'all'"):
         win_rates(votes, ITEMS.assign(system_b="all"))
     with pytest.raises(InputError, match="needs pairwise votes with the labels A, B or tie; these have '2'"):
         win_rates(vote(judgments({("a", "j"): [2]}, ORDINAL)), ITEMS)

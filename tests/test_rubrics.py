@@ -63,7 +63,7 @@ class TestCriterionRules:
         assert (made.level, made.scale.codes, made.pass_at) == ("interval", (0, 1, 2), None)
         two = Criterion.from_pollux("Критерий", {0: "нет", 1: "да"})
         assert (two.pass_at, two.scale.code("0,5")) == (1, 0.5)
-        with pytest.raises(RubricError, match="not a number"):
+        with pytest.raises(RubricError, match="must be a number"):
             Criterion.from_pollux("x", {"good": "", "bad": ""})
 
 
@@ -243,7 +243,7 @@ class TestEdit:
             ("three", {"weight": 1}, "no criterion 'three'; available: 'one', 'two'"),
             (None, {"scale": {1: "x"}}, r"unknown rubric key 'scale'.*pass its name first: rubric.edit\('criterion'"),
             ("one", {"scale": {2: None}}, "pass_at 2 is not on the scale"),
-            ("one", {"scale": {"x": "y"}}, "'x' of an ordinal scale is not a number"),
+            ("one", {"scale": {"x": "y"}}, "code 'x' must be a number, because level is 'ordinal'"),
             ("one", {"name": "two"}, "two criteria have the same name"),
         ],
     )

@@ -253,7 +253,9 @@ class TestLookUp:
 
     def test_a_file_in_the_place_of_another(self, home):
         put(home, "mine/v2.yaml", GOOD)
-        with pytest.raises(RubricError, match=r"v2\.yaml contains mine@v1; by its path it must be mine@v2"):
+        with pytest.raises(
+            RubricError, match=r"v2\.yaml contains rubric mine@v1, but a file at this path must contain mine@v2"
+        ):
             load_rubric("mine")
 
     def test_list(self, home):

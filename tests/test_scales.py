@@ -41,7 +41,11 @@ class TestMaking:
             ({0: "a"}, {}, "only one level, 0; expected two"),
             ({0: "a", "0": "b"}, {}, "duplicate code"),
             ({"yes": "", "Yes ": ""}, {"level": "nominal"}, "duplicate code"),
-            ({"good": "", "bad": ""}, {}, "'good' of an ordinal scale is not a number; use level: nominal"),
+            (
+                {"good": "", "bad": ""},
+                {},
+                "code 'good' must be a number, because level is 'ordinal'; use level: nominal",
+            ),
             (
                 {True: "", False: ""},
                 {"level": "nominal"},

@@ -76,7 +76,7 @@ def test_systems_come_from_items_a_series_a_mapping_or_a_column():
         assert_frame_equal(align(judged, labels, level="system", systems=systems), expected)
     with pytest.raises(ConfigError, match="level='system' needs systems=, either items"):
         align(votes, labels, level="system")
-    with pytest.raises(InputError, match="lack 'system_id'"):
+    with pytest.raises(InputError, match="systems= has no column 'system_id'"):
         align(votes, labels, level="system", systems=items.drop(columns="system_id"))
     with pytest.raises(InputError, match="systems='model' is not a column"):
         align(votes, labels, level="system", systems="model")
@@ -269,7 +269,7 @@ def test_processes_at_once_lose_no_look(tmp_path):
 
 def test_a_look_that_cannot_be_counted_is_not_shown(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CacheError, match="withheld: looks at held-out labels are counted"):
+    with pytest.raises(CacheError, match="held-out labels are withheld, because each look at them is counted"):
         align(votes_of([1, 5] * 40), split_labels(many(80)), part="held-out", cache=tmp_path / "file" / "x")
 
 

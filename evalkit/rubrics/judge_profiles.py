@@ -118,8 +118,8 @@ class Profile(FileModel):
                 f"{problem}"
             )
         raise RubricError(
-            f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
-            f"(hash {other.content_hash[:8]}, frozen {str(self.rubric_hash)[:8]}); freeze again or restore the file"
+            f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "
+            f"{other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}); restore the rubric's file, or freeze again"
         )
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:

@@ -73,7 +73,8 @@ def measures(frame: pd.DataFrame) -> Measures:
             scales.append(Scale.from_json(level, str(text)))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
-                f"invalid scale: level {level!r}, scale {text!r}; `judge` writes both columns, by Scale.to_json"
+                f"columns 'level' and 'scale' contain an invalid scale (level {level!r}, scale {text!r}); keep them "
+                "as `judge` wrote them"
             ) from None
     return Measures(groups.codes, tuple(scales))
 

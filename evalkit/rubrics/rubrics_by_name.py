@@ -71,7 +71,8 @@ def load_rubric(name: str | Path) -> Rubric:
     rubric = Rubric.of_file(versions[number])
     if (rubric.id, rubric.version) != (match[1], f"v{number}"):
         raise RubricError(
-            f"{versions[number]} contains {rubric.id}@{rubric.version}; by its path it must be {match[1]}@v{number}"
+            f"{versions[number]} contains rubric {rubric.id}@{rubric.version}, but a file at this path must contain "
+            f"{match[1]}@v{number}; rename the file, or change id and version in it"
         )
     return rubric
 

@@ -296,6 +296,7 @@ def _code(code: object, level: Level) -> Code:
     value = number(code)
     if value is None:
         raise RubricError(
-            f"the code {code!r} of an {level} scale is not a number; use level: nominal for codes that are strings"
+            f"the scale's code {code!r} must be a number, because level is {level!r}; use level: nominal for codes "
+            "that are strings"
         )
     return value

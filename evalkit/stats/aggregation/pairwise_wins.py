@@ -126,7 +126,7 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
         raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} without two different systems ('all' stands for every opponent): "
+            f"{counted(int(wrong.sum()), 'item')} without two different systems, or with a system called 'all': "
             f"{listed(known.index[wrong])}; correct or drop them"
         )
     return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})

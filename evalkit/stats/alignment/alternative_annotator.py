@@ -160,7 +160,8 @@ def alt_test(
     """
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
         raise ConfigError(
-            f"alt_test got epsilon={epsilon!r}; expected a number from 0 to below 1: .2 expert, .15 skilled, .1 crowd"
+            f"epsilon of alt_test must be from 0 to below 1, got {epsilon!r}; usual values: 0.2 against experts, "
+            "0.15 against skilled annotators, 0.1 against crowd workers"
         )
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))

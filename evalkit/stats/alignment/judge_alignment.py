@@ -486,7 +486,8 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
         raise ConfigError(
-            f"figures={list(options.figures)!r} would repeat a column{f' beside {by[0]!r}' if by else ''}; pass them "
-            "one at a time, and in `by` a column of another name than those of the result"
+            f"figures={list(options.figures)!r} would give the result two columns of one "
+            f"name{f' beside {by[0]!r}' if by else ''}; pass the figures one at a time, and as by= a column that the "
+            "result does not have"
         )
     return result_table(rows, columns(CRITERION_KEY) | dict.fromkeys(by) | types)

@@ -218,6 +218,6 @@ def _append(path: Path, looks: list[dict[str, str]]) -> None:
             os.fsync(file.fileno())
     except OSError as problem:
         raise CacheError(
-            f"the look at held-out labels cannot be written to {path} ({problem.strerror}), so the figures are "
-            "withheld: looks at held-out labels are counted; name another folder by EVALKIT_CACHE or cache="
+            "figures on held-out labels are withheld, because each look at them is counted, but this look cannot be "
+            f"written to {path} ({problem.strerror}); name another folder by EVALKIT_CACHE or cache="
         ) from problem

@@ -83,7 +83,7 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
         systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
     missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
     if missing:
-        raise InputError(f"the items of systems= lack {listed(missing)}; they have {listed(systems.columns)}")
+        raise InputError(f"the table systems= has no column {listed(missing)}; it has {listed(systems.columns)}")
     pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
     twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
     if len(twice):
