@@ -216,17 +216,20 @@ class TestLabels:
 
 class TestShown:
     def test_every_figure_has_coverage_and_interval(self, mixed):
-        text = str(mixed)
+        text = str(ek.show(mixed, width=200))
         lines = text.splitlines()
         assert lines[0] == "mixed@v1: 6 items, judged by fake:strict, fake:noisy, 3 samples each"
         assert "not an LLM" in lines[1]
-        heads = [at for at, line in enumerate(lines) if line.endswith(("scored", "compared"))]
+        heads = [at for at, line in enumerate(lines) if re.search(r"  (scored|compared)(  |$)", line)]
         assert len(heads) == 4
         for head in heads:
             for line in lines[head + 1 :]:
-                if not re.search(r"\d of \d+$", line):
+                if not re.search(r"  \d of \d+(  |$)", line):
                     break
                 assert "[" in line or "no interval of" in text, line
+        narrow = str(mixed).splitlines()
+        assert max(map(len, narrow)) <= 80
+        assert sum(line.split()[:1] == ["compared"] or "compared" in line.split() for line in narrow) == 3
         assert text.count("6 of 6") >= 8
         assert "no labels for worth" in text
 
