@@ -12,9 +12,9 @@ import pandas as pd
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
-from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
+from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.label_values import with_codes
-from evalkit.tables import LABEL_KEY, check
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
@@ -24,9 +24,9 @@ _IDS = ("item_id", "group_id", "system_id")
 
 def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     """The long labels table of these items, with codes of the rubric's scales."""
+    said = as_labels(given, items, rubric)
     if isinstance(given, Mapping):
-        return extract_labels(items, given, rubric=rubric)
-    said = check(given, "labels", need=[*LABEL_KEY, "label"])
+        return said
     mine = said[said["criterion"].isin(rubric.names)]
     if mine.empty and len(said):
         there = ", ".join(map(str, said["criterion"].unique()))

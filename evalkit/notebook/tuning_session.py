@@ -10,7 +10,6 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike, JudgesLike
@@ -24,7 +23,8 @@ from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.suggested_edits import SuggestedEdits
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike, extract_labels
+from evalkit.rubrics import LabelsLike, Rubric, RubricLike
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.tables import ItemsLike
 
@@ -68,10 +68,7 @@ class Session(TuningState):
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
         hashes = Worklist.of(spec, self.items).hashes
         texts = {item: of_item[0][:16] for item, of_item in zip(self.items["item_id"], hashes, strict=True)}
-        if isinstance(labels, Mapping):
-            labels = extract_labels(self.items, labels, rubric=self.base)
-        elif labels is not None:
-            labels = tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
+        labels = None if labels is None else as_labels(labels, self.items, self.base)
         log = self.folder / f"{self.name}.labels.jsonl"
         self.label_log = LabelLog(log, texts, labels, self.base, groups_of(self.items))
         self.restore()

@@ -13,6 +13,7 @@ from evalkit.errors import counted
 from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, table_of
 from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
 
@@ -28,7 +29,7 @@ _KEYS = (
 _NOTE = "every label of every annotator counts once; percentages are shares of the row"
 
 
-def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
+def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: Theme = "auto") -> Picture:
     """Confusion tables: human labels (rows) against the judge's labels (columns), with counts and shares.
 
     Parameters
@@ -36,7 +37,8 @@ def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme:
     judged
         Votes (one panel per judge and criterion), scores (of the jury), or an `Evaluation` (its scores and labels).
     labels
-        Human labels (long table: `item_id, criterion, annotator, label`).
+        Human labels: a long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item
+        columns.
     theme
         ``auto`` follows the page, ``light`` and ``dark`` do not.
 

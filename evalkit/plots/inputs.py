@@ -9,6 +9,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError
+from evalkit.rubrics import LabelsLike
+from evalkit.stats.alignment.label_values import labels_for
 from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.tables.grouping import group
 
@@ -28,12 +30,12 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     return tables.check(table, "votes" if by_judge else "scores", need=[*need, *(["judge"] if by_judge else [])])
 
 
-def labels_of(judged: Judged, labels: pd.DataFrame | None) -> pd.DataFrame:
+def labels_of(judged: Judged, labels: LabelsLike | None) -> pd.DataFrame:
     """The labels passed, else those of an evaluation, without missing ones."""
     table = labels if labels is not None else getattr(judged, "labels", None)
     if table is None:
         raise InputError("no human labels: pass labels=, a table with item_id, criterion, annotator, label")
-    human = tables.check(table, "labels", need=["item_id", "criterion", "annotator", "label"])
+    human = labels_for(judged, table)
     return human[human["label"].notna().to_numpy()]
 
 

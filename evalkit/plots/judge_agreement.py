@@ -13,6 +13,7 @@ from evalkit.errors import counted
 from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, labels_of, parts_of, table_of
 from evalkit.plots.layout import Axes, Cell, Panel, Picture, frame, grid, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_values import annotators_of
@@ -91,7 +92,7 @@ def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
     return Panel("", paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
 
 
-def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
+def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme: Theme = "auto") -> Picture:
     """Disagreement against error: is the jury wrong where its judges disagree?
 
     Parameters
@@ -99,7 +100,8 @@ def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, the
     judged
         The table of `vote` (aggregated by mean), or an `Evaluation` (its own scores, labels and groups).
     labels
-        Human labels (long table: `item_id, criterion, annotator, label`).
+        Human labels: a long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item
+        columns.
     theme
         ``auto`` follows the page, ``light`` and ``dark`` do not.
 

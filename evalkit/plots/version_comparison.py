@@ -12,6 +12,7 @@ from evalkit.errors import InputError, counted
 from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
+from evalkit.rubrics import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
 from evalkit.stats.comparison.sides import HasJudgments
@@ -32,7 +33,7 @@ def plot_versions(
     before: Judged | Comparison,
     after: Judged | None = None,
     *,
-    labels: pd.DataFrame | None = None,
+    labels: LabelsLike | None = None,
     theme: Theme = "auto",
     **options: Any,
 ) -> Picture:

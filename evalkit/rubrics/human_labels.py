@@ -11,7 +11,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_items
-from evalkit.tables.schemas import check, columns_of
+from evalkit.tables.schemas import LABEL_KEY, check, columns_of
 from evalkit.tables.values import is_missing
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
@@ -76,6 +76,24 @@ def extract_labels(
                     label = _label(value, scale, f"item {key!r}, column {name!r}")
                     rows.append((key, criterion, name, label))
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
+
+
+def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: RubricLike | None = None) -> pd.DataFrame:
+    """Human labels as the long labels table; a mapping is read from the columns of these items.
+
+    Raises
+    ------
+    InputError
+        For a mapping without items, and as `extract_labels`.
+    """
+    if not isinstance(labels, Mapping):
+        return check(labels, "labels", need=[*LABEL_KEY, "label"])
+    if items is None:
+        raise InputError(
+            "labels names columns of the items, but the items are not known here; pass an evaluation instead of its "
+            f"tables, or labels=ek.extract_labels(items, {dict(labels)!r})"
+        )
+    return extract_labels(items, labels, rubric=rubric)
 
 
 def _label(value: Any, scale: Scale | None, where: str) -> str:

@@ -14,10 +14,13 @@ from evalkit import tables
 from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.alignment.system_levels import TRANSFORM
+from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
     check_whole_numbers,
@@ -45,8 +48,8 @@ _BAND_DRAWS = 20
 
 
 def k_curve(
-    judgments: pd.DataFrame,
-    labels: pd.DataFrame | None = None,
+    judgments: pd.DataFrame | HasJudgments,
+    labels: LabelsLike | None = None,
     *,
     figures: Sequence[str] | None = None,
     ks: Sequence[int] | None = None,
@@ -61,9 +64,10 @@ def k_curve(
     Parameters
     ----------
     judgments
-        The table of `judge`, with repeated samples; no pairs.
+        The table of `judge`, or an evaluation, with repeated samples; no pairs.
     labels
-        Long table: `item_id, criterion, annotator, label`. Without labels there is `phi` alone.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Without
+        labels there is `phi` alone.
     figures
         Of those of `align`, against each annotator, averaged by numbers of items; by default ``accuracy`` where there
         are verdicts or nominal labels, else ``spearman``.
@@ -76,7 +80,7 @@ def k_curve(
     draws
         How often k of K are drawn, from a fixed seed.
     clusters
-        item_id -> cluster, for the intervals; the item by default.
+        item_id -> cluster, for the intervals; by default those of the evaluation, else the item.
 
     Returns
     -------
@@ -119,11 +123,14 @@ def k_curve(
     """
     _check_options(figures, ks, method, draws)
     counting = check_counting("k_curve", ties, unscored)
+    clusters = clusters_for(judgments, clusters)
+    said = tables.empty("labels") if labels is None else labels_for(judgments, labels)
+    judgments = judgments if isinstance(judgments, pd.DataFrame) else judgments.judgments
     frame = tables.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, said = checked(vote(frame, method=method), tables.empty("labels") if labels is None else labels)
+    votes, said = checked(vote(frame, method=method), said)
     samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, said, clusters=clusters):

@@ -17,7 +17,7 @@ import pandas as pd
 from evalkit.core.files import whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
-from evalkit.tables.items import as_frame, as_items
+from evalkit.tables.items import ItemsLike, as_frame, as_items
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 from evalkit.tables.values import canonical, is_missing
 
@@ -135,15 +135,16 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
 
 def load_items(
-    source: str | Path, *, item_id: str | None = None, split: str = "train", name: str | None = None
+    source: str | Path | ItemsLike, *, item_id: str | None = None, split: str = "train", name: str | None = None
 ) -> pd.DataFrame:
-    """Items from a file or a Hugging Face data set; ids and texts stay text.
+    """Items from a file, a Hugging Face data set or a table; ids and texts stay text.
 
     Parameters
     ----------
     source
         A path ending in ``.jsonl``, ``.json`` (a list of objects), ``.csv``, ``.tsv`` or ``.parquet``
-        (text formats may end in ``.gz``), or the name of a data set on the Hugging Face hub.
+        (text formats may end in ``.gz``), or the name of a data set on the Hugging Face hub. Or whatever `as_items`
+        takes: a DataFrame, a `datasets.Dataset`, a list of dicts.
     item_id
         The column that holds the ids; by default ``item_id``, else the row number.
     split, name
@@ -161,6 +162,8 @@ def load_items(
     MissingExtraError
         When parquet or a hub data set needs a package that is not installed.
     """
+    if not isinstance(source, (str, Path)):
+        return as_items(source, item_id=item_id)
     path = Path(source)
     if path.exists() or (path.suffix and not path.suffix[1:2].isdigit()):  # a data set's name may end in v1.5
         return as_items(read_frame(path), item_id=item_id)

@@ -14,11 +14,14 @@ from evalkit import tables
 from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import AggregateRule, check_choice
 from evalkit.errors import ConfigError, EvalkitWarning
+from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
 from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figures_with_intervals import (
     CRITERION_KEY,
@@ -49,8 +52,8 @@ _WHOLE, _WITHOUT = "\x00jury", "\x00without "
 
 
 def jury_value(
-    votes: pd.DataFrame,
-    labels: pd.DataFrame,
+    votes: JudgedLike,
+    labels: LabelsLike,
     *,
     figure: WorthFigure | None = None,
     method: AggregateRule = "mean",
@@ -68,9 +71,10 @@ def jury_value(
     Parameters
     ----------
     votes
-        The table of `vote`.
+        The table of `vote`, or an evaluation, which stands for its votes and clusters.
     labels
-        Long table: `item_id, criterion, annotator, label`.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation or with `items`, criterion -> item
+        columns.
     figure
         Which figure of `align`; by default ``accuracy`` if there are verdicts or nominal labels, else
         ``quadratic_kappa``.
@@ -86,7 +90,7 @@ def jury_value(
     models
         Judge -> model, or the judgments (column `model`); by default from the judge's name.
     clusters
-        item_id -> cluster, for the intervals; the item by default.
+        item_id -> cluster, for the intervals; by default those of the evaluation, else the item.
 
     Returns
     -------
@@ -145,7 +149,8 @@ def jury_value(
         raise ConfigError(
             f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
         )
-    frame, said = checked(votes, labels)
+    clusters = clusters_for(votes, clusters)
+    frame, said = checked(votes, labels if items is None else as_labels(labels, items))
     frame = frame.assign(weight=vote_weights(frame, weights))
     whole = aggregate(frame, method=method, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]

@@ -13,11 +13,12 @@ from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, counted
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
@@ -80,8 +81,8 @@ class AltTest:
 
 
 def alt_test(
-    judged: pd.DataFrame,
-    labels: pd.DataFrame,
+    judged: JudgedLike,
+    labels: LabelsLike,
     epsilon: float,
     *,
     scoring: ScoringOption | None = None,
@@ -99,10 +100,12 @@ def alt_test(
     Parameters
     ----------
     judged
+        An evaluation, which stands for its votes and clusters, or a table:
         Votes (each judge) or scores (the judge is then ``jury``). The test compares labels: a vote counts by its
         `label`, not by its mean (interval scales: by its score).
     labels
-        Long table: `item_id, criterion, annotator, label`, two annotators at least, three recommended.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns, two
+        annotators at least, three recommended.
     epsilon
         What a judge may be worse by, for being cheaper than the annotator: .2 against experts, .15 against skilled
         annotators, .1 against crowd workers.

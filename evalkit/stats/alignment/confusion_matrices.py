@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import JudgedLike
 from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, result_table
 from evalkit.tables.ties import Counting, check_counting
 
@@ -18,8 +20,8 @@ _COLUMNS = columns(JUDGE_KEY, "text: label_judge label_human; count: n; number: 
 
 
 def confusion(
-    judged: pd.DataFrame,
-    labels: pd.DataFrame,
+    judged: JudgedLike,
+    labels: LabelsLike,
     *,
     ties: Ties = "na",
     unscored: Unscored = "drop",
@@ -30,10 +32,12 @@ def confusion(
     Parameters
     ----------
     judged
+        An evaluation, which stands for its votes and clusters, or a table:
         Votes (each judge) or scores (the judge is then ``jury``).
     labels
-        Long table: `item_id, criterion, annotator, label`. Every annotator's label counts once. Where people gave
-        nothing but ``true`` and ``false``, verdicts are counted instead of labels.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Every
+        annotator's label counts once. Where people gave nothing but ``true`` and ``false``, verdicts are counted
+        instead of labels.
     ties, unscored
         As in `align`: ``half`` counts a tie as 1/t in each of its t cells; left-out labels are in rows of their own,
         whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.

@@ -12,9 +12,11 @@ import pandas as pd
 
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.figures_with_intervals import (
     JUDGE_KEY,
     columns,
@@ -48,8 +50,8 @@ class Corrected:
 
 
 def corrected_mean(
-    judged: pd.DataFrame,
-    labels: pd.DataFrame,
+    judged: JudgedLike,
+    labels: LabelsLike,
     *,
     figure: FigureOption = "score",
     unscored: float | None = None,
@@ -67,16 +69,18 @@ def corrected_mean(
     Parameters
     ----------
     judged
+        An evaluation, which stands for its votes and clusters, or a table:
         Votes (each judge) or scores (the judge is then ``jury``) of all items, by one version of a rubric.
     labels
-        Long table: `item_id, criterion, annotator, label`. Y is the mean over the annotators of an item.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Y is the
+        mean over the annotators of an item.
     figure
         ``score`` (rubric units) or ``passed`` (share of passes: Y is the share of the annotators who pass).
     unscored
         The value of f if the judge has none (and for ``passed`` if its verdict is a tie), on labelled and
         other items alike: one number, by default the mean of f over the scored items.
     clusters
-        item_id -> cluster; the item by default.
+        item_id -> cluster; by default those of the evaluation, else the item.
     part
         For labels of `split_labels`: ``held-out`` (default where some are; the look is counted) or ``dev``. Items with
         labels of the other part are left out: what was tuned on is like no other item.
@@ -129,6 +133,7 @@ def corrected_mean(
     [[0.83, 0.66, 0.67, 'ppi++']]
     """
     _check_options(figure, unscored)
+    clusters = clusters_for(judged, clusters)
     frame, said = checked(judged, labels)
     _refuse_versions(frame)
     held = "part" in said.columns and bool(said["part"].eq(HELD_OUT).any())

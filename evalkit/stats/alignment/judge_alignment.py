@@ -17,6 +17,7 @@ import pandas as pd
 from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
+from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
@@ -27,7 +28,7 @@ from evalkit.stats.alignment.agreement_measures import (
 )
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
-from evalkit.stats.alignment.label_values import Annotators
+from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
 from evalkit.stats.alignment.system_levels import (
     Found,
     IntervalOption,
@@ -65,8 +66,8 @@ _F1, _FIRST = "f1_", "first_rate"
 
 
 def align(
-    judged: pd.DataFrame,
-    labels: pd.DataFrame,
+    judged: JudgedLike,
+    labels: LabelsLike,
     *,
     figures: Sequence[str] | None = None,
     reference: Reference = "each",
@@ -85,11 +86,12 @@ def align(
     Parameters
     ----------
     judged
+        An evaluation, which stands for its votes and clusters, or a table:
         Votes (one row per judge comes out) or scores (the judge is then ``jury``).
     labels
-        Long table: `item_id, criterion, annotator, label`. A label is a code, or ``true``/``false`` where the
-        criterion has a pass rule. On ordinal scales a number between the codes is allowed too: the mean
-        of several people, a score without verdict.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. A label
+        is a code, or ``true``/``false`` where the criterion has a pass rule. On ordinal scales a number between the
+        codes is allowed too: the mean of several people, a score without verdict.
     figures
         Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
         ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
@@ -119,8 +121,8 @@ def align(
         intervals, which is faster. For ``level="system"`` too the clusters are left out, so that the interval does not
         cover the choice of systems.
     clusters
-        item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
-        `clusters=evaluation.clusters` gives the intervals that it shows.
+        item_id -> cluster; by default those of the evaluation, else the item. `Evaluation` takes its items' groups and
+        equal contents: `clusters=evaluation.clusters` gives the intervals that it shows.
     systems
         For ``system``: the items (`item_id`, `system_id`), item_id -> system, or a column of `judged`.
     part
@@ -183,6 +185,7 @@ def align(
     """
     counting = check_counting("align", ties, unscored)
     _check_options(reference, level, interval, figures)
+    clusters = clusters_for(judged, clusters)
     _check_level(level, interval, clusters, systems, counting)
     frame, said, chosen = checked_part(judged, labels, part)
     frame, keys = _with_by(frame, by)

@@ -11,10 +11,18 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, listed
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
-from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
+from evalkit.stats.alignment.label_values import (
+    Annotators,
+    JudgedLike,
+    annotators_of,
+    kind_of_labels,
+    kinds_of,
+    labels_for,
+)
 from evalkit.stats.figures_with_intervals import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
@@ -71,14 +79,14 @@ class Panel:
 
 
 def checked_part(
-    judged: pd.DataFrame, labels: pd.DataFrame, part: str | None
+    judged: JudgedLike, labels: LabelsLike, part: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
     """As `checked`, with the labels of one part and a note on them."""
     frame, said = checked(judged, labels)
     return frame, *take_part(said, part)
 
 
-def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
 
     Raises
@@ -86,13 +94,14 @@ def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, p
     InputError
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
+    said = labels_for(judged, labels)
+    judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
     name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
     key = VOTE_KEY if name == "votes" else SCORE_KEY
     frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
     refuse_doubles(frame, key, name)
     if name == "scores":
         frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
-    said = tables.check(labels, "labels", need=[*LABEL_KEY, "label"])
     said = said.loc[said["label"].notna().to_numpy()]
     refuse_doubles(said, LABEL_KEY, "labels")
     if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):

@@ -13,11 +13,11 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.cache_folder import default_folder
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import CacheError, InputError, listed
-from evalkit.tables import LABEL_KEY
+from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.tables.grouping import ClustersLike, clusters_of
 
 PartOption = Literal["dev", "held-out"]
@@ -31,7 +31,7 @@ _FILE = "held-out-looks.jsonl"
 _LOOK = ["rubric", "rubric_version", "criterion", "labels"]
 
 
-def split_labels(labels: pd.DataFrame, clusters: ClustersLike | None = None) -> pd.DataFrame:
+def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd.DataFrame:
     """Labels with a column `part`: ``dev`` (60 %) to tune on, ``held-out`` (40 %) to look at last.
 
     The part follows from the sha256 of the cluster's name, else of the `item_id`: it is the same at every call, in
@@ -63,7 +63,7 @@ def split_labels(labels: pd.DataFrame, clusters: ClustersLike | None = None) -> 
     >>> split_labels(labels)["part"].value_counts().to_dict()
     {'dev': 125, 'held-out': 75}
     """
-    said = tables.check(labels, "labels", need=[*LABEL_KEY, "label"])
+    said = as_labels(labels)
     ids = said["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: _place(name) for name in names.unique()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,42 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import Reference
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
-from evalkit.tables.grouping import Flags, Ints, refuse_doubles, tally
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, refuse_doubles, tally
+
+
+class HasVotes(Protocol):
+    """An evaluation: votes, and the items and the rubric that label columns are read by."""
+
+    @property
+    def votes(self) -> pd.DataFrame:
+        """One row per item, criterion and judge."""
+
+
+JudgedLike = pd.DataFrame | HasVotes
+"""Votes or scores, or an evaluation: then its votes, with its items and clusters."""
+
+
+def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
+    """The long labels table; a mapping is read from the items of an evaluation.
+
+    Raises
+    ------
+    InputError
+        For a mapping if `judged` is a table, and as `extract_labels`.
+    """
+    known = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
+    return as_labels(labels, *(getattr(judged, name, None) for name in known))
+
+
+def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
+    """The clusters passed, else those of an evaluation."""
+    own = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
+    return own if clusters is None else clusters
 
 
 @dataclass(frozen=True, slots=True)

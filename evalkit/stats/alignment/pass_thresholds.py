@@ -12,10 +12,12 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, columns, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
@@ -32,8 +34,8 @@ _SAME = 1e-9
 
 
 def pass_threshold(
-    judged: pd.DataFrame,
-    labels: pd.DataFrame,
+    judged: JudgedLike,
+    labels: LabelsLike,
     folds: int = 5,
     *,
     objective: ObjectiveOption = "accuracy",
@@ -50,9 +52,11 @@ def pass_threshold(
     Parameters
     ----------
     judged
+        An evaluation, which stands for its votes and clusters, or a table:
         Votes (each judge) or scores (the judge is then ``jury``), of criteria with a pass rule.
     labels
-        Long table: `item_id, criterion, annotator, label`; a code is a verdict by the rubric's pass rule.
+        A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns; a code
+        is a verdict by the rubric's pass rule.
     folds
         Number of folds, 2 or more; fewer if there are fewer clusters. Clusters go to folds by the sha256 of their
         name, in any order of rows the same.
@@ -66,7 +70,7 @@ def pass_threshold(
     unscored
         ``drop`` (default) leaves out items without a score; with ``wrong`` no threshold is right on them.
     clusters
-        item_id -> cluster; the item by default. A cluster is in one fold.
+        item_id -> cluster; by default those of the evaluation, else the item. A cluster is in one fold.
     part
         As in `align`; by default the labels of ``dev`` if labels carry parts.
 
@@ -115,6 +119,7 @@ def pass_threshold(
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures are of the same items"
     )
+    clusters = clusters_for(judged, clusters)
     frame, said, chosen = checked_part(judged, labels, part)
     units = clusters_of(frame["item_id"], clusters)
     names = dict(zip(frame["item_id"].astype(str), units, strict=True))

@@ -11,7 +11,10 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import as_labels
+from evalkit.stats.alignment.label_splits import take_part
+from evalkit.stats.alignment.label_values import annotators_of, labels_for
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
@@ -34,6 +37,7 @@ from evalkit.stats.figures_with_intervals import (
     result_table,
 )
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
+from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 
 _COLUMNS = columns(
@@ -49,7 +53,7 @@ def compare(
     before: JudgmentsLike,
     after: JudgmentsLike,
     *,
-    labels: pd.DataFrame | None = None,
+    labels: LabelsLike | None = None,
     across_modes: bool = False,
     clusters: ClustersLike | None = None,
     rows: Literal["all", "jury"] = "all",
@@ -64,8 +68,10 @@ def compare(
         tables do not define how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out.
     labels
-        Human labels: then `fixed` and `broke` count items that became right and wrong against the
-        majority of people; without, items that went from fail to pass and from pass to fail.
+        Human labels, a long table or, for an evaluation, criterion -> item columns: then `fixed` and `broke` count
+        items that became right and wrong against the majority of people; without, items that went from fail to pass
+        and from pass to fail. By default the labels that the evaluations hold, without held-out ones; where the sides
+        differ on common items, those of `after`, and `notes` says so. An empty table: no labels.
     across_modes
         Allow one judge on one side and a jury on the other.
     clusters
@@ -129,7 +135,8 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    options = _Options(labels, clusters, repeats)
+    known, note = _labels_of(before, after) if labels is None else (labels_for(_with_items(before, after), labels), "")
+    options = _Options(None if known is None or known.empty else known, clusters, repeats, note)
     made = [_row(first, second, options) for first, second in matched]
     table = result_table(made, _COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
@@ -157,11 +164,32 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     return table
 
 
+def _with_items(before: JudgmentsLike, after: JudgmentsLike) -> JudgmentsLike:
+    """The side whose items hold label columns: an evaluation, `after` first."""
+    return after if not isinstance(after, pd.DataFrame) and hasattr(after, "items") else before
+
+
+def _labels_of(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
+    """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
+    own = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
+    held = [take_part(as_labels(labels), None)[0] for labels in own if labels is not None]
+    if len(held) < len(own):
+        return (held[0] if held else None), ""
+    judged = [judgments_of(side, "a side") for side in (before, after)]
+    common = {name: set(judged[0][name]) & set(judged[1][name]) for name in ("item_id", "criterion")}
+    rows = []
+    for labels in held:
+        shared = labels.loc[labels["item_id"].isin(common["item_id"]) & labels["criterion"].isin(common["criterion"])]
+        rows.append(set(shared[[*LABEL_KEY, "label"]].astype(str).itertuples(index=False, name=None)))
+    return held[1], "" if rows[0] == rows[1] else "the labels of before and after differ: those of after count"
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     labels: pd.DataFrame | None
     clusters: ClustersLike | None
     repeats: pd.DataFrame | None  # twice the samples, for the noise floor
+    note: str = ""
 
 
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
@@ -187,7 +215,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         )
     row |= _sampling(a, b, common, options)
     why = row.pop("note", None)
-    notes += [why] if why else []
+    notes += [text for text in (why, options.note) if text]
     row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(len(np.unique(units)), notes)

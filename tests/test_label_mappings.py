@@ -1,0 +1,184 @@
+"""Labels as a mapping from criterion to columns, in every function that takes labels."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit import plots, stats
+from evalkit.errors import InputError
+from evalkit.evaluation.suggestions.cases import dev_labels
+from evalkit.rubrics.human_labels import as_labels
+
+# both judges of these tests are evalkit's own
+pytestmark = pytest.mark.filterwarnings("ignore:.*share the model family:evalkit.errors.EvalkitWarning")
+
+MAPPING = {"faithfulness": ["ann", "bob"]}
+TABLES = {
+    "align": lambda judged, labels: ek.align(judged, labels),
+    "confusion": lambda judged, labels: stats.confusion(judged, labels),
+    "alt_test": lambda judged, labels: stats.alt_test(judged, labels, 0.2).summary,
+    "jury_value": lambda judged, labels: stats.jury_value(judged, labels),
+    "pass_threshold": lambda judged, labels: stats.pass_threshold(judged, labels),
+    "corrected_mean": lambda judged, labels: stats.corrected_mean(judged, labels),
+}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def items() -> pd.DataFrame:
+    """The examples with the labels of two people as columns; one of them writes the level's name once."""
+    items, labels = ek.load_example("support")
+    wide = labels.pivot_table(index="item_id", columns="annotator", values="label", aggfunc="first")
+    columns = {name: items["item_id"].map(wide[old]) for name, old in zip(("ann", "bob"), wide, strict=True)}
+    return items.assign(**columns)
+
+
+@pytest.fixture(scope="module")
+def long(items) -> pd.DataFrame:
+    return ek.extract_labels(items, MAPPING, rubric="faithfulness")
+
+
+@pytest.fixture(scope="module")
+def evaluation(items, cache) -> ek.Evaluation:
+    return ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, cache=cache)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_an_evaluation_knows_items_and_clusters(name, evaluation, long):
+    made = TABLES[name](evaluation, MAPPING)
+    clusters = {} if name in ("confusion", "alt_test") else {"clusters": evaluation.clusters}
+    by_hand = {
+        "align": lambda: ek.align(evaluation.votes, long, **clusters),
+        "confusion": lambda: stats.confusion(evaluation.votes, long),
+        "alt_test": lambda: stats.alt_test(evaluation.votes, long, 0.2).summary,
+        "jury_value": lambda: stats.jury_value(evaluation.votes, long, **clusters),
+        "pass_threshold": lambda: stats.pass_threshold(evaluation.votes, long, **clusters),
+        "corrected_mean": lambda: stats.corrected_mean(evaluation.votes, long, **clusters),
+    }[name]()
+    assert len(made)
+    pd.testing.assert_frame_equal(made, by_hand)
+    pd.testing.assert_frame_equal(TABLES[name](evaluation, long), by_hand)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_no_items_and_the_error_says_what_to_pass(name, evaluation):
+    with pytest.raises(InputError, match=r"ek.extract_labels\(items, {'faithfulness': \['ann', 'bob'\]}\)"):
+        TABLES[name](evaluation.votes, MAPPING)
+
+
+def test_jury_value_reads_the_items_it_is_given(evaluation, items, long):
+    made = stats.jury_value(evaluation.votes, MAPPING, items=items)
+    pd.testing.assert_frame_equal(made, stats.jury_value(evaluation.votes, long, items=items))
+
+
+def test_k_curve_takes_an_evaluation(evaluation, long):
+    made = stats.k_curve(evaluation, MAPPING, draws=3)
+    by_hand = stats.k_curve(evaluation.judgments, long, draws=3, clusters=evaluation.clusters)
+    pd.testing.assert_frame_equal(made, by_hand)
+    with pytest.raises(InputError, match="extract_labels"):
+        stats.k_curve(evaluation.judgments, MAPPING)
+    assert stats.k_curve(evaluation, draws=3)["value"].isna().all()
+
+
+def test_split_labels_says_what_to_pass(long):
+    assert set(stats.split_labels(long)["part"]) == {"dev"}
+    with pytest.raises(InputError, match="extract_labels"):
+        stats.split_labels(MAPPING)
+
+
+def test_suggestions_and_the_tuner_read_the_same_labels(evaluation, items, long, tmp_path):
+    assert len(dev_labels(evaluation, MAPPING, "faithfulness")) == len(long)
+    tuner = ek.RubricTuner(items, "faithfulness", "fake:strict", MAPPING, folder=tmp_path)
+    assert len(tuner.labels) == len(long)
+
+
+def test_plots_take_a_mapping(evaluation):
+    for plot in (plots.plot_confusion, plots.plot_disagreement):
+        assert "faithfulness" in plot(evaluation, MAPPING).alt
+        with pytest.raises(InputError, match="extract_labels"):
+            plot(evaluation.votes, MAPPING)
+
+
+def test_a_mapping_is_checked_against_the_scale(evaluation, items):
+    wrong = items.assign(ann="seven")
+    with pytest.raises(InputError, match="'seven' is not on the scale"):
+        ek.align(ek.Evaluation.of(evaluation.judgments, wrong), {"faithfulness": "ann"})
+    with pytest.raises(InputError, match="no column 'anna'"):
+        ek.align(evaluation, {"faithfulness": "anna"})
+
+
+def test_a_table_stays_what_it_is(long):
+    pd.testing.assert_frame_equal(as_labels(long), long)
+    with pytest.raises(InputError, match="annotator"):
+        as_labels(long.drop(columns="annotator"))
+
+
+@pytest.fixture(scope="module")
+def edited() -> ek.Rubric:
+    change = {1: "Nothing contradicts the context, one claim is not in it."}
+    return ek.load_rubric("faithfulness").edit("faithfulness", scale=change)
+
+
+@pytest.fixture(scope="module")
+def sides(items, edited, cache):
+    def side(rubric, labels):
+        return ek.evaluate(items, rubric, "fake:strict", samples=2, labels=labels, cache=cache)
+
+    return lambda before, after: (side("faithfulness", before), side(edited, after))
+
+
+class TestCompare:
+    def test_the_labels_that_both_sides_hold_count(self, sides, long):
+        made = ek.compare(*sides(MAPPING, long))
+        assert made.table["against"].tolist() == ["labels"]
+        assert "labels of before" not in str(made.table["notes"].iloc[0])
+        by_hand = ek.compare(*sides(None, None), labels=long)
+        pd.testing.assert_frame_equal(made.table, by_hand.table)
+        pd.testing.assert_frame_equal(ek.compare(*sides(None, None), labels=MAPPING).table, by_hand.table)
+
+    def test_without_labels_verdicts_count_and_an_empty_table_is_no_labels(self, sides, long):
+        assert ek.compare(*sides(None, None)).table["against"].tolist() == ["verdicts"]
+        assert ek.compare(*sides(long, long), labels=long.head(0)).table["against"].tolist() == ["verdicts"]
+
+    def test_one_side_is_enough(self, sides, long):
+        by_hand = ek.compare(*sides(None, None), labels=long).table
+        for pair in (sides(long, None), sides(None, long)):
+            pd.testing.assert_frame_equal(ek.compare(*pair).table, by_hand)
+
+    def test_where_they_differ_those_of_after_count_and_a_note_says_so(self, sides, long):
+        ann = long[long["annotator"] == "ann"]
+        made = ek.compare(*sides(long, ann)).table
+        assert "the labels of before and after differ: those of after count" in made["notes"].iloc[0]
+        by_hand = ek.compare(*sides(None, None), labels=ann).table
+        pd.testing.assert_frame_equal(made.drop(columns="notes"), by_hand.drop(columns="notes"))
+
+    def test_labels_of_items_that_one_side_has_do_not_differ(self, items, edited, long, cache):
+        before = ek.evaluate(items.head(10), "faithfulness", "fake:strict", samples=2, labels=long, cache=cache)
+        after = ek.evaluate(items, edited, "fake:strict", samples=2, labels=long, cache=cache)
+        assert "labels of before" not in ek.compare(before, after).table["notes"].iloc[0]
+
+    def test_held_out_labels_are_not_looked_at(self, sides, long):
+        held = long.assign(part=pd.Categorical(["held-out"] * len(long), categories=["dev", "held-out"]))
+        assert ek.compare(*sides(held, held)).table["against"].tolist() == ["verdicts"]
+
+    def test_tables_do_not_know_the_items(self, sides):
+        tables = [side.judgments for side in sides(None, None)]
+        with pytest.raises(InputError, match="extract_labels"):
+            ek.compare(*tables, labels=MAPPING)
+        before, after = sides(None, None)
+        assert ek.compare(before, after.judgments, labels=MAPPING).table["against"].tolist() == ["labels"]
+
+
+def test_load_items_takes_a_table():
+    frame = pd.DataFrame({"id": [7, 8], "answer": ["a", "b"]})
+    expected = [{"item_id": "7", "answer": "a"}, {"item_id": "8", "answer": "b"}]
+    assert ek.load_items(frame, item_id="id").to_dict("records") == expected
+    assert ek.load_items(frame.to_dict("records"), item_id="id").to_dict("records") == expected
+    with pytest.raises(InputError, match="expected items as"):
+        ek.load_items(3)
