@@ -169,8 +169,7 @@ def test_tasks_of_plugins_and_of_lighteval_are_the_benchmarks(registry: Registry
     assert [task.name for task in report.tasks] == ["tone", "tone:far"]
     for _ in range(2):  # what is there stays, and is not there twice
         registry.inspect_plugin("tone")
-        with registry.database.session() as session:
-            add_tasks(session, OWN, "lighteval 0.13.0", None)
+        add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
     known = registry.benchmarks()
     assert known["name"].tolist() == ["gsm8k", "mmlu:law", "mmlu:physics", *["tone"] * 2, *["tone:far"] * 2]
     assert known.loc[known["name"] == "tone", "plugin_version"].tolist() == ["1.0", "1.1"]
@@ -202,12 +201,11 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     pack = _pack_of("gsm8q", "mmlu", "mmlu:law", "tone", {"task": "tune", "overrides": bound})
     registry.apply_pack(pack)  # neither LightEval's list nor the plugin's is there: nothing is known, nothing is said
     registry.inspect_plugin("tone")
-    with registry.database.session() as session:
-        add_tasks(session, OWN, "lighteval 0.13.0", None)
+    add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
     with pytest.warns(EvalkitWarning) as told:
         registry.apply_pack(pack)
     assert [str(one.message) for one in told] == [
-        "pack p@1: unknown task 'gsm8q'; similar names: 'gsm8k'",
+        "pack p@1: unknown task 'gsm8q'; did you mean 'gsm8k'? evalkit pack tasks lists all",
         "pack p@1: plugin tone@1.0 has no task 'tune'; it has 'tone', 'tone:far'",
     ]
     absent = _pack_of(
@@ -225,9 +223,8 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
 def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: Path) -> None:
     registry.register_plugin("tone", "1.0", str(write_plugin(tmp_path / "tone_plugin")))
     registry.inspect_plugin("tone")
-    with registry.database.session() as session:
-        add_tasks(session, OWN, "lighteval 0.13.0", None)
-        add_tasks(session, [{"name": "tool_use"}], "evalkit 0.1.0", None)
+    add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
+    add_tasks(registry.database, [{"name": "tool_use"}], "evalkit 0.1.0", None)
     registry.apply_pack(_pack_of("tool_use", "gsm8k"))  # with no plugin bound, evalkit's own tasks are there
     bound = {"task": "tone", "overrides": {"judge_plugin_name": "tone"}}
     with pytest.warns(EvalkitWarning) as told:
@@ -241,8 +238,7 @@ def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: P
 def test_benchmarks_that_several_add_at_once_are_there_once(database_url: str) -> None:
     def add(number: int) -> None:
         registry = Registry.open(database_url)
-        with registry.database.session() as session:
-            add_tasks(session, OWN[number % 3 :] + OWN[: number % 3], f"lighteval {number}", None)
+        add_tasks(registry.database, OWN[number % 3 :] + OWN[: number % 3], f"lighteval {number}", None)
         registry.close()
 
     first = Registry.open(database_url)

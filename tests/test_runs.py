@@ -149,13 +149,20 @@ def test_a_mode_that_is_not_served_is_seen_before_the_run_starts(local: Registry
     assert len(resolve(local, local.pack("support"), "judge", JUDGE).bindings) == 2
 
 
+def test_a_plugin_whose_import_fails_is_imported_once(local: Registry, tmp_path: Path) -> None:
+    log = tmp_path / "imports"
+    with_plugin(local, tmp_path, bound("a"), code=f"open({str(log)!r}, 'a').write('x')\nTASKS_TABLE = [1 / 0]\n")
+    for _ in range(2):
+        resolve(local, local.pack("support"), "judge", JUDGE, import_tasks=True)
+    assert log.read_text() == "x", "the outcome lasts as long as the registry is open"
+
+
 def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path) -> None:
     from evalkit.runs.registry.benchmarks import add_tasks
 
     with_plugin(local, tmp_path, bound("tone", judge_template_id="plain"), bound("tome"), {"task": "tone:part"})
     entries = [{"name": "tone", "dataset": "", "scoring_modes": ["jury"], "fields": ["question", "reply"]}]
-    with local.database.session() as session:
-        add_tasks(session, entries, "plugin tone@1", 1)
+    add_tasks(local.database, entries, "plugin tone@1", 1)
     message = said(local)
     assert "template plain@v1 uses 'answer', but the items have only 'question', 'reply'" in message
     assert "plugin tone@1 has no task 'tome'" in message
@@ -168,14 +175,13 @@ def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path
 
     with_plugin(local, tmp_path, bound("both"), bound("both2", plugin="other"), {"task": "gsm9k"})
     local.register_plugin("other", "1", str(make_plugin(tmp_path / "two", "TASKS_TABLE = [3]\n")))
-    with local.database.session() as session:
-        for plugin in (1, 2):
-            names = [{"name": name, "dataset": ""} for name in ("both", "both2")]
-            add_tasks(session, names, "plugin", plugin)
-        add_tasks(session, [{"name": "gsm8k", "dataset": ""}], "lighteval 0.13.0", None)
+    for plugin in (1, 2):
+        names = [{"name": name, "dataset": ""} for name in ("both", "both2")]
+        add_tasks(local.database, names, "plugin", plugin)
+    add_tasks(local.database, [{"name": "gsm8k", "dataset": ""}], "lighteval 0.13.0", None)
     message = said(local)
     assert "task 'both': the plugins 'other@1', 'tone@1' each define a task of this name" in message
-    assert "unknown task 'gsm9k'; similar names: 'gsm8k'" in message
+    assert "unknown task 'gsm9k'; did you mean 'gsm8k'? evalkit pack tasks lists all" in message
 
 
 @pytest.mark.parametrize(
@@ -221,8 +227,7 @@ def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted
     local.apply_pack(pack({"task": "qa", "overrides": override}, {"task": "other", "overrides": override}))
     assert resolve(local, local.pack("support"), "judge").bindings, "nobody noted what the tasks are judged by"
     entries = [{"name": "qa", "rubrics": ["faithfulness"]}, {"name": "other", "rubrics": ["safety"]}]
-    with local.database.session() as session:
-        add_tasks(session, entries, "bundle b", None)
+    add_tasks(local.database, entries, "bundle b", None)
     message = said(local, "judge", None)
     assert "task 'qa': profile 'mine' is for the rubric safety@v1, but the task's metrics use 'faithfulness'" in message
     assert "task 'other'" not in message

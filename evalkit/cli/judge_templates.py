@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
 from evalkit.cli.output import put, put_document, put_text
 from evalkit.cli.stderr_messages import note
-from evalkit.errors import ConfigError, RegistryError, RubricError
+from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics.yaml_files import read_text, read_yaml
 
 if TYPE_CHECKING:
@@ -82,12 +82,11 @@ def _show(args: argparse.Namespace) -> None:
 def _document(registry: Registry, name: str) -> dict[str, Any]:
     """The registry's template, else that of the rubric folders."""
     from evalkit.rubrics.prompts import load_template
+    from evalkit.runs.registry.records import EntryError
 
     try:
         return {"source": "registry"} | registry.template(name).model_dump()
-    except RegistryError as problem:
-        if problem.__cause__ is not None:  # the database itself
-            raise
+    except EntryError as problem:
         try:
             template = load_template(name)
         except RubricError as other:

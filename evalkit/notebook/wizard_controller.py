@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.core.allowed_choices import BACKENDS, SCORING_MODES
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
+from evalkit.errors import ConfigError, EvalkitError, InputError
 from evalkit.lighteval.run_cost_forecast import plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import UNFINISHED, Follower
@@ -19,6 +19,7 @@ from evalkit.rubrics.yaml_files import dump_yaml, write_new
 from evalkit.runs import STARTER_PACK, Pack, Run, Runner
 from evalkit.runs.detached_run import start_detached
 from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
+from evalkit.runs.registry.records import EntryError
 
 _SHOWN_RUNS = 10
 _CLOSE_WAIT_S = 60.0
@@ -67,9 +68,7 @@ class WizardController(RunPanel):
         if form.pack:
             try:
                 self.registry.pack(form.pack)
-            except RegistryError as problem:
-                if problem.__cause__ is not None:  # the database itself
-                    raise
+            except EntryError as problem:
                 errors["pack"] = str(problem)
         return errors | form.errors()
 

@@ -16,6 +16,7 @@ from evalkit.rubrics.prompts import Template, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry import PackTask, Plugin, Registry
+from evalkit.runs.registry.records import EntryError
 
 Place = Literal["registry", "plugin", "folders"]
 _NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
@@ -41,8 +42,6 @@ class Search:
         False if the scoring config is invalid; judges are then not checked.
     is_importing
         Whether a plugin whose tasks the registry does not know is imported, in a separate process.
-    imported
-        Labels of the plugins that were imported; blank for evalkit's own tasks.
     """
 
     registry: Registry
@@ -55,7 +54,6 @@ class Search:
     benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
     is_config_read: bool = True
     is_importing: bool = False
-    imported: set[str] = field(default_factory=set)
 
     def add(self, task: PackTask, problem: object) -> None:
         """Add a problem of a task."""
@@ -98,20 +96,13 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
         return None, None
     try:
         plugin = search.registry.plugin(name, task.overrides.judge_plugin_version)
-    except RegistryError as problem:
-        if problem.__cause__ is not None:  # the database itself
-            raise
+        if plugin.label not in search.layouts:
+            search.plugins[plugin.label] = plugin
+            search.layouts[plugin.label] = None
+            search.layouts[plugin.label] = search.registry.check_plugin(plugin.name, plugin.version)
+    except EntryError as problem:
         search.add(task, problem)
         return None, None
-    if plugin.label not in search.layouts:
-        search.plugins[plugin.label] = plugin
-        search.layouts[plugin.label] = None
-        try:
-            search.layouts[plugin.label] = search.registry.check_plugin(plugin.name, plugin.version)
-        except (ConfigError, RegistryError) as problem:
-            if problem.__cause__ is not None:
-                raise
-            search.add(task, problem)
     return plugin, search.layouts[plugin.label]
 
 
@@ -128,9 +119,9 @@ def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
 def _import_tasks(search: Search, task: PackTask, plugin: Plugin | None) -> None:
     """Record the tasks of a plugin, or evalkit's own, if this one is not known; the run reports a failing import."""
     label = "" if plugin is None else plugin.label
-    if not search.is_importing or label in search.imported or _known(search, task, "rubrics"):
+    if not search.is_importing or label in search.registry.imported or _known(search, task, "rubrics"):
         return
-    search.imported.add(label)
+    search.registry.imported.add(label)
     with contextlib.suppress(ConfigError, MissingExtraError, RegistryError):
         if plugin is None:
             search.registry.inspect_own_tasks()
@@ -254,9 +245,7 @@ def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tup
     searched = []
     try:
         found = registry.template(name)
-    except RegistryError as problem:
-        if problem.__cause__ is not None:
-            raise
+    except EntryError as problem:
         searched.append(f"registry: {problem}")
     else:
         return Template.of(found.name, found.version, found.prompt_template), "registry"

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.core.allowed_choices import SCORING_MODES
 from evalkit.core.reply_keys import digest
-from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
+from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.rubrics import load_profile
 from evalkit.rubrics.prompts import load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
@@ -18,6 +18,7 @@ from evalkit.runs.pack_checks import Search, bind
 from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.registry.benchmarks import unknown_tasks
 from evalkit.runs.registry.pack_files import Overrides
+from evalkit.runs.registry.records import EntryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +137,7 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
     for label in kept.get("plugins", {}):
         try:
             layouts[label] = registry.check_plugin(label)
-        except (ConfigError, RegistryError) as problem:
-            if problem.__cause__ is not None:  # the database itself
-                raise
+        except EntryError as problem:
             problems.append(str(problem))
     placed: dict[str, TaskBinding] = {}
     outside: list[str] = []

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.dialects import postgresql, sqlite
 
 from evalkit._version import __version__
-from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.errors import ConfigError, RegistryError, guess, listed
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS
+from evalkit.runs.registry.database import Database
 from evalkit.runs.registry.database_tables import BenchmarkRow, PluginRow
 from evalkit.runs.registry.pack_files import Pack, PackTask
 from evalkit.runs.registry.plugin_report import dataset_of, inspect_plugin, lighteval_tasks
@@ -29,34 +28,30 @@ OWN_SOURCE, OWN_TASKS = f"evalkit {__version__}", "evalkit.lighteval.tasks"
 """Source and package of evalkit's own tasks, which is imported like any bundle, in a separate process."""
 
 
-def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> None:
+def add_tasks(
+    database: Database, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None = None
+) -> None:
     """Add the tasks that the registry does not have yet."""
-    now = datetime.now(UTC)
     rows = [
         {
             "name": entry["name"],
             "plugin_id": plugin_id,
             "source": source,
             "details": {key: value for key, value in entry.items() if key != "name"},
-            "created_at": now,
         }
         for entry in entries
     ]
-    if session.get_bind().dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert
-    else:
-        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+    insert = sqlite.insert if database.is_sqlite else postgresql.insert
     if rows:  # in one statement: another process may add the same tasks at the same time
-        session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
+        with database.session() as session:
+            session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
 
 
-def benchmark_table(session: Session) -> pd.DataFrame:
+def benchmark_table(database: Database) -> pd.DataFrame:
     """All benchmarks, by name, with the columns `COLUMNS`."""
-    found = session.execute(
-        select(BenchmarkRow, PluginRow)
-        .outerjoin(PluginRow, BenchmarkRow.plugin_id == PluginRow.id)
-        .order_by(BenchmarkRow.name, BenchmarkRow.id)
-    )
+    query = select(BenchmarkRow, PluginRow).outerjoin(PluginRow, BenchmarkRow.plugin_id == PluginRow.id)
+    with database.session() as session:
+        found = session.execute(query.order_by(BenchmarkRow.name, BenchmarkRow.id)).all()
     rows = [
         {
             "name": row.name,
@@ -136,9 +131,7 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
     found = known[[_is_among(task, [name]) for name in names]]
     if found.empty:
         is_listed = known["source"].str.startswith(LIGHTEVAL).any()
-        near = get_close_matches(task, names, n=3)
-        similar = f"; similar names: {listed(near)}" if near else ""
-        return f"unknown task {task!r}{similar}" if is_listed else None
+        return f"unknown task {task!r}; {guess(task, names)}evalkit pack tasks lists all" if is_listed else None
     if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
         return None
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -13,6 +12,7 @@ from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.runs.registry.database import Database
 from evalkit.runs.registry.database_tables import PackRow, PackTaskRow, TemplateRow
 from evalkit.runs.registry.pack_files import PackFile
+from evalkit.runs.registry.records import EntryError
 
 
 def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
@@ -63,7 +63,7 @@ def pack_row(file: PackFile) -> PackRow:
         for position, entry in enumerate(file.tasks)
     ]
     values = file.model_dump(exclude={"tasks"})
-    return PackRow(**values, tasks=tasks, content_hash=file.hash, created_at=datetime.now(UTC))
+    return PackRow(**values, tasks=tasks, content_hash=file.hash)
 
 
 def find_row(database: Database, kind: Any, what: str, label: str, version: str | None = None) -> Any:
@@ -78,7 +78,7 @@ def find_row(database: Database, kind: Any, what: str, label: str, version: str 
 
     Raises
     ------
-    RegistryError
+    EntryError
         When there is none; the message lists the versions or names that there are.
     """
     name, separator, labelled = label.partition("@")
@@ -87,12 +87,12 @@ def find_row(database: Database, kind: Any, what: str, label: str, version: str 
         rows = {row.version: row for row in session.scalars(select(kind).filter_by(name=name).order_by(kind.id))}
         names = sorted(set(session.scalars(select(kind.name))))
     if not rows:
-        raise RegistryError(f"{what} {name!r} not found; available: {listed(names)}")
+        raise EntryError(f"{what} {name!r} not found; available: {listed(names)}")
     if version is None and kind is TemplateRow:
         return max(rows.values(), key=lambda row: int(row.version.removeprefix("v")))
     version = next(reversed(rows)) if version is None else version
     if version not in rows:
-        raise RegistryError(f"{what} {name}@{version} not found; available versions: {', '.join(rows)}")
+        raise EntryError(f"{what} {name}@{version} not found; available versions: {', '.join(rows)}")
     return rows[version]
 
 

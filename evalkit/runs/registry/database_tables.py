@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -27,6 +28,7 @@ RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200
 _PARTS = "all, delete-orphan"
 _NO_PLUGIN = text("plugin_id IS NULL")
+_now = partial(datetime.now, UTC)
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -76,7 +78,7 @@ class Versioned:
     name: Mapped[str] = mapped_column(String(_NAME))
     version: Mapped[str] = mapped_column(String(_NAME))
     content_hash: Mapped[str] = mapped_column(String(64))
-    created_at: Mapped[datetime]
+    created_at: Mapped[datetime] = mapped_column(default=_now)
 
 
 class OfRun:
@@ -123,7 +125,7 @@ class BenchmarkRow(Base):
     plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
     source: Mapped[str] = mapped_column(Text)
     details: Mapped[dict[str, Any]]
-    created_at: Mapped[datetime]
+    created_at: Mapped[datetime] = mapped_column(default=_now)
 
 
 class PackRow(Versioned, Base):

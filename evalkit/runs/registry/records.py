@@ -7,6 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from evalkit.errors import RegistryError
+
+
+class EntryError(RegistryError):
+    """The registry has no such entry, or the code of a plugin is missing or changed; the database itself works."""
+
 
 class Record(BaseModel):
     """Something with a name and a version, which are unique together.

@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, Te
 from evalkit.runs.registry.pack_files import Pack, pack_yaml, read_pack
 from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
-from evalkit.runs.registry.records import JudgeTemplate, Plugin
+from evalkit.runs.registry.records import EntryError, JudgeTemplate, Plugin
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # as `load_template`
@@ -45,6 +44,8 @@ class Registry:
     ----------
     database
         Its database.
+    imported
+        Labels of the plugins that were imported to list their tasks; blank for evalkit's own tasks.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class Registry:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.imported: set[str] = set()
 
     @classmethod
     def open(cls, url: str | Path | None = None) -> Registry:
@@ -114,7 +116,6 @@ class Registry:
             storage_uri=place.uri,
             content_hash=content_hash(place.path),
             requirements=requirements_of(layout),
-            created_at=datetime.now(UTC),
         )
         return Plugin.model_validate(add_row(self.database, row, same=("storage_uri", "plugin_type")))
 
@@ -128,7 +129,7 @@ class Registry:
 
         Raises
         ------
-        RegistryError
+        EntryError
             When there is no such plugin, its code is not there, or its content changed since it was registered.
         """
         plugin = self.plugin(name, version)
@@ -136,12 +137,12 @@ class Registry:
             place = locate(plugin.storage_uri, self.folder)
             layout, now = PluginLayout.at(place.path), content_hash(place.path)
         except ConfigError as problem:
-            raise RegistryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
+            raise EntryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
             advice = "restore the files"
             if place.path.is_relative_to(self.folder):
                 advice = "remove this copy, so that it is fetched again"
-            raise RegistryError(
+            raise EntryError(
                 f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
                 f"{plugin.content_hash[:12]}; {advice}, or register it as a new version"
             )
@@ -165,15 +166,12 @@ class Registry:
         row = find_row(self.database, PluginRow, "plugin", name, version)
         layout = self.check_plugin(row.name, row.version)
         report = inspect_plugin(layout.root, timeout_s=timeout_s, tasks_wanted=row.plugin_type != "metric")
-        with self.database.session() as session:
-            add_tasks(session, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
+        add_tasks(self.database, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
         return report
 
     def inspect_own_tasks(self) -> None:
         """Import evalkit's tasks in a separate process, and record them; RegistryError if the import fails."""
-        tasks = imported_tasks(OWN_TASKS, self.folder)
-        with self.database.session() as session:
-            add_tasks(session, tasks, OWN_SOURCE, None)
+        add_tasks(self.database, imported_tasks(OWN_TASKS, self.folder), OWN_SOURCE)
 
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
         """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
@@ -194,9 +192,8 @@ class Registry:
         """
         tasks, failed = own_tasks(self.folder)
         n_before = len(self.benchmarks())
-        with self.database.session() as session:
-            for source, entries in tasks.items():
-                add_tasks(session, entries, source, None)
+        for source, entries in tasks.items():
+            add_tasks(self.database, entries, source)
         for name, version in self.plugins()[["name", "version"]].itertuples(index=False):
             try:
                 self.inspect_plugin(name, version)
@@ -215,8 +212,7 @@ class Registry:
             (names, comma-separated; missing if not known); `dataset`; `created_at`. Empty until
             `refresh_benchmarks` or `inspect_plugin`.
         """
-        with self.database.session() as session:
-            return benchmark_table(session)
+        return benchmark_table(self.database)
 
     def add_template(
         self, name: str, version: str, prompt_template: str, response_schema: Mapping[str, Any] | None = None
@@ -242,7 +238,6 @@ class Registry:
             prompt_template=template.source,
             response_schema=None if response_schema is None else dict(response_schema),
             content_hash=template.hash,
-            created_at=datetime.now(UTC),
         )
         return JudgeTemplate.model_validate(add_row(self.database, row, same=("response_schema",)))
 
