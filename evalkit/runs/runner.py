@@ -86,6 +86,8 @@ class Runner:
         flags: Mapping[str, Any] | None = None,
         on_line: Callable[[str], None] | None = None,
         on_start: Callable[[Run], None] | None = None,
+        queue: bool = False,
+        rerun_of: Run | None = None,
     ) -> Run:
         """Run a pack in this process, and return the run when it has ended.
 
@@ -103,68 +105,26 @@ class Runner:
             More flags of LightEval, name -> value (None for one without).
         on_line, on_start
             Called with each new line of the log, and with the run as soon as its row is written.
+        queue
+            Leave the run to a worker, and return it at once.
+        rerun_of
+            The run that this one repeats.
 
         Returns
         -------
         Run
-            With the status ``succeeded``, ``failed`` or ``cancelled``; `error` has the reason.
+            With the status ``succeeded``, ``failed`` or ``cancelled`` (or ``queued``); `error` has the reason.
 
         Raises
         ------
         ConfigError
-            Before anything starts, with all problems in one message.
+            Before anything starts, with all problems in one message; with `rerun_of`, also when a plugin, profile,
+            template or the model's file changed since that run.
         RegistryError
             When the registry is unreachable.
         KeyboardInterrupt
             After Ctrl-C, when the processes have ended and the row is closed.
         """
-        owner = Owner.here()
-        run_id = self._create(pack, model, backend, scoring_mode, scoring_config, max_samples, flags, owner=owner)
-        return self.carry_out(run_id, owner, on_line=on_line, on_start=on_start)
-
-    def queue(self, pack: str, model: str, **options: Any) -> Run:
-        """Check a run like `start`, and queue it for a worker; `options` are those of `start`."""
-        return self.store.run(self._create(pack, model, **options))
-
-    def rerun(
-        self,
-        run: Run | str,
-        *,
-        queue: bool = False,
-        on_line: Callable[[str], None] | None = None,
-        on_start: Callable[[Run], None] | None = None,
-    ) -> Run:
-        """Repeat a run with its pack version, model, mode, config and options; names are looked up again.
-
-        Raises
-        ------
-        ConfigError
-            When a plugin, profile, template or the model's file changed.
-        """
-        old = self.store.run(run) if isinstance(run, str) else run
-        owner = None if queue else Owner.here()
-        options = old.options
-        run_id = self._create(
-            old.pack, old.model, old.backend, old.scoring_mode, old.scoring_config, options.get("max_samples"),
-            options.get("flags"), owner=owner, rerun_of=old,
-        )  # fmt: skip
-        if owner is None:
-            return self.store.run(run_id)
-        return self.carry_out(run_id, owner, on_line=on_line, on_start=on_start)
-
-    def _create(
-        self,
-        pack: str,
-        model: str,
-        backend: str = "accelerate",
-        scoring_mode: str = "deterministic",
-        scoring_config: Any = None,
-        max_samples: int | None = None,
-        flags: Mapping[str, Any] | None = None,
-        *,
-        owner: Owner | None = None,
-        rerun_of: Run | None = None,
-    ) -> str:
         self.recover()
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
@@ -173,7 +133,8 @@ class Runner:
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             _check_same(rerun_of, resolution.to_dict(), facts)
-        return self.store.create(
+        owner = None if queue else Owner.here()
+        run_id = self.store.create(
             resolution,
             owner,
             {"model": facts, "notes": list(resolution.warnings)},
@@ -183,6 +144,32 @@ class Runner:
             options={"max_samples": max_samples, "flags": check_flags(flags or {})},
             rerun_of=None if rerun_of is None else rerun_of.id,
         )
+        if owner is None:
+            return self.store.run(run_id)
+        return self.carry_out(run_id, owner, on_line=on_line, on_start=on_start)
+
+    def queue(self, pack: str, model: str, **options: Any) -> Run:
+        """Check a run like `start`, and queue it for a worker; `options` are those of `start`."""
+        return self.start(pack, model, queue=True, **options)
+
+    def rerun(self, run: Run | str, **options: Any) -> Run:
+        """Repeat a run with its pack version, model, mode, config and options; names are looked up again.
+
+        Parameters
+        ----------
+        run
+            The run, or its id.
+        **options
+            `queue`, `on_line` and `on_start`, as in `start`.
+
+        Raises
+        ------
+        ConfigError
+            When a plugin, profile, template or the model's file changed.
+        """
+        old = self.store.run(run) if isinstance(run, str) else run
+        same = {name: getattr(old, name) for name in ("backend", "scoring_mode", "scoring_config")}
+        return self.start(old.pack, old.model, **same, **old.options, rerun_of=old, **options)
 
     def carry_out(
         self,
@@ -204,9 +191,18 @@ class Runner:
         give_back
             Called regularly; if it returns True, the processes are ended and the run is queued again.
         """
+        folder = self.folder / run_id
         ending = Ending("failed", "the runner itself failed; see its own error message")
         try:
-            ending = self._attended(run_id, owner, on_line, on_start, give_back)
+            if not self.store.note(run_id, owner, folder=str(folder), environment=environment_facts()):
+                ending = _LOST
+            else:
+                run = self.store.run(run_id)
+                if on_start is not None:
+                    on_start(run)
+                environment = child_environment(self.registry, run, owner.nonce)
+                beat = partial(self._beat, run_id, owner)
+                ending = follow_run(run, self.command, environment, beat, self.heartbeat_s, give_back, on_line)
         except KeyboardInterrupt:
             ending = Ending("cancelled", "stopped by Ctrl-C")
             raise
@@ -215,26 +211,8 @@ class Runner:
             if isinstance(problem, RegistryError):
                 raise
         finally:
-            close_run(self.store, self.folder / run_id, run_id, owner, ending, self.patience_s)
+            close_run(self.store, folder, run_id, owner, ending, self.patience_s)
         return self.store.run(run_id)
-
-    def _attended(
-        self,
-        run_id: str,
-        owner: Owner,
-        on_line: Callable[[str], None] | None,
-        on_start: Callable[[Run], None] | None,
-        give_back: Callable[[], bool],
-    ) -> Ending:
-        folder = self.folder / run_id
-        if not self.store.note(run_id, owner, folder=str(folder), environment=environment_facts()):
-            return _LOST
-        run = self.store.run(run_id)
-        if on_start is not None:
-            on_start(run)
-        environment = child_environment(self.registry, run, owner.nonce)
-        beat = partial(self._beat, run_id, owner)
-        return follow_run(run, self.command, environment, beat, self.heartbeat_s, give_back, on_line)
 
     def _beat(self, run_id: str, owner: Owner) -> Ending | None:
         """Report that the owner is alive. An unreachable database does not stop the run."""
