@@ -176,7 +176,7 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     assert main(["template", "show", "default@v1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["source"] == "rubric folders"
     told = said(capsys, "template", "show", "none")
-    assert "in the registry: judge template 'none' not found; available: 'number'" in told
+    assert "template 'none' not found; searched registry: judge template 'none' not found; available: 'number'" in told
     assert "'default@v1'" in told
     (here / "wrong.jinja").write_text("no header")
     assert "the header is missing" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")

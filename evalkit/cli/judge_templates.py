@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.output import put, put_either
 from evalkit.cli.stderr_messages import note
-from evalkit.errors import ConfigError, RubricError
+from evalkit.errors import ConfigError
 from evalkit.rubrics.yaml_files import read_text, read_yaml
 
 if TYPE_CHECKING:
@@ -73,25 +73,15 @@ def _of_files() -> pd.DataFrame:
 def _show(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         document = _document(registry, args.template)
-    if args.json:
-        put_document(document)
-    else:
-        put_text(document["prompt_template"].rstrip("\n"))
+    put_either(args, document, document["prompt_template"].rstrip("\n"))
 
 
 def _document(registry: Registry, name: str) -> dict[str, Any]:
     """The registry's template, else that of the rubric folders."""
-    from evalkit.rubrics.prompts import load_template
-    from evalkit.runs.registry.records import EntryError
+    from evalkit.runs.pack_checks import find_template
 
-    try:
-        return {"source": "registry"} | registry.template(name).model_dump()
-    except EntryError as problem:
-        try:
-            template = load_template(name)
-        except RubricError as other:
-            raise ConfigError(
-                f"judge template {name!r} not found; in the registry: {problem}; in the rubric folders: {other}"
-            ) from None
+    template, place = find_template(registry, name)
+    if place == "registry":
+        return {"source": place} | registry.template(name).model_dump()
     document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
     return document | {"content_hash": template.hash, "prompt_template": template.source}

@@ -216,7 +216,7 @@ def _templates(
     texts: dict[str, TemplateText] = {}
     for name in _template_names(search.scoring.config, task, profile):
         try:
-            template, place = _template(search.registry, name, layout)
+            template, place = find_template(search.registry, name, layout)
             if profile is not None and profile.rubric is not None:
                 template.check(profile.load().inputs)
             _check_fields(search, task, template)
@@ -240,8 +240,8 @@ def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profi
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tuple[Template, Place]:
-    """A template by id, and the place where it was found."""
+def find_template(registry: Registry, name: str, layout: PluginLayout | None = None) -> tuple[Template, Place]:
+    """A template by id, and the place where it was found; ConfigError with all places if there is none."""
     searched = []
     try:
         found = registry.template(name)
