@@ -15,23 +15,21 @@ import pytest
 if TYPE_CHECKING:
     from evalkit.gate import Judgment, Measured, Trace
 
-_TEXTS = {
-    "judge": "the judge: provider:model, fake, profile (all judges of the profile), or none (default): recorded or "
-    "cached judgments only",
-    "model": "model for a judge that names only its provider",
-    "base-url": "OpenAI-compatible server",
-    "api-key-env": "environment variable that holds the key",
-    "profile": "profile: name or .yaml file (judges, samples, rules)",
-    "cache": "cache folder (default: EVALKIT_CACHE, else the project's)",
-}
-_LIMITS: dict[str, tuple[str, type, str]] = {
+_OPTIONS: dict[str, tuple[str, type, str]] = {
+    "judge": ("JUDGE", str, "provider:model, fake, profile (all its judges), or none (default; makes no calls)"),
+    "model": ("MODEL", str, "model for a judge that names only its provider"),
+    "base-url": ("BASE-URL", str, "OpenAI-compatible server"),
+    "api-key-env": ("API-KEY-ENV", str, "environment variable that holds the key"),
+    "profile": ("PROFILE", str, "profile: name or .yaml file (judges, samples, rules)"),
+    "cache": ("CACHE", str, "cache folder (default: EVALKIT_CACHE, else the project's)"),
+    "samples": ("K", int, "samples per judge and check (default 3)"),
     "budget-usd": ("USD", float, "spend at most this on live calls, per process"),
     "max-calls": ("N", int, "make at most N calls per check"),
     "concurrency": ("N", int, "most calls in flight per service, model and key"),
     "retries": ("N", int, "how often a failed call is tried again"),
     "requests-per-minute": ("N", float, "most requests per minute, service, model and key"),
     "tokens-per-minute": ("N", float, "most tokens per minute, service, model and key"),
-}
+}  # fmt: skip
 _FLAG = re.compile(r"--(judge-[a-z-]+|judge|budget-usd|profile)\b(?!-)")
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
@@ -39,10 +37,7 @@ _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options ``--verdict-…``."""
     group = parser.getgroup("verdict", "judge metrics (evalkit)")
-    for name, text in _TEXTS.items():
-        group.addoption(f"--verdict-{name}", metavar=name.upper(), help=text)
-    group.addoption("--verdict-samples", metavar="K", type=int, help="samples per judge and check (default 3)")
-    for name, (metavar, kind, text) in _LIMITS.items():
+    for name, (metavar, kind, text) in _OPTIONS.items():
         group.addoption(f"--verdict-{name}", metavar=metavar, type=kind, help=text)
     group.addoption("--verdict-refresh", action="store_true", help="judge again, without recorded and cached judgments")
     group.addoption("--verdict-strict", action="store_true", help="a check also fails if its samples differ")
@@ -137,7 +132,7 @@ class Verdict:
     def _options(self) -> Any:
         from evalkit.gate import GateOptions
 
-        names = [*_TEXTS, *_LIMITS, "samples", "refresh", "strict"]
+        names = [*_OPTIONS, "refresh", "strict"]
         options = {name.replace("-", "_"): self._config.getoption(f"--verdict-{name}") for name in names}
         options = {name: value for name, value in options.items() if value is not None}
         if "budget_usd" in options:

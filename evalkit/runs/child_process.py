@@ -11,10 +11,10 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import IO, Any, Self
 
 from evalkit.errors import ConfigError
@@ -163,6 +163,20 @@ def _keep(output: IO[bytes], printed: deque[bytes]) -> None:
     # in pieces of limited length: other people's code may print endlessly and without line breaks
     with output:
         printed.extend(iter(partial(output.readline, _LONGEST_LINE), b""))
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
+    """Inside, `handler` is called on these signals; no effect outside the main thread, which alone handles signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 class Tail:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
 from evalkit.errors import RegistryError
+from evalkit.runs.child_process import handled_by
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_record import Run
 from evalkit.runs.runner import Runner
@@ -54,7 +53,7 @@ class Worker:
             With `once`, when the registry is unreachable; otherwise it is tried again.
         """
         n_done = 0
-        with self._signals():
+        with handled_by(lambda *_: self.stop(), signal.SIGTERM, signal.SIGINT):
             while not self._stopping.is_set():
                 try:
                     run = self._take_one()
@@ -80,20 +79,3 @@ class Worker:
         if self._on_run is not None:
             self._on_run(run)
         return run
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT call `stop`; only the main thread can handle them."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(*_: Any) -> None:
-            self._stopping.set()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
