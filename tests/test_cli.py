@@ -330,7 +330,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
     ("flags", "said"),
     [
         (["--judge", "openai"], "--judge openai has no model"),
-        (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; expected PROVIDER:MODEL"),
+        (["--judge", "gpt-4o-mini"], "--judge: unknown judge 'gpt-4o-mini'; allowed: none, profile, openai, "),
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),

@@ -197,7 +197,8 @@ def test_a_suite_that_would_check_nothing_is_refused(more: dict, said: str) -> N
 
 def test_a_judge_that_is_none_is_told_even_where_none_is_needed() -> None:
     checks = {"id": "t", "expected": {"type": "must_contain", "value": "30"}}
-    with pytest.raises(ConfigError, match="VERDICT_JUDGE: unknown judge 'opanai'; allowed: none, profile, openai"):
+    message = r"VERDICT_JUDGE: unknown judge 'opanai'; did you mean 'openai'\? allowed: none, profile, openai"
+    with pytest.raises(ConfigError, match=message):
         run_gate(config(checks), [trace()], environment={"VERDICT_JUDGE": "opanai"})
 
 

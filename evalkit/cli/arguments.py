@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -302,16 +302,11 @@ def add_output(parser: Parser, *, rows: int = 20) -> None:
     parser.set_defaults(writes_table=True)
 
 
-@contextlib.contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Registry]:
-    """The registry of ``--registry``."""
+def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
+    """The registry of ``--registry``, to be used in a ``with`` block."""
     from evalkit.runs import Registry
 
-    registry = Registry.open(args.registry)
-    try:
-        yield registry
-    finally:
-        registry.close()
+    return contextlib.closing(Registry.open(args.registry))
 
 
 def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:

@@ -111,18 +111,11 @@ def _options(args: argparse.Namespace) -> GateOptions:
             "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
             "one of them"
         )
-    return GateOptions(
-        judge=judges[0] if judges else None,
-        model=args.judge_model,
-        samples=args.judge_samples,
-        base_url=args.judge_base_url,
-        api_key_env=args.judge_api_key_env,
-        profile=args.profile,
-        no_promoted=args.no_promoted,
-        strict=args.strict,
-        redact=args.redact,
-        **options_of(args) | {"refresh": args.judge_refresh},
-    )
+    asked = {
+        name: getattr(args, f"judge_{name}") for name in ("model", "samples", "base_url", "api_key_env", "refresh")
+    }
+    own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
+    return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
 
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:

@@ -6,7 +6,7 @@ import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
 from evalkit.cli.judges_from_flags import rules_of, spec_arguments
-from evalkit.cli.output import put_document, put_text
+from evalkit.cli.output import put_either
 from evalkit.cli.stderr_messages import note
 
 _USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"
@@ -30,7 +30,4 @@ def _freeze(args: argparse.Namespace) -> None:
 
     profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
     note(args, f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
-    if args.json:
-        put_document(profile.to_dict())
-    else:
-        put_text(str(profile).rstrip())
+    put_either(args, profile.to_dict(), str(profile).rstrip())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
-from evalkit.cli.output import put, put_document, put_text, read_items
+from evalkit.cli.output import put, put_either, read_items
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import counted
 
@@ -79,9 +79,7 @@ def _plan(args: argparse.Namespace) -> None:
     named = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}))
     settings = named.filled(*((spec.settings.source(name), {name: value}) for name, value in spec.settings.items()))
     result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
-    if args.json:
-        names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "cache")
-        document = {name: getattr(result, name) for name in names}
-        put_document(document | {"judges": result.table, "settings": settings.to_dict()})
-    else:
-        put_text(f"{result}\n\nsettings, with the source of each value\n{settings}")
+    names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "cache")
+    document = {name: getattr(result, name) for name in names}
+    document |= {"judges": result.table, "settings": settings.to_dict()}
+    put_either(args, document, f"{result}\n\nsettings, with the source of each value\n{settings}")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from evalkit.core.judges import Judge
 
 _CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens")
-_SERVER = ("base_url", "api_key_env")
 
 
 def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -73,21 +72,15 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
 
 
 def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
-    from evalkit.core.allowed_choices import PROVIDERS
     from evalkit.core.judges import Judge
+    from evalkit.engine.specification import check_provider, with_changes
 
     if ":" not in text and text != "fake":
-        if text not in PROVIDERS:
-            raise ConfigError(
-                f"unknown judge {text!r}; expected PROVIDER:MODEL, as in openai:gpt-4o-mini, or fake; "
-                f"providers: {', '.join(PROVIDERS)}"
-            )
+        check_provider(text, "--judge")
         if not model:
             raise ConfigError(f"--judge {text} has no model: pass --judge {text}:MODEL, or --judge-model MODEL")
         text = f"{text}:{model}"
-    judge = Judge.of(text)
-    own = {name: value for name, value in changes.items() if judge.is_llm or name not in _SERVER}
-    return judge.replace(**own) if own else judge
+    return with_changes(Judge.of(text), changes)
 
 
 def rules_of(args: argparse.Namespace) -> dict[str, Any]:

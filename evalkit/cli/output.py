@@ -166,6 +166,14 @@ def put_text(text: str) -> None:
     print(text)
 
 
+def put_either(args: argparse.Namespace, document: Mapping[str, Any], text: str) -> None:
+    """On stdout one JSON object with ``--json``, else text."""
+    if args.json:
+        put_document(document)
+    else:
+        put_text(text)
+
+
 def put_document(document: Mapping[str, Any]) -> None:
     """One JSON object on stdout."""
     _bytes_out([json_bytes(document)])

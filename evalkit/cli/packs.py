@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
 from evalkit.cli.output import put, put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
-
-if TYPE_CHECKING:
-    from evalkit.runs.registry import Pack
 
 
 def add(commands: Commands) -> None:
@@ -80,15 +76,11 @@ def _list(args: argparse.Namespace) -> None:
     put(args, packs, columns=("name", "version", "n_tasks", "primary_metric", "task_aggregation", "description"))
 
 
-def _pack(args: argparse.Namespace) -> Pack:
-    with opened(args) as registry:
-        return registry.pack(args.pack)
-
-
 def _show(args: argparse.Namespace) -> None:
     import pandas as pd
 
-    pack = _pack(args)
+    with opened(args) as registry:
+        pack = registry.pack(args.pack)
     if args.json:
         tasks = [task.model_dump(exclude_none=True) for task in pack.tasks]
         put_document(pack.model_dump() | {"tasks": tasks})
@@ -103,9 +95,9 @@ def _show(args: argparse.Namespace) -> None:
 
 def _export(args: argparse.Namespace) -> None:
     from evalkit.rubrics.yaml_files import write_new
-    from evalkit.runs.registry.pack_files import pack_yaml
 
-    text = pack_yaml(_pack(args))
+    with opened(args) as registry:
+        text = registry.pack_yaml(args.pack)
     if args.out is None:
         put_text(text.rstrip())
         return

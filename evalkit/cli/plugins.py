@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened, seconds
-from evalkit.cli.output import in_words, put, put_document, put_shown, put_text
+from evalkit.cli.output import in_words, put, put_document, put_either, put_shown, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
@@ -134,8 +134,4 @@ def _show(args: argparse.Namespace) -> None:
         except RegistryError as problem:
             state, path = str(problem), None
     values = plugin.model_dump() | {"path": path, "state": state}
-    if args.json:
-        put_document(values)
-        return
-    for name, value in values.items():
-        put_text(f"{name}: {in_words(value)}")
+    put_either(args, values, "\n".join(f"{name}: {in_words(value)}" for name, value in values.items()))

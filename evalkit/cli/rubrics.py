@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
-from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.output import put, put_either, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import RubricError, counted
 
@@ -54,10 +54,7 @@ def _show(args: argparse.Namespace) -> None:
     from evalkit.rubrics.yaml_files import dump_yaml
 
     rubric = load_rubric(args.rubric).to_dict()
-    if args.json:
-        put_document(rubric)
-    else:
-        put_text(dump_yaml(rubric).rstrip())
+    put_either(args, rubric, dump_yaml(rubric).rstrip())
 
 
 def _lint(args: argparse.Namespace) -> int | None:

@@ -7,6 +7,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
@@ -21,7 +22,7 @@ from evalkit.cli.arguments import (
     read_as,
     seconds,
 )
-from evalkit.cli.output import put, put_document, put_text
+from evalkit.cli.output import put, put_either, put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
@@ -149,25 +150,21 @@ def _option(text: str) -> tuple[str, str | None]:
 
 
 @contextlib.contextmanager
-def _runner(args: argparse.Namespace, *, recover: bool = False) -> Iterator[Runner]:
-    """The runner of ``--registry``; `recover` closes the runs of processes that died."""
+def _runner(args: argparse.Namespace) -> Iterator[Runner]:
+    """The runner of ``--registry``, after it closed the runs of processes that died."""
     from evalkit.runs import Runner
 
     with opened(args) as registry:
         runner = Runner(registry, folder=getattr(args, "folder", None))
-        if recover:
-            runner.recover()
+        runner.recover()
         yield runner
 
 
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
+def _stoppable() -> AbstractContextManager[None]:
     """SIGTERM is Ctrl-C: LightEval is ended, and the run's row closed."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    from evalkit.runs.child_process import handled_by
+
+    return handled_by(signal.default_int_handler, signal.SIGTERM)
 
 
 def _start(args: argparse.Namespace) -> int:
@@ -176,8 +173,6 @@ def _start(args: argparse.Namespace) -> int:
     with _runner(args) as runner, _stoppable():
         if args.plan:
             return _plan(args, runner, options, **launch)
-        if args.queue:
-            return _ended(args, runner.queue(args.pack, args.model, **options, **launch))
         return _ended(args, runner.start(args.pack, args.model, **options, **launch, **_hooks(args)))
 
 
@@ -193,7 +188,7 @@ def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], bac
 
 def _rerun(args: argparse.Namespace) -> int:
     with _runner(args) as runner, _stoppable():
-        return _ended(args, runner.rerun(args.name, queue=args.queue, **({} if args.queue else _hooks(args))))
+        return _ended(args, runner.rerun(args.name, **_hooks(args)))
 
 
 def _hooks(args: argparse.Namespace) -> dict[str, Any]:
@@ -202,7 +197,7 @@ def _hooks(args: argparse.Namespace) -> dict[str, Any]:
         _warn(run)
         note(args, f"run {run.id} of {run.pack} begins; log: {run.log}")
 
-    return {"on_start": begun, "on_line": None if args.quiet else tell}
+    return {"queue": args.queue, "on_start": begun, "on_line": None if args.quiet else tell}
 
 
 def _ended(args: argparse.Namespace, run: Run) -> int:
@@ -226,7 +221,7 @@ def _warn(run: Run, but: Sequence[str] = ()) -> None:
 def _list(args: argparse.Namespace) -> None:
     import pandas as pd
 
-    with _runner(args, recover=True) as runner:
+    with _runner(args) as runner:
         table = runner.registry.runs()
         runs = {run.id: run for run in runner.store.runs(args.pack, args.status)}
     table = table[table["id"].isin(list(runs))].reset_index(drop=True)
@@ -237,14 +232,11 @@ def _list(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     run = _read(args)
-    if args.json:
-        put_document(run.to_dict())
-    else:
-        put_text(str(run))
+    put_either(args, run.to_dict(), str(run))
 
 
 def _read(args: argparse.Namespace) -> Run:
-    with _runner(args, recover=True) as runner:
+    with _runner(args) as runner:
         return runner.run(args.name)
 
 
@@ -286,7 +278,7 @@ def _ingest(args: argparse.Namespace) -> None:
 def _compare(args: argparse.Namespace) -> None:
     from evalkit.runs import compare_runs
 
-    with _runner(args, recover=True) as runner:
+    with _runner(args) as runner:
         comparison = compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
         put_text(str(comparison))
@@ -299,7 +291,7 @@ def _compare(args: argparse.Namespace) -> None:
 def _leaderboard(args: argparse.Namespace) -> None:
     from evalkit.runs import leaderboard
 
-    with _runner(args, recover=True) as runner:
+    with _runner(args) as runner:
         table = leaderboard(runner.registry, args.pack, newest=not args.all)
     if args.out is None and not args.json:
         table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from evalkit.core.allowed_choices import ON_MISSING, OnMissing
+from evalkit.core.allowed_choices import ON_MISSING, PROVIDERS, OnMissing
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_choice, check_samples
@@ -189,6 +189,21 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
 def is_none(judges: Any) -> bool:
     """Whether ``none`` was named: no judge, so no live call."""
     return judges == "none" or judges in (["none"], ("none",))
+
+
+def check_provider(text: str, place: str) -> None:
+    """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
+    if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; {guess(text, PROVIDERS)}"
+            f"allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
+        )
+
+
+def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
+    """A judge with some of its fields changed; only an LLM has a server and a key."""
+    own = {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
+    return judge.replace(**own) if own else judge
 
 
 def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:

@@ -9,13 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judges import Judge
 from evalkit.core.settings_with_sources import Place, Settings
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import check_samples
 from evalkit.engine import Options, Spec
-from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
+from evalkit.engine.specification import DEFAULT_SAMPLES, check_provider, named_by, with_changes
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.gate.config import Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings
@@ -118,8 +117,8 @@ class Resolver:
         flags = {name: getattr(options, name) for name in ("judge", "model", "samples", "base_url", "api_key_env")}
         by_variables = variables(os.environ if environment is None else environment)
         self._places: list[Place] = [("flag", flags), ("variable", by_variables)]
-        _check_judge(options.judge, "--judge")
-        _check_judge(by_variables.get("judge"), "VERDICT_JUDGE")
+        check_provider(options.judge or "none", "--judge")
+        check_provider(by_variables.get("judge", "none"), "VERDICT_JUDGE")
         name = options.profile
         if name is None and config.profile is not None:
             path = config.folder / config.profile
@@ -166,9 +165,7 @@ class Resolver:
                 del sources[name]
             elif name in settings:
                 changes[name] = settings[name]
-        own = {name: value for name, value in changes.items() if name not in ("base_url", "api_key_env")}
-        replaced = [judge.replace(**(changes if judge.is_llm else own)) for judge in judges]  # only an LLM has a server
-        settings = settings.changed("judges", replaced or "fake:strict")
+        settings = settings.changed("judges", [with_changes(judge, changes) for judge in judges] or "fake:strict")
         return Resolved(Spec.resolve(rubric, settings, profile=self.profile), bool(judges), live, sources)
 
     def _rubric(self, rubric_id: str, settings: Settings) -> tuple[Rubric, str]:
@@ -202,7 +199,7 @@ class Resolver:
         text, model = named.get("judge"), named.get("model")
         if text is None:
             return (own, own_source) if model is None else ([Judge("openai", model)], named.source("model"))
-        _check_judge(text, "judge")
+        check_provider(text, "judge")
         provider, _, own_model = text.partition(":")
         order = [place for place, _ in places]
         is_changed = model is not None and order.index(named.source("model")) <= order.index(named.source("judge"))
@@ -238,10 +235,3 @@ def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
         f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
         f"to call all judges of the profile, pass --judge profile; to call {whom}, pass --judge {judge}"
     )
-
-
-def _check_judge(text: str | None, place: str) -> None:
-    if text not in (None, "none", _PROFILE) and str(text).partition(":")[0] not in PROVIDERS:
-        raise ConfigError(
-            f"{place}: unknown judge {text!r}; allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
-        )
