@@ -700,7 +700,7 @@ def test_prune_is_a_dry_run_without_apply(run) -> None:
     run("judge", "items.jsonl", *FAKE, "--judge", "fake:lenient", "--quiet")
     code, _, err = run("cache", "prune", "--model", "lenient")
     assert code == 0
-    assert re.search("would remove 12 replies .* nothing was removed; pass apply to remove them", one_line(err))
+    assert re.search("would remove 12 replies .* nothing was removed; pass apply=True \\(--apply\\)", one_line(err))
     assert ek.evaluation.cache_stats()["n_replies"] == 24
     code, out, _ = run("cache", "prune", "--model", "lenient", "--apply", "--export-to", "kept.jsonl", "--json")
     assert (json.loads(out)["n_replies"], json.loads(out)["applied"]) == (12, True)

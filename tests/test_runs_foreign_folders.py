@@ -24,12 +24,12 @@ from evalkit.runs import Run, Runner, RunScore, Worker, compare_runs, leaderboar
 from evalkit.runs.child_process import Tail
 from evalkit.runs.contract import Receipt, TaskBindings
 from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, placed_model
-from evalkit.runs.lighteval_process import child_environment
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import ReceiptRow, RunRow
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import _scores
+from evalkit.runs.runner import child_environment
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")]
 

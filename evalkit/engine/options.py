@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
 from evalkit.core.allowed_choices import ON_MISS, RECORDED, OnMiss, Recorded
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, listed
 
 Refresh = bool | float | datetime | date | str
 
@@ -89,6 +89,14 @@ class Options:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     on_progress: Callable[[Any], object] | None = None
+
+    @classmethod
+    def of(cls, function: str, options: Mapping[str, Any]) -> Options:
+        """Options that a function takes as ``**options``; TypeError for others."""
+        unknown = [name for name in options if name not in Options.__slots__]
+        if unknown:
+            raise TypeError(f"{function}() got unexpected {listed(unknown)}; allowed: {', '.join(Options.__slots__)}")
+        return cls(**options)
 
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):

@@ -17,7 +17,7 @@ from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.inputs import cluster_names, labels_of, options_of
+from evalkit.evaluation.inputs import cluster_names, labels_of
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
@@ -83,7 +83,7 @@ def evaluate(
         options["cache"] = Path(cache)
     if is_none(judges):
         options["offline"] = True
-    return evaluate_spec(spec, frame, options_of("evaluate", options), given)
+    return evaluate_spec(spec, frame, Options.of("evaluate", options), given)
 
 
 def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None) -> Evaluation:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
@@ -47,14 +46,6 @@ def columns_of(rubric: Rubric, inputs: Mapping[str, str], items: pd.DataFrame) -
     """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
     columns = {name: inputs.get(name, name) for name in rubric.input_names}
     return {name: column for name, column in columns.items() if column in items.columns}
-
-
-def options_of(function: str, options: Mapping[str, Any]) -> Options:
-    """Options of `judge` that a function takes as ``**options``; TypeError for others."""
-    unknown = [name for name in options if name not in Options.__slots__]
-    if unknown:
-        raise TypeError(f"{function}() got unexpected {listed(unknown)}; allowed: {', '.join(Options.__slots__)}")
-    return Options(**options)
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:

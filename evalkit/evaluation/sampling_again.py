@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from evalkit.engine.judging import judge_worklist
-from evalkit.engine.options import JudgeOptions
+from evalkit.engine.options import JudgeOptions, Options
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
-from evalkit.evaluation.inputs import options_of, spec_of
+from evalkit.evaluation.inputs import spec_of
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
@@ -75,7 +75,7 @@ def sample_again(
     ids = _drawn(evaluation)
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
-    chosen = options_of("sample_again", own | options)
+    chosen = Options.of("sample_again", own | options)
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
         judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen)

@@ -14,9 +14,9 @@ from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, check_choice
 from evalkit.engine import JudgeOptions, Plan, Spec, plan
+from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
-from evalkit.evaluation.inputs import options_of
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
@@ -42,7 +42,7 @@ class TuningState:
         name: str | None,
         options: JudgeOptions,
     ) -> None:
-        options_of("RubricTuner", options)  # raises for unknown or invalid options
+        Options.of("RubricTuner", options)  # raises for unknown or invalid options
         cache, self.budget_usd = options.pop("cache", None), options.pop("budget_usd", None)
         self.options = options
         self.source = source = Path(items) if isinstance(items, (str, Path)) else None

@@ -56,12 +56,10 @@ class ProbeRun:
         options: Mapping[str, Any],
     ) -> ProbeRun:
         """A run from the arguments of a probe."""
-        unknown = [name for name in options if name not in Options.__slots__]
-        if unknown:
-            raise TypeError(f"unexpected argument {listed(unknown)}; judge takes {', '.join(Options.__slots__)}")
+        chosen = Options.of("judge", options)
         spec = Spec.of(rubric, judges, samples, template)
         frame = as_items(items, item_id=item_id)
-        return cls(spec, Options(**options), frame, _units(frame, spec) if clusters is None else clusters)
+        return cls(spec, chosen, frame, _units(frame, spec) if clusters is None else clusters)
 
     def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
         """The unchanged items with twice the samples; the first half of them is in the cache."""

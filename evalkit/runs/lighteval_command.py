@@ -90,13 +90,12 @@ def lighteval_environment(
     Parameters
     ----------
     mode, config, bindings
-        Scoring mode, scoring config and task bindings; deterministic mode takes no config.
+        Scoring mode, scoring config (None in deterministic mode) and task bindings.
     output
         LightEval's output folder, which also gets the receipts.
     **own
         Further variables.
     """
-    config = None if mode == "deterministic" else config
     given = {
         MODE_VARIABLE: mode,
         CONFIG_VARIABLE: None if config is None else json.dumps(config, ensure_ascii=False),

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
+from evalkit.runs.child_process import Child
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.contract.scoring_config import as_given
 from evalkit.runs.installed_packages import environment_facts
-from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, same_files
-from evalkit.runs.lighteval_process import child_environment, follow_run
-from evalkit.runs.pack_resolution import resolve
+from evalkit.runs.lighteval_command import (
+    LIGHTEVAL,
+    check_flags,
+    check_model_files,
+    lighteval_environment,
+    lighteval_words,
+    model_facts,
+    placed_model,
+    same_files,
+)
+from evalkit.runs.pack_resolution import relocate, resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_owner import Owner, kill_leftovers
+from evalkit.runs.run_owner import OWNER_VARIABLE, RUN_VARIABLE, Owner, kill_leftovers
 from evalkit.runs.run_record import Run
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import STALE_S, RunStore
@@ -200,9 +209,7 @@ class Runner:
                 run = self.store.run(run_id)
                 if on_start is not None:
                     on_start(run)
-                environment = child_environment(self.registry, run, owner.nonce)
-                beat = partial(self._beat, run_id, owner)
-                ending = follow_run(run, self.command, environment, beat, self.heartbeat_s, give_back, on_line)
+                ending = self._follow(run, owner, give_back, on_line)
         except KeyboardInterrupt:
             ending = Ending("cancelled", "stopped by Ctrl-C")
             raise
@@ -213,6 +220,32 @@ class Runner:
         finally:
             close_run(self.store, folder, run_id, owner, ending, self.patience_s)
         return self.store.run(run_id)
+
+    def _follow(
+        self, run: Run, owner: Owner, give_back: Callable[[], bool], on_line: Callable[[str], None] | None
+    ) -> Ending:
+        """Start LightEval, and return when it has ended, is cancelled, or must go back to the queue."""
+        environment = child_environment(self.registry, run, owner.nonce)
+        model = placed_model(run.backend, run.model, run.artifacts.get("model", {}))
+        words = lighteval_words(run.backend, model, [one.task for one in run.tasks], run.output, run.options)
+        next_beat = 0.0
+        try:
+            with Child([*self.command, *words], environment, run.log) as child:
+                for lines in child.follow():
+                    if on_line is not None:
+                        for line in lines:
+                            on_line(line)
+                    if child.code is None and give_back():
+                        return Ending("queued", "put back into the queue by its worker")
+                    if child.code is None and time.monotonic() >= next_beat:
+                        next_beat = time.monotonic() + self.heartbeat_s
+                        if (ending := self._beat(run.id, owner)) is not None:
+                            return ending
+        finally:
+            kill_leftovers(run.id, owner.nonce)  # processes that left the process group
+        if child.code:
+            return Ending("failed", f"LightEval {child.failure}", exit_code=child.code)
+        return read_findings(run)
 
     def _beat(self, run_id: str, owner: Owner) -> Ending | None:
         """Report that the owner is alive. An unreachable database does not stop the run."""
@@ -270,6 +303,22 @@ class Runner:
             raise RegistryError(f"run {found.id} is already {found.status}; there is nothing to cancel")
         self.store.cancel(found.id)
         return self.store.run(found.id)
+
+
+def child_environment(registry: Registry, run: Run, nonce: str) -> dict[str, str]:
+    """The environment variables of a run's process; two of them hold the run's id and its owner's `nonce`.
+
+    Raises
+    ------
+    ConfigError
+        When a plugin or the model's file changed since the run was created.
+    """
+    check_model_files(run.artifacts.get("model", {}))
+    config = None if run.scoring_mode == "deterministic" else run.scoring_config
+    bindings = relocate(registry, run.resolution, config)
+    marks = {RUN_VARIABLE: run.id, OWNER_VARIABLE: nonce}
+    run.output.mkdir(parents=True, exist_ok=True)
+    return lighteval_environment(run.scoring_mode, config, bindings, run.output, **marks)
 
 
 def _check_same(old: Run, now: Mapping[str, Any], model: Mapping[str, Any]) -> None:

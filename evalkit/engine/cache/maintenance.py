@@ -91,7 +91,7 @@ class PruneReport:
         what = f"{size} ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
-        return f"would remove {what}; nothing was removed; pass apply to remove them"
+        return f"would remove {what}; nothing was removed; pass apply=True (--apply) to remove them"
 
 
 class Maintenance(Lookups):
