@@ -7,50 +7,36 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 
 from evalkit._version import __version__
-from evalkit.cli import (
-    align_and_compare,
-    cache,
-    ci,
-    demo,
-    doctor,
-    evaluate,
-    freeze,
-    history,
-    judge_and_plan,
-    judge_templates,
-    lighteval,
-    packs,
-    plugins,
-    rubrics,
-    runs,
-    vote_and_aggregate,
-)
+from evalkit.cli import ci, lighteval
 from evalkit.cli.arguments import Parser
 from evalkit.cli.output import check_output
 from evalkit.cli.stderr_messages import tell, warnings_as_messages
 from evalkit.errors import EvalkitError
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
-_GROUPS = (
-    demo,
-    evaluate,
-    judge_and_plan,
-    vote_and_aggregate,
-    align_and_compare,
-    freeze,
-    history,
-    ci,
-    rubrics,
-    plugins,
-    judge_templates,
-    packs,
-    runs,
-    cache,
-    doctor,
-    lighteval,
+_MODULES = (
+    "demo",
+    "evaluate",
+    "judge_and_plan",
+    "vote_and_aggregate",
+    "align_and_compare",
+    "freeze",
+    "history",
+    "ci",
+    "rubrics",
+    "plugins",
+    "judge_templates",
+    "packs",
+    "runs",
+    "cache",
+    "doctor",
+    "lighteval",
 )
+"""The modules with commands, in the order of the help."""
+
 _END = """\
 first steps:
   evalkit demo                    what evalkit does, offline, in a minute
@@ -160,6 +146,6 @@ def parser_of_commands() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"evalkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in _GROUPS:
-        group.add(commands)
+    for name in _MODULES:
+        import_module(f"evalkit.cli.{name}").add(commands)
     return parser

@@ -55,6 +55,15 @@ class Search:
     is_config_read: bool = True
     is_importing: bool = False
 
+    @property
+    def config(self) -> ScoringConfig:
+        """The scoring config; empty if there is none."""
+        return self.scoring.config or ScoringConfig()
+
+    def profile_name(self, task: PackTask) -> str | None:
+        """The profile that the task, or else the scoring config, names."""
+        return task.overrides.judge_profile or self.config.profile
+
     def add(self, task: PackTask, problem: object) -> None:
         """Add a problem of a task."""
         self.problems.append(f"task {task.task!r}: {problem}")
@@ -148,8 +157,7 @@ def _owned(plugin: Plugin | None, label: str) -> str:
 
 def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None if there is none, or it cannot be used (which is a problem)."""
-    config = search.scoring.config
-    name = task.overrides.judge_profile or (config.profile if config is not None else None)
+    name = search.profile_name(task)
     if name is None:
         return None
     own = {} if layout is None else layout.profiles
@@ -185,8 +193,7 @@ def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugi
 
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:
-    config = search.scoring.config
-    if not search.is_config_read or (config is not None and config.judges):
+    if not search.is_config_read or search.config.judges:
         return
     if profile is not None and profile.judges:
         try:
@@ -194,7 +201,7 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         except ConfigError as problem:
             search.add(task, problem)
         return
-    name = task.overrides.judge_profile or (config.profile if config is not None else None)
+    name = search.profile_name(task)
     is_asked = name or task.overrides.judge_template_id  # otherwise the task may have no judged metric
     if not is_asked or (profile is None and name) or _code_names_judges(layout):
         return
@@ -214,7 +221,7 @@ def _templates(
 ) -> list[TemplateText]:
     """Check every template of a task's judges; the sources of those that come from the registry."""
     texts: dict[str, TemplateText] = {}
-    for name in _template_names(search.scoring.config, task, profile):
+    for name in _template_names(search.config, task, profile):
         try:
             template, place = find_template(search.registry, name, layout)
             if profile is not None and profile.rubric is not None:
@@ -231,12 +238,11 @@ def _templates(
     return list(texts.values())
 
 
-def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profile | None) -> list[str]:
+def _template_names(config: ScoringConfig, task: PackTask, profile: Profile | None) -> list[str]:
     """The template ids in use: each judge's own, else the pack's, else the profile's."""
     shared = task.overrides.judge_template_id or (profile.template if profile is not None else None)
-    judges = config.judges if config is not None else ()
-    own = [judge.judge_template_id for judge in judges if judge.judge_template_id]
-    names = own if judges and len(own) == len(judges) else [*own, shared]
+    own = [judge.judge_template_id for judge in config.judges if judge.judge_template_id]
+    names = own if own and len(own) == len(config.judges) else [*own, shared]
     return list(dict.fromkeys(name for name in names if name))
 
 

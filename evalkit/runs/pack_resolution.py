@@ -113,7 +113,7 @@ def resolve(
         "templates": search.templates,
     }
     return Resolution(
-        pack, scoring, TaskBindings.of(bindings), hashes, (*scoring.warnings, *_keys_not_set(scoring.config))
+        pack, scoring, TaskBindings.of(bindings), hashes, (*scoring.warnings, *_keys_not_set(search.config))
     )
 
 
@@ -232,9 +232,9 @@ def _is_usable(search: Search, overrides: Overrides) -> bool:
     return any(one.name == name and version in (None, one.version) for one in search.plugins.values())
 
 
-def _keys_not_set(config: ScoringConfig | None) -> Iterator[str]:
+def _keys_not_set(config: ScoringConfig) -> Iterator[str]:
     """Only a warning: cached replies need no key, and a worker on another machine may have it."""
-    for judge in config.judges if config is not None else ():
+    for judge in config.judges:
         if judge.api_key_env and not os.environ.get(judge.api_key_env):
             yield (
                 f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; only "

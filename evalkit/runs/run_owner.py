@@ -1,14 +1,19 @@
-"""The process that carries out a run, described so that other processes can check whether it still exists."""
+"""The process that carries out a run: who it is, so that others can check whether it still exists; its environment."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import secrets
 import signal
 import socket
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
+
+from evalkit._version import __version__
 
 RUN_VARIABLE = "EVALKIT_RUN_ID"
 """Variable in the processes of a run, with the run's id."""
@@ -73,6 +78,26 @@ class Owner:
         except PermissionError:
             return False
         return _started(self.pid) != self.started
+
+
+def environment_facts() -> dict[str, Any]:
+    """Versions as they are recorded on a run: `evalkit`, `python`, `system`, `host` and `packages` (name -> version).
+
+    Examples
+    --------
+    >>> facts = environment_facts()
+    >>> facts["packages"]["pandas"][0].isdigit()
+    True
+    """
+    # the properties `name` and `version` would each read the whole metadata file again
+    packages = ((one["Name"], one["Version"]) for one in (known.metadata for known in distributions()))
+    return {
+        "evalkit": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "host": socket.gethostname(),
+        "packages": dict(sorted((name.lower(), version) for name, version in packages if name)),
+    }
 
 
 def kill_leftovers(run_id: str, nonce: str) -> None:

@@ -106,7 +106,6 @@ class RunStore:
             now = _now(session)
             _end_attempt(row, now, ending.error or ending.status)
             row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code
-            row.worker = row.heartbeat_at = None
             if ending.status == _WAITED:
                 row.started_at = None
                 return True
@@ -163,7 +162,6 @@ class RunStore:
             now = _now(session)
             reason = f"its process {owner.pid} on {owner.host} ended without closing it"
             _end_attempt(row, now, reason)
-            row.worker = row.heartbeat_at = None
             n_dead = sum("without closing" in str(one.get("ended")) for one in row.artifacts["attempts"])
             if row.artifacts.get("queued") and n_dead < _MOST_ATTEMPTS and not row.cancel_wanted:
                 row.status, row.started_at = _WAITED, None
@@ -221,6 +219,7 @@ def _take(row: RunRow, owner: Owner, now: datetime) -> None:
 
 
 def _end_attempt(row: RunRow, now: datetime, said: str) -> None:
+    row.worker = row.heartbeat_at = None
     *before, last = row.artifacts["attempts"]
     last = {**last, "ended": f"{now.isoformat(timespec='seconds')} {said}"}
     row.artifacts = {**row.artifacts, "attempts": [*before, last]}

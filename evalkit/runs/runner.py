@@ -11,7 +11,6 @@ from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.child_process import Child
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.contract.scoring_config import as_given
-from evalkit.runs.installed_packages import environment_facts
 from evalkit.runs.lighteval_command import (
     LIGHTEVAL,
     check_flags,
@@ -27,7 +26,7 @@ from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_owner import OWNER_VARIABLE, RUN_VARIABLE, Owner, kill_leftovers
+from evalkit.runs.run_owner import OWNER_VARIABLE, RUN_VARIABLE, Owner, environment_facts, kill_leftovers
 from evalkit.runs.run_record import Run
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import STALE_S, RunStore

@@ -22,6 +22,7 @@ from evalkit.runs.registry.plugin_report import dataset_of, inspect_plugin, ligh
 from evalkit.runs.registry.plugin_sources import locate
 
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
+_LISTS = ("scoring_modes", "fields", "rubrics")
 LIGHTEVAL = "lighteval"
 """Start of the source of LightEval's own tasks."""
 OWN_SOURCE, OWN_TASKS = f"evalkit {__version__}", "evalkit.lighteval.tasks"
@@ -58,19 +59,13 @@ def benchmark_table(database: Database) -> pd.DataFrame:
             "source": row.source,
             "plugin": None if plugin is None else plugin.name,
             "plugin_version": None if plugin is None else plugin.version,
-            "scoring_modes": _joined(row.details.get("scoring_modes")),
-            "fields": _joined(row.details.get("fields")),
-            "rubrics": _joined(row.details.get("rubrics")),
             "dataset": row.details.get("dataset"),
             "created_at": row.created_at,
+            **{name: ", ".join(row.details[name]) for name in _LISTS if row.details.get(name) is not None},
         }
         for row, plugin in found
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _joined(names: Sequence[str] | None) -> str | None:
-    return None if names is None else ", ".join(names)
 
 
 def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
