@@ -14,6 +14,7 @@ from evalkit.lighteval.run_cost_forecast import plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import UNFINISHED, Follower
 from evalkit.notebook.run_view import RunPanel
+from evalkit.rubrics.judge_profiles import profile_files
 from evalkit.rubrics.prompts import list_templates
 from evalkit.rubrics.yaml_files import dump_yaml, write_new
 from evalkit.runs import STARTER_PACK, Pack, Run, Runner
@@ -48,7 +49,7 @@ class WizardController(RunPanel):
             "packs": packs[::-1],
             "starter": "" if packs else dump_yaml(dict(STARTER_PACK)),
             "templates": [*_names(self.registry.templates()), *list_templates()],
-            "profiles": ["conservative", "strict"],
+            "profiles": list(profile_files()),
         }
         self._fill(form)
         self._draw_runs()

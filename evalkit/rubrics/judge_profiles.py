@@ -170,6 +170,12 @@ def judge_dict(judge: Judge) -> dict[str, Any]:
     return values
 
 
+def profile_files() -> dict[str, Path]:
+    """Name -> file of each profile in the rubric folders, by name; the first folder that has a name wins."""
+    files = [file for folder in reversed(rubric_folders()) for file in (folder / "profiles").glob("*.yaml")]
+    return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
+
+
 def load_profile(name: str | Path) -> Profile:
     """A profile by name (``conservative``) or from a file.
 
@@ -180,14 +186,12 @@ def load_profile(name: str | Path) -> Profile:
     """
     path = Path(name)
     if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
-        places = [folder / "profiles" for folder in rubric_folders()]
-        found = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
-        if found is None:
-            there = sorted({file.stem for place in places for file in place.glob("*.yaml")})
+        there = profile_files()
+        if name not in there:
             raise ConfigError(
                 f"profile {name!r} not found; {guess(name, there)}available: {listed(there)} and paths of .yaml files"
             )
-        path = found
+        path = there[name]
     try:
         values = read_yaml(path)
         if not isinstance(values, Mapping):
