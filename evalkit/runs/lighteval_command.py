@@ -90,12 +90,13 @@ def lighteval_environment(
     Parameters
     ----------
     mode, config, bindings
-        Scoring mode, scoring config (None in deterministic mode) and task bindings.
+        Scoring mode, scoring config and task bindings; deterministic mode takes no config.
     output
         LightEval's output folder, which also gets the receipts.
     **own
         Further variables.
     """
+    config = None if mode == "deterministic" else config
     given = {
         MODE_VARIABLE: mode,
         CONFIG_VARIABLE: None if config is None else json.dumps(config, ensure_ascii=False),
