@@ -13,8 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BARS = (
-    "imports", "path_length", "cached", "edited", "memory", "statistics_at_scale", "topical_chat", "reference",
-    "interval_coverage", "live",
+    "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
+    "reference", "interval_coverage", "live",
     "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
 BY_NAME_ONLY = ("soak",)

@@ -363,3 +363,12 @@ def test_the_commands_evaluate_and_report_are_listed(example, tmp_path, monkeypa
     ]  # fmt: skip
     assert main(["history", "--cache", "there", "-o", "h.csv", "--quiet"]) == 0
     assert list(pd.read_csv("h.csv")["evaluation"].astype(str)) == [row["evaluation"] for row in rows]
+
+
+def test_the_browser_shows_an_evaluation_with_its_own_rules(example) -> None:
+    items, _ = example
+    made = ek.evaluate(items, "faithfulness", JURY, aggregate="min")
+    rows = ek.notebook.JudgmentBrowser(open_evaluation(ids()[0], items)).rows
+    scores = made.scores.set_index("item_id")["score"]
+    mean = ek.evaluate(items, "faithfulness", JURY).scores.set_index("item_id")["score"]
+    assert {row.item_id: float(row.jury) for row in rows} == scores.to_dict() != mean.to_dict()

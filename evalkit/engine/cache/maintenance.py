@@ -37,7 +37,7 @@ _PROMOTE = (
 )
 _EVALUATIONS = (
     "SELECT evaluation, created, summary, CASE WHEN :start <> '' THEN settings END FROM evaluations "
-    "WHERE substr(evaluation, 1, length(:start)) = :start ORDER BY created DESC, evaluation"
+    "WHERE evaluation >= :start AND evaluation < :start || 'g' ORDER BY created DESC, evaluation"  # by the index
 )
 
 _JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
