@@ -119,7 +119,7 @@ def test_both_wheels_hold_the_same_files(built: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
 def test_installed_wheel_finds_its_own_rubrics(built: dict[str, Path], kind: str, tmp_path: Path) -> None:
     target = install(built[kind], tmp_path / "target")
-    code = "from evalkit.rubrics.folders import *; [print(shipped_folder(name)) for name in ('rubrics', 'examples')]"
+    code = "from evalkit.rubrics.files import *; [print(shipped_folder(name)) for name in ('rubrics', 'examples')]"
     rubrics, examples = run("-c", code, PYTHONPATH=str(target)).splitlines()
     assert Path(rubrics) == target / "evalkit/_data/rubrics"
     assert Path(examples) == target / "evalkit/_data/examples"
@@ -132,7 +132,7 @@ def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: P
     # `-S`: neither this environment's own evalkit nor its .pth files; only the new folder's.
     code = (
         f"import site, sys; site.addsitedir({str(target)!r}); sys.path.append({sysconfig.get_path('purelib')!r}); "
-        "from evalkit.rubrics.folders import *; print(shipped_folder('rubrics'))"
+        "from evalkit.rubrics.files import *; print(shipped_folder('rubrics'))"
     )
     assert Path(run("-S", "-c", code).strip()) == ROOT / "rubrics"
 

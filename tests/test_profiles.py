@@ -13,7 +13,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
-from evalkit.rubrics.yaml_files import dump_yaml
+from evalkit.rubrics.files import dump_yaml
 
 SECRET = "sk-live-0123456789"
 

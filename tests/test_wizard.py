@@ -31,7 +31,7 @@ from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples
 from evalkit.notebook.run_view import run_payload
-from evalkit.rubrics.yaml_files import parse_yaml
+from evalkit.rubrics.files import parse_yaml
 from evalkit.runs import RunScore
 from evalkit.runs.contract import JudgeUsed, Receipt, Scoring, ScoringConfig
 from evalkit.runs.contract.scoring_config import JudgeConfig

@@ -10,7 +10,7 @@ from evalkit.cli.arguments import Commands, add_command, add_group, add_output, 
 from evalkit.cli.output import put, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
-from evalkit.rubrics.yaml_files import read_text, read_yaml
+from evalkit.rubrics.files import read_text, read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -94,7 +94,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from evalkit.rubrics.yaml_files import write_new
+    from evalkit.rubrics.files import write_new
 
     with opened(args) as registry:
         text = registry.pack_yaml(args.pack)

@@ -51,7 +51,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     from evalkit import load_rubric
-    from evalkit.rubrics.yaml_files import dump_yaml
+    from evalkit.rubrics.files import dump_yaml
 
     rubric = load_rubric(args.rubric).to_dict()
     put_either(args, rubric, dump_yaml(rubric).rstrip())

@@ -16,7 +16,7 @@ from evalkit.engine.cache.maintenance import Stats
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.rubrics.folders import shipped_folder
+from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
 

@@ -16,8 +16,7 @@ from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
-from evalkit.rubrics.folders import file_versions, save_folder
-from evalkit.rubrics.yaml_files import write_new
+from evalkit.rubrics.files import file_versions, save_folder, write_new
 
 
 def freeze(

@@ -16,7 +16,7 @@ from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain, problems, unknown_key
 from evalkit.errors import ConfigError, RubricError
 from evalkit.gate.config import GateConfig
-from evalkit.rubrics.yaml_files import read_yaml
+from evalkit.rubrics.files import read_yaml
 
 _DUPLICATE = re.compile(r'\(found duplicate key "(.*?)".*\)', re.DOTALL)
 _KEYS = [name for name, field in GateConfig.model_fields.items() if not field.exclude]

@@ -17,7 +17,7 @@ from evalkit.gate.config import Expected
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED
-from evalkit.tables.values import canonical_text
+from evalkit.tables.items import canonical_text
 
 _TINY = 1e-9
 _SECONDS = 5.0  # of computing, for one check of one answer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evalkit.gate.config import GateTest
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.tables.values import canonical_text
+from evalkit.tables.items import canonical_text
 
 
 @dataclass(frozen=True, slots=True)

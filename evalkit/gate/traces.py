@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError
-from evalkit.tables.values import canonical
+from evalkit.tables.items import canonical
 
 REDACTED = "[REDACTED]"
 """Replaces texts that must not be shown."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from evalkit.core.validation_errors import problems
 from evalkit.errors import ConfigError
-from evalkit.rubrics.yaml_files import dump_yaml
+from evalkit.rubrics.files import dump_yaml
 from evalkit.runs.contract import Scoring, ScoringConfig
 from evalkit.runs.lighteval_command import model_facts
 

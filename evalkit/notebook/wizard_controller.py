@@ -14,9 +14,9 @@ from evalkit.lighteval.run_cost_forecast import plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import UNFINISHED, Follower
 from evalkit.notebook.run_view import RunPanel
+from evalkit.rubrics.files import dump_yaml, write_new
 from evalkit.rubrics.judge_profiles import profile_files
 from evalkit.rubrics.prompts import list_templates
-from evalkit.rubrics.yaml_files import dump_yaml, write_new
 from evalkit.runs import STARTER_PACK, Pack, Run, Runner
 from evalkit.runs.detached_run import start_detached
 from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS

@@ -10,8 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.folders import shipped_folder
-from evalkit.rubrics.yaml_files import read_yaml
+from evalkit.rubrics.files import read_yaml, shipped_folder
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
 _PLACE = re.compile(r"\{\{(answer|best|criterion|reply)\}\}")

@@ -1,5 +1,5 @@
 from .criteria import Criterion as Criterion
-from .folders import rubric_folders as rubric_folders
+from .files import rubric_folders as rubric_folders
 from .human_labels import LabelsLike as LabelsLike
 from .human_labels import extract_labels as extract_labels
 from .judge_profiles import Profile as Profile

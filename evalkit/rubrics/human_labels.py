@@ -10,9 +10,8 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
-from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of
-from evalkit.tables.values import is_missing
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""

@@ -13,10 +13,9 @@ from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import FileModel
-from evalkit.rubrics.folders import rubric_folders
+from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubrics_by_name import load_rubric
-from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
 
 class Profile(FileModel):

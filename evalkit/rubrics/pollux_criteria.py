@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.files import parse_json, read_text
 from evalkit.rubrics.scales import number
-from evalkit.rubrics.yaml_files import parse_json, read_text
 
 Language = Literal["ru", "en"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]

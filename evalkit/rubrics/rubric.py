@@ -17,9 +17,17 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.criteria import Criterion, FileModel
 from evalkit.rubrics.differences import differences
-from evalkit.rubrics.folders import ID, RESERVED_NAMES, file_versions, save_folder
+from evalkit.rubrics.files import (
+    ID,
+    RESERVED_NAMES,
+    dump_yaml,
+    file_versions,
+    parse_yaml,
+    read_text,
+    save_folder,
+    write_new,
+)
 from evalkit.rubrics.linting import findings
-from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
 from evalkit.tables import ItemsLike
 
 _VERSION = re.compile(r"v[1-9][0-9]*")

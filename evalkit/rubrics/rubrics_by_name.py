@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.folders import ID, RESERVED_NAMES, file_versions, rubric_folders, rubric_ids, save_folder
+from evalkit.rubrics.files import ID, RESERVED_NAMES, file_versions, rubric_folders, rubric_ids, save_folder, write_new
 from evalkit.rubrics.rubric import Rubric
-from evalkit.rubrics.yaml_files import write_new
 
 _NAME = re.compile(rf"({ID.pattern})(?:@v([1-9][0-9]*))?")
 _SKELETON = """\

@@ -14,7 +14,7 @@ import orjson
 
 from evalkit.core.allowed_choices import BETTER, LEVELS, Better, Level
 from evalkit.errors import RubricError, listed
-from evalkit.tables.values import canonical_text
+from evalkit.tables.items import canonical_text
 
 Code = int | float | str
 

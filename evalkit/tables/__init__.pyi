@@ -6,6 +6,10 @@ from .files import records as records
 from .files import write_frame as write_frame
 from .items import ItemsLike as ItemsLike
 from .items import as_items as as_items
+from .items import canonical as canonical
+from .items import canonical_text as canonical_text
+from .items import input_text as input_text
+from .items import is_missing as is_missing
 from .schemas import JUDGMENT_KEY as JUDGMENT_KEY
 from .schemas import LABEL_KEY as LABEL_KEY
 from .schemas import SCORE_KEY as SCORE_KEY
@@ -17,7 +21,3 @@ from .schemas import columns_of as columns_of
 from .schemas import empty as empty
 from .schemas import required_columns as required_columns
 from .schemas import table as table
-from .values import canonical as canonical
-from .values import canonical_text as canonical_text
-from .values import input_text as input_text
-from .values import is_missing as is_missing

@@ -17,9 +17,8 @@ import pandas as pd
 from evalkit.core.files import whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
-from evalkit.tables.items import ItemsLike, as_frame, as_items
+from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
-from evalkit.tables.values import canonical, is_missing
 
 _LISTS = ("context", "conversation")  # inputs that are lists; a CSV file holds them as JSON
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")

@@ -11,8 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.folders import file_versions, rubric_folders
-from evalkit.rubrics.yaml_files import read_text
+from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables import canonical_text
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
-from evalkit.rubrics.yaml_files import parse_json, read_text, read_yaml
+from evalkit.rubrics.files import parse_json, read_text, read_yaml
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
 CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, m
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError
-from evalkit.rubrics.yaml_files import parse_json
+from evalkit.rubrics.files import parse_json
 
 BINDINGS_VARIABLE = "EVALKIT_TASK_BINDINGS"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one variable, its name included

@@ -22,7 +22,7 @@ from pydantic import (
 from evalkit.core.reply_keys import digest
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, RubricError, listed
-from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
+from evalkit.rubrics.files import dump_yaml, read_yaml
 from evalkit.runs.registry.records import Record
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
