@@ -31,7 +31,7 @@ BASE = KeyParts(
 def parts(number: int = 0, sample: int = 0, **changes: Any) -> KeyParts:
     """Key parts of input `number`; `changes` are shared parts."""
     input_hash = hashlib.sha256(b"input %d" % number).hexdigest()
-    return replace(BASE, **changes).of(input_hash, changes.get("order"), sample)
+    return replace(BASE, **changes, input_hash=input_hash, sample=sample)
 
 
 def reply(text: str | None = "2", created: float = 1000.0, **fields: Any) -> Reply:

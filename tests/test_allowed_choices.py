@@ -11,6 +11,7 @@ import pytest
 
 from evalkit.core import allowed_choices
 from evalkit.core import vote_aggregate_rules as rules
+from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile
 from evalkit.runs.contract import ScoringConfig
@@ -75,4 +76,4 @@ def test_averages_by_hand(rule):
 )  # fmt: skip
 def test_rules_that_cannot_be_are_refused(wrong):
     with pytest.raises(ConfigError, match=f"{next(iter(wrong))}=.*allowed"):
-        rules.Rules(**wrong)
+        Rules(**wrong)

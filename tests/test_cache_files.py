@@ -528,14 +528,14 @@ def test_a_file_damaged_in_use_is_an_error_not_a_miss(folder: Path) -> None:
 
 def test_two_stores_made_at_once_are_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process is faster between looking and linking: its file stays."""
-    build = schema._build
+    place = schema.place
 
-    def slow_build(path: Path) -> None:
-        build(path)
-        monkeypatch.setattr(schema, "_build", build)
+    def slow_place(fresh: Path, path: Path) -> None:
+        monkeypatch.setattr(schema, "place", place)
         filled(folder, 3)
+        place(fresh, path)
 
-    monkeypatch.setattr(schema, "_build", slow_build)
+    monkeypatch.setattr(schema, "place", slow_place)
     store = ReplyStore(folder, read_only=False)
     store.put(parts(10), reply()).result()
     assert len(store.get_many([parts(number).key for number in range(11)])) == 4

@@ -9,7 +9,7 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate

@@ -13,7 +13,7 @@ import evalkit as ek
 from evalkit.core.formatting import html_tiles
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation

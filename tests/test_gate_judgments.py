@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
 from evalkit.gate.judgment import judgments_of

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import input_hash, item_inputs
+from evalkit.rubrics.prompts import item_inputs
 from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
 from evalkit.tables.items import column_names
 
@@ -42,7 +43,7 @@ VALUES = st.recursive(
 def hashes(source: Any, **options: Any) -> list[str]:
     items = as_items(source, **options)
     columns = {name: items[name].tolist() for name in items.columns}
-    return [input_hash(inputs) for inputs in item_inputs(RUBRIC, columns, len(items))]
+    return [digest(inputs) for inputs in item_inputs(RUBRIC, columns, len(items))]
 
 
 ROWS = [
@@ -63,8 +64,8 @@ class TestOneHash:
         # by hand: optional inputs that are missing are left out, numbers are text, integral floats whole,
         # missing fields dropped, the text is NFC
         return [
-            input_hash({"question": "café\nnow", "answer": "3", "context": ["one"], "extra": {"n": 2, "on": True}}),
-            input_hash({"context": ["a", "b"], "extra": {"n": 0.5, "deep": {"x": [1]}}}),
+            digest({"question": "café\nnow", "answer": "3", "context": ["one"], "extra": {"n": 2, "on": True}}),
+            digest({"context": ["a", "b"], "extra": {"n": 0.5, "deep": {"x": [1]}}}),
         ]
 
     def test_list_and_mappings(self, expected):

@@ -139,16 +139,17 @@ def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: P
 
 def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "evalkit")
+    shipped = folders.shipped_folder.__wrapped__  # without its cache
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/rubrics or .*rubrics; install evalkit again"):
-        folders.shipped_folder("rubrics")
+        shipped("rubrics")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/examples or .*examples; install"):
-        folders.shipped_folder("examples")
+        shipped("examples")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/probes or .*probes; install"):
-        folders.shipped_folder("probes")
+        shipped("probes")
     (tmp_path / "rubrics").mkdir()
-    assert folders.shipped_folder("rubrics") == tmp_path / "rubrics"
+    assert shipped("rubrics") == tmp_path / "rubrics"
     (tmp_path / "evalkit/_data/rubrics").mkdir(parents=True)
-    assert folders.shipped_folder("rubrics") == tmp_path / "evalkit/_data/rubrics", "what was installed goes first"
+    assert shipped("rubrics") == tmp_path / "evalkit/_data/rubrics", "what was installed goes first"
 
 
 def test_metadata_is_that_of_the_sources(built: dict[str, Path]) -> None:

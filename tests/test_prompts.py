@@ -10,9 +10,10 @@ from golden.write import CASES, FOLDER, shown
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
-from evalkit.rubrics.prompts import fenced, input_hash, item_inputs, reply_schema, swapped
+from evalkit.rubrics.prompts import fenced, item_inputs, reply_schema, swapped
 from evalkit.rubrics.prompts.templates import list_templates
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
@@ -60,8 +61,8 @@ class TestInputs:
         assert inputs_of(("answer",), answer="a", other="b") == {"answer": "a"}
 
     def test_hash_knows_nothing_of_the_order_of_fields(self):
-        assert input_hash({"a": "1", "b": "2"}) == input_hash({"b": "2", "a": "1"})
-        assert input_hash({"a": "1"}) != input_hash({"a": "2"}) != input_hash({"b": "2"})
+        assert digest({"a": "1", "b": "2"}) == digest({"b": "2", "a": "1"})
+        assert digest({"a": "1"}) != digest({"a": "2"}) != digest({"b": "2"})
 
     def test_swapped_exchanges_the_two_answers_only(self):
         assert swapped({"answer_a": "x", "answer_b": "y", "question": "q"}) == {

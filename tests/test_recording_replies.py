@@ -52,7 +52,10 @@ def as_recorded_before(items, judge, replies, order: str = "AB", rubric=RUBRIC) 
     work = Worklist.of(Spec.of(rubric, judge, 1), items)
     shown = "AB" if rubric.mode == "pairwise" else None
     ek.engine.ReplyStore.open().put_many(
-        (work.parts[0][0].of(hashes[order == "BA"], shown, 0), Reply(text, created=1.0, source="recorded"))
+        (
+            replace(work.parts[0][0], input_hash=hashes[order == "BA"], order=shown),
+            Reply(text, created=1.0, source="recorded"),
+        )
         for hashes, text in zip(work.hashes, replies, strict=True)
     )
 

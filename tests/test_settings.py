@@ -11,7 +11,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.cli import main
-from evalkit.core.settings_with_sources import Settings
+from evalkit.core.settings import Settings
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError
 

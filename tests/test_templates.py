@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt
-from evalkit.rubrics.prompts import PromptBuilder, Template, list_templates, load_template
-from evalkit.rubrics.prompts.sandbox import work_limit
+from evalkit.rubrics.prompts import PromptBuilder, Template, list_templates, load_template, sandbox
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
 SHOWN = "{{ fence('question') }} {{ fence('answer') }}"
@@ -418,9 +417,10 @@ def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> N
     if len(source) > 90_000:
         return
     given_ = sum(map(len, (*item.values(), source, HEADER))) + 1000  # the rubric's own texts are shorter than that
+    limit = sandbox._WORK + sandbox._WORK_PER_CHARACTER * given_
     with contextlib.suppress(RubricError):  # nothing else is raised
         # every character shown was counted, but for the text between the constructs, which stands in the source
-        assert len(rendered(source, rubric, item)) <= work_limit(given_) + len(source)
+        assert len(rendered(source, rubric, item)) <= limit + len(source)
 
 
 def test_an_optional_input_that_is_missing_is_an_error_only_where_it_is_shown():

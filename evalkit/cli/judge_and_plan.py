@@ -70,14 +70,14 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
 
 def _plan(args: argparse.Namespace) -> None:
     from evalkit import plan
-    from evalkit.core.settings_with_sources import Settings
+    from evalkit.core.settings import Settings
     from evalkit.engine import Spec
 
     arguments: dict[str, Any] = spec_arguments(args) | data_arguments(args)
     spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
     source = "flag" if args.rubric or spec.profile is None else f"profile {spec.profile.profile}"
-    named = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}))
-    settings = named.filled(*((spec.settings.source(name), {name: value}) for name, value in spec.settings.items()))
+    others = ((spec.settings.source(name), {name: value}) for name, value in spec.settings.items())
+    settings = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}), *others)
     result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
     names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "cache")
     document = {name: getattr(result, name) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalkit.core.vote_aggregate_rules import RULE_NAMES
+from evalkit.core.settings import RULE_NAMES
 from evalkit.engine.options import Options
 from evalkit.errors import ConfigError
 

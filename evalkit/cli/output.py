@@ -19,7 +19,7 @@ from evalkit.errors import ConfigError, InputError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit.core.vote_aggregate_rules import Rules
+    from evalkit.core.settings import Rules
 
 SETTINGS = "settings.json"
 """File that `evalkit evaluate --out` writes beside its tables: rubric, judges, samples, rules."""
@@ -78,7 +78,7 @@ def read_side(path: str) -> Any:
 
 def _rules(folder: Path) -> Rules | None:
     """The rules that `evalkit evaluate --out` wrote; None if the file is missing."""
-    from evalkit.core.vote_aggregate_rules import Rules
+    from evalkit.core.settings import Rules
 
     path = folder / SETTINGS
     if not path.is_file():

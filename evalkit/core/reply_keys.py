@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -125,17 +125,9 @@ class KeyParts:
         del parts["rubric"], parts["rubric_version"]
         return hashlib.sha256(canonical_json(parts)).digest()
 
-    def shared(self) -> KeyParts:
-        """The parts that all inputs and samples of one judge and criterion have in common."""
-        return replace(self, input_hash="", order=None, sample=0)
-
     def shared_json(self) -> bytes:
-        """Canonical JSON of ``shared().as_dict()``."""
+        """Canonical JSON of the parts that all inputs and samples of one judge and criterion have in common."""
         return canonical_json(self.as_dict() | {"input_hash": "", "order": None, "sample": 0})
-
-    def of(self, input_hash: str, order: str | None, sample: int) -> KeyParts:
-        """These parts for one input, order and sample."""
-        return replace(self, input_hash=input_hash, order=order, sample=sample)
 
 
 class KeyMaker:

@@ -99,8 +99,10 @@ def record(
                 )
             reply = Reply(value) if isinstance(value, str) else value
             reply = replace(reply, source="recorded", created=reply.created or now)
-            shared = parts.of(worklist.hashes[at][swapped], "AB" if pairwise else None, sample)
-            recordings.append(_Recording(item, parts.of(own_hash, spec.orders[swapped], sample), shared.key, reply))
+            own = replace(parts, input_hash=own_hash, order=spec.orders[swapped], sample=sample)
+            shown = worklist.hashes[at][swapped]
+            live = replace(parts, input_hash=shown, order="AB" if pairwise else None, sample=sample)
+            recordings.append(_Recording(item, own, live.key, reply))
     store = ReplyStore.open(cache)
     fresh = _new_ones(store, recordings, overwrite, now)
     store.put_many(fresh, overwrite=overwrite)

@@ -14,11 +14,10 @@ from typing import Any
 
 from evalkit.core.allowed_choices import ON_MISSING, PROVIDERS, OnMissing
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.settings_with_sources import Place, Settings
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_choice, check_samples
+from evalkit.core.settings import RULE_NAMES, Place, Rules, Settings, check_choice, check_samples
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
-from evalkit.rubrics.judge_profiles import rubric_or_profile
+from evalkit.rubrics.judge_profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
@@ -109,9 +108,11 @@ class Spec:
         ConfigError, RubricError
             When something is unknown, missing or contradictory.
         """
-        found = rubric_or_profile(rubric)
-        profile = found if isinstance(found, Profile) else None
-        chosen = found.load() if isinstance(found, Profile) else found
+        found = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
+        if isinstance(found, Rubric):
+            chosen, profile, places = found, None, list[Place]()
+        else:
+            chosen, profile, places = found.load(), found, named_by(found)
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
@@ -124,7 +125,7 @@ class Spec:
             Rules.of(rules)  # refuses an unknown name
         check_choice("on_missing", on_missing, ON_MISSING)
         named = {"judges": judges, "template": template, "samples": samples} | dict(rules or {})
-        spec = cls.resolve(chosen, Settings.of((source, named), *named_by(profile)), profile=profile)
+        spec = cls.resolve(chosen, Settings.of((source, named), *places), profile=profile)
         if inputs:
             check_names(inputs, chosen)
             spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
@@ -158,7 +159,7 @@ class Spec:
         ConfigError, RubricError
             When something is unknown, missing or contradictory.
         """
-        settings = settings.filled(("rubric", {"template": rubric.template}), ("default", _DEFAULTS))
+        settings = Settings.of(("rubric", {"template": rubric.template}), ("default", _DEFAULTS), start=settings)
         judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})

@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.prompts_and_replies import Request
-from evalkit.core.reply_keys import KeyMaker, KeyParts, recorded_hash
+from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
-from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
+from evalkit.rubrics.prompts import item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import column_names
 
@@ -95,8 +95,8 @@ class Worklist:
     def hashes(self) -> list[list[str]]:
         """Input hash of each item in each order."""
         if self.spec.rubric.mode != "pairwise":
-            return [[input_hash(inputs)] for inputs in self.inputs]
-        return [[input_hash(inputs), input_hash(swapped(inputs))] for inputs in self.inputs]
+            return [[digest(inputs)] for inputs in self.inputs]
+        return [[digest(inputs), digest(swapped(inputs))] for inputs in self.inputs]
 
     @property
     def n_unique(self) -> int:
@@ -168,7 +168,7 @@ class Worklist:
         item, criterion, judge, order, sample = self.place(row)
         hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
         key_order = self.spec.orders[order if recorded else 0]
-        return self.parts[criterion][judge].of(hashes[order], key_order, sample)
+        return replace(self.parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
         """The requests for these rows; their prompts are rendered when they are sent.
@@ -185,13 +185,13 @@ class Worklist:
         makers = [[KeyMaker(parts.as_dict()) for parts in row] for row in self.parts]
         key_order = self.spec.orders[0]
         requests: list[Request] = []
-        for (criterion, judge, input_hash_), numbers in samples_of.items():
-            item, order = first[criterion, judge, input_hash_]
+        for (criterion, judge, shown), numbers in samples_of.items():
+            item, order = first[criterion, judge, shown]
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
             prompt = partial(self.spec.prompt_builders[judge].prompt, self.spec.rubric.criteria[criterion], inputs)
-            parts = self.parts[criterion][judge].of(input_hash_, key_order, 0)
+            parts = replace(self.parts[criterion][judge], input_hash=shown, order=key_order)
             samples = tuple(sorted(numbers))
-            keys = tuple(makers[criterion][judge](input_hash_, key_order, samples))
+            keys = tuple(makers[criterion][judge](shown, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
 

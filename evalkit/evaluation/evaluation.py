@@ -9,7 +9,8 @@ from functools import cached_property
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.reply_keys import digest
+from evalkit.core.settings import Rules
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, check_names
 from evalkit.errors import InputError
@@ -19,7 +20,7 @@ from evalkit.evaluation.inputs import check_judged, cluster_names, columns_of, l
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
+from evalkit.rubrics.prompts import item_inputs, swapped
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
@@ -131,7 +132,7 @@ class Evaluation:
         check_names(inputs or {}, chosen)
         columns = {name: frame[column].tolist() for name, column in columns_of(chosen, inputs or {}, frame).items()}
         texts = item_inputs(chosen, columns, len(frame))
-        content = [min(input_hash(fields), input_hash(swapped(fields))) for fields in texts]
+        content = [min(digest(fields), digest(swapped(fields))) for fields in texts]
         return cls(
             items=frame,
             rubric=chosen,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist

@@ -12,7 +12,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings_with_sources import Settings
+from evalkit.core.settings import Settings
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec

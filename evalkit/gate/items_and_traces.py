@@ -10,7 +10,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.files import write_whole
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgment import Judgment, judgments_of

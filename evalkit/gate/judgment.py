@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.allowed_choices import ENGINE_REASONS
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.gate.verdict_keys import rules_hash, verdict_key
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.allowed_choices import Reason
+from evalkit.core.settings import Rules
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.gate.config import Share
 from evalkit.gate.judgment import Judgment, agreement_of, judge_blocks

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings_with_sources import Place, Settings
+from evalkit.core.settings import Place, Settings, check_samples
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import check_samples
 from evalkit.engine import Options, Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, check_provider, named_by, with_changes
 from evalkit.errors import ConfigError, EvalkitError, listed
@@ -149,7 +148,7 @@ class Resolver:
 
     def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:
         default = {"judge": "none", "samples": DEFAULT_SAMPLES, "timeout_seconds": GateSettings().timeout_seconds}
-        settings = Settings.of(*places, *named_by(self.profile)).filled(("default", default))
+        settings = Settings.of(*places, *named_by(self.profile), ("default", default))
         rubric, version_source = self._rubric(rubric_id, settings)
         judges, model_source = self._judges(places)
         is_of_profile = str(model_source).startswith("profile ")

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.reply_keys import digest
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.engine import Spec
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import input_hash, item_inputs
+from evalkit.rubrics.prompts import item_inputs
 
 
 def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
 def input_hashes(rubric: Rubric, items: pd.DataFrame) -> list[str]:
     """For each item the hash of the rubric's inputs, as in its reply keys: copies share it."""
     columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
-    return list(map(input_hash, item_inputs(rubric, columns, len(items))))
+    return list(map(digest, item_inputs(rubric, columns, len(items))))
 
 
 def verdict_key(keys: Sequence[str], samples: int, hash_of_rules: str) -> str:

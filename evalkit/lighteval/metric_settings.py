@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings_with_sources import Settings
-from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules, check_samples
+from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_samples
 from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
-from evalkit.rubrics.judge_profiles import rubric_or_profile
+from evalkit.rubrics.judge_profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout
@@ -47,7 +46,7 @@ class Declared:
     def of(cls, rubric: Any, profile: Any, **settings: Any) -> Declared:
         """From the arguments of a metric: names, paths, mappings or the objects themselves; None is not set."""
         own = profile if profile is None or isinstance(profile, Profile) else load_profile(profile)
-        found = rubric_or_profile(rubric)
+        found = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
         named = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if named is not None and own is not None:

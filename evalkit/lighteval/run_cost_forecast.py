@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings_with_sources import Settings
+from evalkit.core.settings import Settings
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, RegistryError, RubricError, counted

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pprint import pformat
 
 from evalkit.core.judges import Judge
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import DEFAULTS, Version

@@ -12,7 +12,8 @@ from typing import Any, Unpack
 
 from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, check_choice
+from evalkit.core.settings import check_choice
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import JudgeOptions, Plan, Spec, plan
 from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed

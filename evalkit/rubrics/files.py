@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -64,6 +65,7 @@ def rubric_ids() -> list[str]:
     return sorted(name for name in names if name not in RESERVED_NAMES and ID.fullmatch(name) and file_versions(name))
 
 
+@cache
 def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
     """A folder of files that ship with evalkit.
 

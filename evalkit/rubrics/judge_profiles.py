@@ -10,7 +10,8 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule, VoteRule, VoteTies
+from evalkit.core.settings import MOST_SAMPLES
+from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import FileModel
 from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders
@@ -207,10 +208,8 @@ RubricLike = Rubric | Profile | str | Path
 """A rubric: a `Rubric`, a `Profile`, or the name or file of one."""
 
 
-def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
-    """A rubric or profile from an object, a name or a file."""
-    if isinstance(given, (Rubric, Profile)):
-        return given
+def load_rubric_or_profile(given: str | Path) -> Rubric | Profile:
+    """A rubric or profile by name, or from a file."""
     if not isinstance(given, (str, Path)):
         raise ConfigError(f"expected a Rubric, a Profile, or the name or path of one, got {type(given).__name__}")
     if Path(given).suffix in (".yaml", ".yml") and Path(given).is_file():
@@ -222,5 +221,5 @@ def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
 
 def rubric_of(given: RubricLike) -> Rubric:
     """A rubric from an object, a name or a file; for a profile its rubric."""
-    found = rubric_or_profile(given)
+    found = given if isinstance(given, (Rubric, Profile)) else load_rubric_or_profile(given)
     return found.load() if isinstance(found, Profile) else found

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.allowed_choices import Ties, Unscored
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels

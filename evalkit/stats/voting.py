@@ -10,15 +10,8 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.core.vote_aggregate_rules import (
-    AVERAGES,
-    VOTE_RULES,
-    VOTE_TIES,
-    VoteRule,
-    VoteTies,
-    check_choice,
-    check_share,
-)
+from evalkit.core.settings import check_choice, check_share
+from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.rubrics.row_scales import (
     Measures,

@@ -54,7 +54,9 @@ class Connections:
         """
         with gate.using(self.path):
             with self._guard:
-                seen = self._check_identity()
+                seen = self.identity()
+                if seen != self._seen:
+                    seen = self._check_other_file(seen)
                 connection = None
                 if seen is not None:
                     connection = self._idle.pop() if self._idle else self._connect()
@@ -64,7 +66,7 @@ class Connections:
                 return
             try:
                 try:
-                    schema.refuse_newer(self.path, connection)
+                    schema_of(connection, self.path)
                 except CacheError:
                     self.close()  # so that nothing stays open, and the next use checks again
                     raise
@@ -81,7 +83,7 @@ class Connections:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A separate connection inside one write transaction, for maintenance; a missing file is created."""
-        with self.writer() as connection, schema.transaction(self.path, connection):
+        with self.writer() as connection, transaction(self.path, connection):
             yield connection
 
     @contextlib.contextmanager
@@ -97,14 +99,14 @@ class Connections:
     def compact(self) -> None:
         """Free the space of removed rows, as far as the disk and other processes allow."""
         with self.writer() as connection, contextlib.suppress(sqlite3.OperationalError):
-            schema.refuse_newer(self.path, connection)
+            schema_of(connection, self.path)
             connection.execute("VACUUM")
             self.checkpoint(connection)
 
     @staticmethod
     def checkpoint(connection: sqlite3.Connection) -> None:
         """Move the log into the file, unless others are reading it or a newer evalkit has written it."""
-        if schema.schema_of(connection) > schema.SCHEMA:
+        if schema_of(connection) > schema.SCHEMA:
             return
         connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -122,12 +124,12 @@ class Connections:
         """Close a connection; the log of a newer evalkit's store stays, as long as one that only reads is open."""
         newer = False
         with contextlib.suppress(sqlite3.Error):  # the file may be gone, or damaged
-            newer = schema.schema_of(connection) > schema.SCHEMA
+            newer = schema_of(connection) > schema.SCHEMA
         if not newer:
             connection.close()
             return
         with contextlib.closing(self._connect("mode=ro")) as reader:
-            schema.schema_of(reader)  # only now it holds its lock
+            schema_of(reader)  # only now it holds its lock
             connection.close()
 
     def make(self) -> None:
@@ -164,11 +166,8 @@ class Connections:
             while self._idle:
                 self.let_go(self._idle.pop())
 
-    def _check_identity(self) -> Identity | None:
-        """The file's identity; another file than before is checked, and migrated if it is older."""
-        seen = self.identity()
-        if seen == self._seen:
-            return seen
+    def _check_other_file(self, seen: Identity | None) -> Identity | None:
+        """Check another file than before, and migrate it if it is older; its identity after that."""
         if self._seen is not None:
             self.close()
         if seen is None:
@@ -181,10 +180,13 @@ class Connections:
             )
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:
-                schema.refuse_newer(self.path, connection)
+                schema_of(connection, self.path)
         with contextlib.closing(self._connect()) as connection:
-            if schema.refuse_newer(self.path, connection) < schema.SCHEMA and not self.read_only:
-                schema.migrate(self.path, connection)
+            if schema_of(connection, self.path) < schema.SCHEMA and not self.read_only:
+                with transaction(self.path, connection):
+                    found = schema_of(connection)  # another process may have been faster
+                    if found < schema.SCHEMA:
+                        schema.migrate(self.path, connection, found)
             schema.check_objects(self.path, connection)
         self._seen = self.identity()
         return self._seen
@@ -208,6 +210,32 @@ class Connections:
         self._guard, self._seen = threading.RLock(), None
         self._idle, self._used = [], {}
         return inherited
+
+
+def schema_of(connection: sqlite3.Connection, path: Path | None = None) -> int:
+    """The schema number, including the log (the file's first bytes may be older).
+
+    With `path`, CacheError if a newer evalkit has written the store there.
+    """
+    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if path is not None and number > schema.SCHEMA:
+        raise CacheError(f"{path} {schema.newer_text(number)}; it was left untouched")
+    return number
+
+
+@contextlib.contextmanager
+def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        schema_of(connection, path)
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # a full disk makes SQLite roll back by itself
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 class _Gate:

@@ -18,9 +18,9 @@ from evalkit.core.allowed_choices import Order
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
-from evalkit.engine.cache.connections import Connections
+from evalkit.engine.cache.connections import Connections, transaction
 from evalkit.engine.cache.lookups import Chosen, call_parts, snapshot
-from evalkit.engine.cache.sqlite_schema import place, transaction
+from evalkit.engine.cache.sqlite_schema import place
 from evalkit.engine.cache.writer import Row, row_of
 from evalkit.errors import CacheError, counted
 

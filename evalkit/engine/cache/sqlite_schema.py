@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from evalkit.core.files import held
@@ -69,7 +69,6 @@ CREATE TABLE facts (
 ) WITHOUT ROWID;
 {_EVALUATIONS};
 """
-_SCHEMA_OF = "PRAGMA user_version"
 _MAGIC = b"SQLite format 3\x00"
 _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts"), *ADDED[1]}
 
@@ -101,7 +100,7 @@ def check_file(path: Path) -> int:
     """The schema number of the store at `path`, read from the file's first bytes alone.
 
     SQLite does not see a file before this check: opening could already write to it. A newer number may be in the log
-    alone: see `refuse_newer`.
+    alone: see `Connections`.
 
     Raises
     ------
@@ -121,7 +120,7 @@ def check_file(path: Path) -> int:
         elif len(header) == 100 and application != APPLICATION_ID:
             problem_text = f"is a SQLite file of another program (application id {application:#x}): {_ELSEWHERE}"
         elif schema > SCHEMA:
-            problem_text = _newer(schema)
+            problem_text = newer_text(schema)
         # with a log beside it a shorter file is right: its end may still be in the log
         elif len(header) < 100 or (size < whole and not log_size(path)):
             problem_text = f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
@@ -146,7 +145,8 @@ def log_size(path: Path) -> int:
         return 0
 
 
-def _newer(schema: int) -> str:
+def newer_text(schema: int) -> str:
+    """What is wrong with a store of a newer schema, in words."""
     newer = f"file format {schema}, this one reads up to {SCHEMA}"
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
@@ -184,7 +184,12 @@ def create(path: Path) -> None:
                 f"{log} exists, but the file {path.name} that it belongs to is missing; restore that file, or remove "
                 "the log"
             )
-        _build(fresh)
+        fresh.touch(0o600, exist_ok=False)  # SQLite gives its log the permissions of the file
+        with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            connection.execute("PRAGMA journal_mode = WAL")
         with contextlib.suppress(FileExistsError):
             place(fresh, path)
     except (sqlite3.Error, OSError) as problem:
@@ -193,15 +198,6 @@ def create(path: Path) -> None:
         for end in ("", "-wal", "-shm", "-journal"):
             with contextlib.suppress(OSError):
                 fresh.with_name(f"{fresh.name}{end}").unlink()
-
-
-def _build(path: Path) -> None:
-    path.touch(0o600, exist_ok=False)  # SQLite gives its log the permissions of the file
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
-        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def place(fresh: Path, path: Path) -> None:
@@ -225,61 +221,29 @@ def place(fresh: Path, path: Path) -> None:
             os.close(folder)
 
 
-def migrate(path: Path, connection: sqlite3.Connection) -> None:
-    """Migrate an older store to the present schema: make a copy, then run all steps in one transaction.
+def migrate(path: Path, connection: sqlite3.Connection, found: int) -> None:
+    """Migrate a store of the older schema `found`, inside a transaction: make a copy, then run all steps.
 
     Raises
     ------
     CacheError
         If a step is missing or fails; the store is unchanged, and the copy is beside it.
     """
-    with transaction(path, connection):
-        found = schema_of(connection)
-        if found >= SCHEMA:
-            return
-        copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
-        part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
-        part.unlink(missing_ok=True)
-        part.touch(0o600, exist_ok=False)
-        part.chmod(path.stat().st_mode & 0o666)
-        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
-            source.backup(target)
-        part.replace(copy)
-        try:
-            for number in range(found, SCHEMA):
-                MIGRATIONS[number](connection)
-        except (KeyError, sqlite3.Error) as problem:
-            what = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
-            raise CacheError(
-                f"{path} could not be updated from file format {found} to {SCHEMA} ({what}) and is unchanged; a copy "
-                f"of it is {copy}"
-            ) from problem
-        connection.execute(f"PRAGMA user_version = {SCHEMA}")
-
-
-def schema_of(connection: sqlite3.Connection) -> int:
-    """The schema number, including the log (the file's first bytes may be older)."""
-    return int(connection.execute(_SCHEMA_OF).fetchone()[0])
-
-
-def refuse_newer(path: Path, connection: sqlite3.Connection) -> int:
-    """The schema number; CacheError if a newer evalkit has written the store, its log included, now or before."""
-    number: int = connection.execute(_SCHEMA_OF).fetchone()[0]
-    if number > SCHEMA:
-        raise CacheError(f"{path} {_newer(number)}; it was left untouched")
-    return number
-
-
-@contextlib.contextmanager
-def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
-    """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
-    connection.execute("BEGIN IMMEDIATE")
+    copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
+    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    part.touch(0o600, exist_ok=False)
+    part.chmod(path.stat().st_mode & 0o666)
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
+        source.backup(target)
+    part.replace(copy)
     try:
-        refuse_newer(path, connection)
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # a full disk makes SQLite roll back by itself
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        for number in range(found, SCHEMA):
+            MIGRATIONS[number](connection)
+    except (KeyError, sqlite3.Error) as problem:
+        what = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
+        raise CacheError(
+            f"{path} could not be updated from file format {found} to {SCHEMA} ({what}) and is unchanged; a copy "
+            f"of it is {copy}"
+        ) from problem
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")

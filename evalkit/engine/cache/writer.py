@@ -19,8 +19,7 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
-from evalkit.engine.cache import sqlite_schema as schema
-from evalkit.engine.cache.connections import Connections, Identity, gate
+from evalkit.engine.cache.connections import Connections, Identity, gate, transaction
 from evalkit.engine.cache.lookups import Counters, call_id, rows_in
 from evalkit.errors import CacheError, InputError
 
@@ -271,7 +270,7 @@ class Writer:
                 self.connection, self._file = self._connections.open_writer()
             connection = self.connection
             try:
-                with schema.transaction(self._connections.path, connection):
+                with transaction(self._connections.path, connection):
                     newest = {key: _Stored(*stored) for key, *stored in rows_in(connection, _NEWEST, keys)}
                     for place, job in enumerate(jobs):
                         for row in job.rows:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
+from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.provider_interface import Client, RunSettings
 
 __all__ = ["check_ready", "connect"]
+
+_MODULES = {name: f"{__name__}.{name.replace('-', '_')}" for name in PROVIDERS}
 
 
 def connect(judge: Judge, run: RunSettings | None = None) -> Client:
@@ -22,7 +24,7 @@ def connect(judge: Judge, run: RunSettings | None = None) -> Client:
         If the library that the provider needs is not installed.
     """
     options = (judge,) if run is None or judge.provider != "function" else (judge, run)
-    client: Client = _module_of(judge).connect(*options)
+    client: Client = import_module(_MODULES[judge.provider]).connect(*options)
     return client
 
 
@@ -36,8 +38,4 @@ def check_ready(judge: Judge) -> None:
     ConfigError, MissingExtraError
         As `connect`.
     """
-    _module_of(judge).check(judge)
-
-
-def _module_of(judge: Judge) -> Any:
-    return import_module(f"{__name__}.{judge.provider.replace('-', '_')}")
+    import_module(_MODULES[judge.provider]).check(judge)

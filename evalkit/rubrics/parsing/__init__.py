@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Protocol, cast
 
+import orjson
+
 from evalkit.core.allowed_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.answer_lines import read_lines
-from evalkit.rubrics.parsing.json_answers import quick_object, read_object, read_whole
+from evalkit.rubrics.parsing.json_answers import read_object, read_whole
 from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
-from evalkit.rubrics.parsing.values_on_scale import LabelReader, NumberReader, Parsed
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.parsing.values_on_scale import LabelReader, NumberReader, Parsed, Reader
+from evalkit.rubrics.scales import Code, Scale
 
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
 
@@ -148,9 +150,7 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
     """
     if isinstance(form, Mapping):
         return _prepared(_named(form, scale), scale, criterion)
-    if not isinstance(form, re.Pattern):
-        check_form(form)
-    elif not form.groups:
+    if isinstance(form, re.Pattern) and not form.groups:
         raise RubricError(
             f"the pattern {form.pattern!r} has no group; put the part that matches the score or label in "
             r"parentheses, as in 'Score: (\d)'"
@@ -179,30 +179,67 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
 
 @lru_cache(maxsize=256)
 def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> Parser:
-    reader = LabelReader(scale) if scale.level == "nominal" else NumberReader(scale)
-    quick: Callable[[str], Parsed | None] = reader.exact.get
-    whole: Callable[[str], Parsed | None] = _nothing
-    read: Callable[..., Parsed] = partial(read_lines, reader=reader, name=name)
+    if isinstance(form, str):
+        check_form(form)
+    quick: Callable[[str], Parsed | None] = _nothing
     if form == "json":
-        quick = quick_object(reader, "label" if scale.level == "nominal" else "score")
-        whole = partial(read_whole, reader=reader, name=name)
-        read = partial(read_object, reader=reader, name=name)
-    elif form == "tagged":
-        read = partial(read_tagged, reader=reader)
-    elif isinstance(form, tuple):
-        quick, read = _nothing, partial(read_named, patterns=form)
-    elif isinstance(form, re.Pattern) or form.startswith("regex:"):
-        pattern = _pattern(form) if isinstance(form, str) else form
-        quick, read = _nothing, partial(read_pattern, pattern=pattern, reader=reader)
+        quick = partial(
+            _exact_json, scale, {code: code for code in scale.codes}, "label" if scale.level == "nominal" else "score"
+        )
+    elif form in FORMS:
+        quick = _reader(scale).exact.get
 
     def parse(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if text is not None and refusal is None and (finish_reason is None or finish_reason == "stop"):
             found = quick(text)
             if found is not None:
                 return found
-        return _careful(text or "", finish_reason, refusal, whole, read)
+        return _careful(text or "", finish_reason, refusal, *_careful_readers(form, scale, name))
 
     return parse
+
+
+def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str) -> Parsed | None:
+    """The answer of a reply that is exactly ``{"explanation": …, key: code}``; None for all others."""
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if type(values) is not dict or len(values) != 2:
+        return None
+    explanation, value = values.get("explanation"), values.get(key)
+    if type(explanation) is not str or type(value) not in (int, float, str):
+        return None
+    code = codes.get(value)
+    if code is None and scale.level == "interval" and type(value) is not str and scale.lowest <= value <= scale.highest:
+        code = int(value) if value == int(value) else value
+    # a doubled key would have lost its first value: left to the careful way
+    if code is None or text.count(f'"{key}"') != 1:
+        return None
+    return Parsed(code, explanation.strip())
+
+
+@lru_cache(maxsize=256)
+def _reader(scale: Scale) -> Reader:
+    return LabelReader(scale) if scale.level == "nominal" else NumberReader(scale)
+
+
+@lru_cache(maxsize=256)
+def _careful_readers(
+    form: str | re.Pattern[str] | Named, scale: Scale, name: str
+) -> tuple[Callable[[str], Parsed | None], Callable[..., Parsed]]:
+    """The readers of a whole reply and of its parts, for replies that are not exactly as requested."""
+    reader = _reader(scale)
+    if form == "json":
+        return partial(read_whole, reader=reader, name=name), partial(read_object, reader=reader, name=name)
+    if form == "tagged":
+        return _nothing, partial(read_tagged, reader=reader)
+    if isinstance(form, tuple):
+        return _nothing, partial(read_named, patterns=form)
+    if isinstance(form, re.Pattern) or form.startswith("regex:"):
+        pattern = _pattern(form) if isinstance(form, str) else form
+        return _nothing, partial(read_pattern, pattern=pattern, reader=reader)
+    return _nothing, partial(read_lines, reader=reader, name=name)
 
 
 def _nothing(_: str) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
-
-import orjson
 
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
@@ -59,34 +57,6 @@ class _Answer(NamedTuple):
     explanation: str
     repaired: bool = False
     echo: bool = False
-
-
-def quick_object(reader: Reader, name: str) -> Callable[[str], Parsed | None]:
-    """A reader of replies that are exactly ``{"explanation": …, name: code}``; None for all others."""
-    codes, loads, quoted = reader.codes, orjson.loads, f'"{name}"'
-    interval = reader.scale.level == "interval"
-    low, high = (reader.scale.lowest, reader.scale.highest) if interval else (0.0, 0.0)
-
-    def quick(text: str) -> Parsed | None:
-        try:
-            values = loads(text)
-        except orjson.JSONDecodeError:
-            return None
-        if type(values) is not dict or len(values) != 2:
-            return None
-        explanation: Any = values.get("explanation")
-        value: Any = values.get(name)
-        if type(explanation) is not str or type(value) not in (int, float, str):
-            return None
-        code = codes.get(value)
-        if code is None and interval and type(value) is not str and low <= value <= high:
-            code = int(value) if value == int(value) else value
-        # a doubled key would have lost its first value: left to the careful way
-        if code is None or text.count(quoted) != 1:
-            return None
-        return Parsed(code, explanation.strip())
-
-    return quick
 
 
 def read_object(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:

@@ -1,6 +1,5 @@
 from .prompt_builder import PromptBuilder as PromptBuilder
 from .prompt_builder import fenced as fenced
-from .prompt_builder import input_hash as input_hash
 from .prompt_builder import item_inputs as item_inputs
 from .prompt_builder import reply_schema as reply_schema
 from .prompt_builder import swapped as swapped

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from evalkit.core.prompts_and_replies import Message, Prompt
-from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.prompts.templates import Template, load_template
 from evalkit.tables import input_text, is_missing
@@ -94,7 +93,20 @@ class PromptBuilder:
         """The prompt for one criterion and one item's inputs."""
         prepared = self._prepared.get((criterion.name, *inputs))
         if prepared is None:
-            prepared = self._prepared[criterion.name, *inputs] = (self._views(criterion, inputs), {})
+            self.template.check(self.rubric.input_names)
+            names = tuple(name for name in self.rubric.input_names if name in inputs)
+            pairs = zip(criterion.scale.labels, criterion.scale.texts, strict=True)
+            views: dict[str, Any] = {
+                "rubric": _RubricView(self.rubric.description.strip(), names),
+                "criterion": _CriterionView(
+                    criterion.name,
+                    criterion.description.strip(),
+                    criterion.level,
+                    criterion.steps,
+                    tuple(_LevelView(*pair) for pair in pairs),
+                ),
+            }
+            prepared = self._prepared[criterion.name, *inputs] = views, {}
         views, known = prepared
 
         def fence(name: str) -> str:
@@ -126,18 +138,6 @@ class PromptBuilder:
             inputs=inputs,
             texts=criterion.scale.texts,
         )
-
-    def _views(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the template sees of the rubric; RubricError if it does not fit the rubric's inputs."""
-        self.template.check(self.rubric.input_names)
-        names = tuple(name for name in self.rubric.input_names if name in inputs)
-        levels = tuple(_LevelView(*pair) for pair in zip(criterion.scale.labels, criterion.scale.texts, strict=True))
-        return {
-            "rubric": _RubricView(self.rubric.description.strip(), names),
-            "criterion": _CriterionView(
-                criterion.name, criterion.description.strip(), criterion.level, criterion.steps, levels
-            ),
-        }
 
 
 def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
@@ -182,11 +182,6 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
         "required": ["explanation", name],
         "additionalProperties": False,
     }
-
-
-def input_hash(inputs: Mapping[str, Any]) -> str:
-    """sha256 of the canonical JSON of an item's inputs."""
-    return digest(dict(inputs))
 
 
 def fenced(name: str, value: Any) -> str:

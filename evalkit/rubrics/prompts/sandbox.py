@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, NamedTuple
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes, pass_context, pass_environment
@@ -48,41 +47,28 @@ _LAYOUTS = ({"user"}, {"task", "item"}, {"task", "item", "closing"})  # the bloc
 _CHARGED, _EACH = "charged", "each"
 
 
-@dataclass(slots=True)
-class _Work:
-    """Characters that one rendering may still read and write.
-
-    A thread that renders cannot be stopped from outside, so every construct that can make much from little counts
-    its work before doing it.
-    """
-
-    left: int
-
-    def charge(self, amount: int) -> None:
-        self.left -= amount
-        if self.left < 0:
-            raise SecurityError(
-                f"the template does too much work; the limit is {_WORK:,} characters read and written, plus "
-                f"{_WORK_PER_CHARACTER} per character of item, rubric and template; use fewer loops and shorter strings"
-            )
+_left: ContextVar[int] = ContextVar("characters that a rendering may still read and write")
 
 
-_work: ContextVar[_Work] = ContextVar("work of a rendering")
-
-
-def work_limit(n_characters: int) -> int:
-    """Most characters that a template may read and write, for so many in item, rubric and template."""
-    return _WORK + _WORK_PER_CHARACTER * n_characters
+def _charge(amount: int) -> None:
+    """Count work before it is done: a thread that renders cannot be stopped from outside."""
+    left = _left.get() - amount
+    _left.set(left)
+    if left < 0:
+        raise SecurityError(
+            f"the template does too much work; the limit is {_WORK:,} characters read and written, plus "
+            f"{_WORK_PER_CHARACTER} per character of item, rubric and template; use fewer loops and shorter strings"
+        )
 
 
 @contextlib.contextmanager
 def metered(variables: Mapping[str, Any], n_source: int) -> Iterator[None]:
-    """Count the work of the rendering inside; SecurityError if it exceeds `work_limit`."""
-    token = _work.set(_Work(work_limit(_size(variables) + n_source)))
+    """Count the work of the rendering inside; SecurityError if it exceeds the limit for so much text."""
+    token = _left.set(_WORK + _WORK_PER_CHARACTER * (_size(variables) + n_source))
     try:
         yield
     finally:
-        _work.reset(token)
+        _left.reset(token)
 
 
 def _size(value: Any) -> int:
@@ -98,7 +84,7 @@ def _size(value: Any) -> int:
 
 
 def _charged(value: Any) -> Any:
-    _work.get().charge(_size(value))
+    _charge(_size(value))
     return value
 
 
@@ -120,14 +106,14 @@ def _each(values: Any, cost: int) -> Any:
             "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list; "
             f"got a {type(values).__name__}"
         )
-    _work.get().charge(cost * len(values))
+    _charge(cost * len(values))
     return values
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = _text(text), _text(old), _text(new)
     times = text.count(old) if count is None or count < 0 else min(count, text.count(old))
-    _work.get().charge(len(text) + times * len(new))
+    _charge(len(text) + times * len(new))
     return str(text.replace(old, new, times))
 
 
@@ -136,7 +122,7 @@ def _join(environment: Any, values: Any, between: Any = "", attribute: Any = Non
     if attribute is not None:
         values = map(make_attrgetter(environment, attribute), values)
     texts, between = [_text(value) for value in values], _text(between)
-    _work.get().charge(_size(texts) + len(between) * len(texts))
+    _charge(_size(texts) + len(between) * len(texts))
     return str(between.join(texts))
 
 
@@ -149,7 +135,7 @@ def _limited(plain: Callable[..., Any]) -> Callable[..., Any]:
         amount = sum(map(_size, values))
         if values and isinstance(values[0], (list, tuple)):
             amount += len(values[0]) * (_NODE + sum(map(_size, values[1:])))
-        _work.get().charge(amount)
+        _charge(amount)
         result = plain(*args, **kwargs)
         return _charged(list(result) if isinstance(result, Iterator) else result)
 
@@ -165,23 +151,26 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return getattr(obj, attribute) if known else super().getattr(obj, attribute)
 
 
-@lru_cache(maxsize=1)
-def _environment() -> ImmutableSandboxedEnvironment:
-    """Where templates are compiled: only the allowed filters and tests, no globals."""
-    environment = _Sandbox(
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,
-        finalize=_shown,
-        optimized=False,  # constants would be computed before anything is counted
-    )
-    environment.globals.clear()
-    environment.filters = {name: _limited(environment.filters[name]) for name in _FILTERS}
-    own = {"replace": _replace, "join": _join, "string": _text, _CHARGED: _charged, _EACH: _each}
-    environment.filters |= own | {"tojson": _limited(lambda value: str(htmlsafe_json_dumps(value)))}
-    environment.tests = {name: environment.tests[name] for name in _TESTS}
-    return environment
+# Where templates are compiled: only the allowed filters and tests, no globals
+_ENVIRONMENT = _Sandbox(
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    autoescape=False,
+    finalize=_shown,
+    optimized=False,  # constants would be computed before anything is counted
+)
+_ENVIRONMENT.globals.clear()
+_ENVIRONMENT.filters = {name: _limited(_ENVIRONMENT.filters[name]) for name in _FILTERS}
+_ENVIRONMENT.filters |= {
+    "replace": _replace,
+    "join": _join,
+    "string": _text,
+    "tojson": _limited(lambda value: str(htmlsafe_json_dumps(value))),
+    _CHARGED: _charged,
+    _EACH: _each,
+}
+_ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in _TESTS}
 
 
 class Syntax(NamedTuple):
@@ -213,7 +202,7 @@ def compiled(source: str) -> Syntax:
     TemplateSyntaxError
         With the line, for a construct or a block that templates may not use.
     """
-    tree = _environment().parse(source)
+    tree = _ENVIRONMENT.parse(source)
     _check_tree(tree)
     _check_blocks(tree)
     names = set(meta.find_undeclared_variables(tree))
@@ -224,8 +213,8 @@ def compiled(source: str) -> Syntax:
     blocks: dict[str, nodes.Node] = {block.name: block for block in tree.find_all(nodes.Block)} or {"user": tree}
     reads = {name: frozenset(part.name for part in block.find_all(nodes.Name)) for name, block in blocks.items()}
     counted = _Metering().visit(tree)
-    counted.set_environment(_environment())
-    return Syntax(_environment().from_string(counted), frozenset(names), uses_all, reads)
+    counted.set_environment(_ENVIRONMENT)
+    return Syntax(_ENVIRONMENT.from_string(counted), frozenset(names), uses_all, reads)
 
 
 def _check_tree(tree: nodes.Template) -> None:
@@ -295,15 +284,11 @@ class _Metering(NodeTransformer):
         if isinstance(node, nodes.For):
             texts = [getattr(part, "data", getattr(part, "value", None)) for part in node.find_all(nodes.Node)]
             cost = sum(_NODE + (len(text) if isinstance(text, str) else 0) for text in texts)
-            node.iter = _filter(node.iter, _EACH, nodes.Const(cost))
-        elif isinstance(node, (nodes.Getattr, nodes.Getitem)):
+            node.iter = nodes.Filter(node.iter, _EACH, [nodes.Const(cost)], [], None, None, lineno=node.lineno)
+            return node
+        if isinstance(node, (nodes.Getattr, nodes.Getitem)):
             if isinstance(node.node, nodes.Filter) and node.node.name == _CHARGED:
                 node.node = node.node.node  # type: ignore[assignment]  # only the last value of a chain is read in full
-            return _filter(node, _CHARGED)
-        elif isinstance(node, nodes.Call) or (isinstance(node, nodes.Name) and node.ctx == "load"):
-            return _filter(node, _CHARGED)
-        return node
-
-
-def _filter(node: Any, name: str, *args: nodes.Expr) -> nodes.Filter:
-    return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
+        elif not isinstance(node, nodes.Call) and not (isinstance(node, nodes.Name) and node.ctx == "load"):
+            return node
+        return nodes.Filter(node, _CHARGED, [], [], None, None, lineno=node.lineno)  # type: ignore[arg-type]

@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evalkit.core.allowed_choices import SCORING_MODES, Backend
 from evalkit.core.judges import Judge
+from evalkit.core.settings import MOST_SAMPLES
 from evalkit.core.validation_errors import explain
-from evalkit.core.vote_aggregate_rules import MOST_SAMPLES, AggregateRule
+from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.rubrics.files import parse_json, read_text, read_yaml

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from evalkit.core.cache_folder import default_folder, network_file_system
-from evalkit.core.settings_with_sources import Settings
+from evalkit.core.settings import Settings
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 from evalkit.errors.secrets import is_key
 

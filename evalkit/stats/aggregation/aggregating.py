@@ -14,7 +14,8 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
+from evalkit.core.settings import check_choice, check_share
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors

@@ -11,7 +11,7 @@ from pandas.arrays import BooleanArray
 
 from evalkit import tables
 from evalkit.core.allowed_choices import MISSING_CRITERIA, MissingCriteria
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.stats.figures_with_intervals import verdict_codes

@@ -12,7 +12,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
-from evalkit.core.vote_aggregate_rules import AggregateRule, check_choice
+from evalkit.core.settings import check_choice
+from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import number

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers

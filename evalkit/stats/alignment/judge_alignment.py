@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (

@@ -14,7 +14,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.cache_folder import default_folder
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels

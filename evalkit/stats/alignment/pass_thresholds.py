@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels

@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
-from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
