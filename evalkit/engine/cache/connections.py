@@ -187,7 +187,7 @@ class Connections:
                     found = schema_of(connection)  # another process may have been faster
                     if found < schema.SCHEMA:
                         schema.migrate(self.path, connection, found)
-            schema.check_objects(self.path, connection)
+            schema.check_objects(self.path, connection, schema_of(connection))
         self._seen = self.identity()
         return self._seen
 

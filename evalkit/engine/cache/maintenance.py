@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
+from evalkit.engine.cache.connections import schema_of
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts, snapshot
-from evalkit.engine.cache.sqlite_schema import ADDED, log_of, schema_of
+from evalkit.engine.cache.sqlite_schema import ADDED, log_of
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 

@@ -151,14 +151,14 @@ def newer_text(schema: int) -> str:
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
 
-def check_objects(path: Path, connection: sqlite3.Connection) -> None:
+def check_objects(path: Path, connection: sqlite3.Connection, schema: int) -> None:
     """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
     found = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    for kind, name in sorted(found ^ (_OBJECTS - ADDED.get(schema_of(connection), set()))):
+    for kind, name in sorted(found ^ (_OBJECTS - ADDED.get(schema, set()))):
         state = "holds" if (kind, name) in found else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"
