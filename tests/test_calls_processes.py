@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -266,24 +266,22 @@ def cell_ended(client: Any, sent: str) -> dict[str, Any]:
 @pytest.mark.parametrize("call", ["ek.judge", "await ek.ajudge"])
 def test_an_interrupted_kernel_stops_judging_and_goes_on(kernel: Any, tmp_path: Path, call: str) -> None:
     running, client = kernel
-    released = threading.Event()
-    # from the 17th on, no request is answered before the cell has ended: so at most 8 more are in flight by then
-    with judge_server(script=deque([REPLY] * 16), always={"until": released, **REPLY}) as server:
+    with judge_server(always={"delay": 0.2, **REPLY}) as server:
         setup = JUDGE.replace("sys.argv[1]", repr(server.url))
         assert cell_ended(client, client.execute(setup))["status"] == "ok"
         work = f"table = {call}(items, rubric, judge, samples=1, cache={str(tmp_path / 'c')!r}, concurrency=8)"
         sent = client.execute(work)
-        wait_for(server, 17)
+        wait_for(server, 16)
         running.interrupt_kernel()
         ended = cell_ended(client, sent)
-        n_seen = len(server.seen)
-        assert 17 <= n_seen <= 16 + 8
-        released.set()
         assert ended["status"] == "error"
         assert ended["ename"] in ("KeyboardInterrupt", "CancelledError")
-        while server.in_flight:  # what was in flight is answered now
+        while server.in_flight:  # what was in flight lands meanwhile
             time.sleep(0.01)
-        assert len(server.seen) == n_seen  # nothing was sent after the interrupt
+        n_seen = len(server.seen)
+        assert n_seen < 200
+        time.sleep(0.6)
+        assert len(server.seen) == n_seen  # nothing is sent after the cell has ended
         server.always = REPLY
         again = client.execute(f"{work}\nassert len(table) == 200 and table['error'].isna().all()")
         assert cell_ended(client, again)["status"] == "ok"  # the kernel lives, and so does the loop thread
