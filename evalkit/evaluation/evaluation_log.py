@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import orjson
 import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json, digest
@@ -121,23 +122,11 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     }
 
 
-def _figures(evaluation: Evaluation) -> list[dict[str, Any]]:
+def _figures(evaluation: Evaluation) -> Any:
     """For each criterion its mean, pass rate, disagreement and, with labels, agreement of the jury."""
     spread = evaluation.disagreement.groupby("criterion", observed=True)["disagreement"].mean()
-    figures = {
-        str(row["criterion"]): {name: row[name] for name in ("criterion", *SUMMARY)} | {"disagreement": None}
-        for row in evaluation.summary.to_dict("records")
-    }
-    for criterion, value in spread.items():
-        figures[str(criterion)]["disagreement"] = value
+    table = evaluation.summary.set_index("criterion")[[*SUMMARY]].join(spread)
     if evaluation.alignment is not None:
-        for _, row in evaluation.alignment.drop_duplicates("criterion").iterrows():  # the jury's row is the first
-            agreement = {name: row[name] for name in AGREEMENT} | {"n_compared": row["n_verdicts"]}
-            figures[str(row["criterion"])] |= agreement
-    return [
-        {name: None if pd.isna(value) else _number(value) for name, value in row.items()} for row in figures.values()
-    ]
-
-
-def _number(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
+        jury = evaluation.alignment.drop_duplicates("criterion").set_index("criterion")  # its row is the first
+        table = table.join(jury.assign(n_compared=jury["n_verdicts"])[[*AGREEMENT, "n_compared"]])
+    return orjson.loads(table.reset_index().to_json(orient="records", double_precision=15))
