@@ -1410,3 +1410,64 @@ def test_what_cannot_be_browsed_is_refused():
         ek.notebook.JudgmentBrowser(judgments, items.head(3))
     with pytest.raises(InputError, match="one version"):
         ek.notebook.JudgmentBrowser(judgments.head(0))
+
+
+def test_a_browser_shows_only_columns_and_filters_that_have_rows():
+    items, _ = ek.load_example("support")
+    two = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
+    page = ek.notebook.JudgmentBrowser(two, items).state["page"]
+    assert page["columns"] == ["item", "jury", "judges", "split", "text"]
+    assert page["filters"] == ["all", "split", "unscored"]
+    # one judge cannot disagree, one that answers everything leaves nothing unscored, and ids alone have no text
+    page = ek.notebook.JudgmentBrowser(two[(two["judge"] == "fake:strict") & (two["sample"] == 0)]).state["page"]
+    assert page["columns"] == ["item", "jury", "judges"]
+    assert page["filters"] == ["all"]
+
+
+def test_a_browser_filters_and_sorts_by_a_column_of_the_items():
+    rows = [
+        {"item_id": str(at), "answer": f"answer {at}", "shots": shots, "system_id": system, "note": f"note {at}"}
+        for at, (shots, system) in enumerate([(10, "b"), (9, "a"), (10, "a"), (9, None), (100, "b"), (10, "b")])
+    ]
+    rubric = ek.Rubric(
+        id="r", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "n", 1: "y"}}]
+    )
+    browser = ek.notebook.JudgmentBrowser(ek.judge(rows, rubric, "fake:strict", samples=1), rows)
+
+    def shown(**query):
+        browser.receive({"do": "query", "query": query})
+        assert browser.state["alert"] == ""
+        return [row["item_id"] for row in browser.state["page"]["rows"]]
+
+    # numbers by value, not by their digits; a missing value is one of them; columns without repetition are left out
+    assert browser.state["page"]["item_columns"] == {"shots": ["9", "10", "100"], "system_id": ["", "a", "b"]}
+    assert shown(column=["system_id", "b"], sort="item", down=False) == ["0", "4", "5"]
+    assert shown(column=["system_id", ""]) == ["3"]
+    assert shown(column=["system_id", "b"], search="answer 4") == ["4"]
+    assert browser.state["page"]["counts"]["all"] == 1
+    by_shots = shown(column=["shots", None], sort="column", down=True)
+    assert (by_shots[0], set(by_shots[1:4]), set(by_shots[4:])) == ("4", {"0", "2", "5"}, {"1", "3"})
+    assert shown(column=["shots", None], sort="column", down=False)[-1] == "4"
+    assert len(shown(sort="column")) == 6, "without a column the order is that of the items"
+    assert browser.state["page"]["query"]["column"] is None
+
+
+def test_a_browser_shows_replies_of_its_cache_and_keeps_the_item_when_the_criterion_changes(tmp_path):
+    items = [{"item_id": "a", "question": "2 + 2?", "answer": "4"}, {"item_id": "b", "question": "3?", "answer": "3"}]
+    rubric = ek.Rubric(
+        id="r", inputs=["question", "answer"], template="number@v1",
+        criteria=[{"name": name, "scale": {0: "n", 1: "y"}} for name in ("first", "second")],
+    )  # fmt: skip
+    judgments = ek.judge(items, rubric, "fake:strict", samples=2, cache=tmp_path / "cache")
+    replies = ek.engine.replies(judgments, cache=tmp_path / "cache")
+    for cache, found in ((tmp_path / "cache", True), (tmp_path / "other", False)):
+        browser = ek.notebook.JudgmentBrowser(judgments, items, cache=cache)
+        browser.receive({"do": "select", "item_id": "b"})
+        for name in ("first", "second"):
+            browser.receive({"do": "criterion", "name": name})
+            item = browser.state["item"]
+            assert (item["item_id"], item["criterion"], item["labels"], item["codes"]) == ("b", name, {}, [])
+            assert item["inputs"] == [("question", "3?"), ("answer", "3")]
+            mine = replies[((judgments["item_id"] == "b") & (judgments["criterion"] == name)).to_numpy()].tolist()
+            assert [sample["reply"] for sample in item["judges"][0]["samples"]] == (mine if found else [None, None])
+        assert not (tmp_path / "other").exists(), "it writes nothing"

@@ -17,6 +17,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
 
 PAGE = 25
+_MOST_VALUES, _LONGEST_VALUE = 30, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Row:
         Whether the jury is against the majority of people; None if one of them has no verdict.
     conflicts
         Jury (``""``) or judge -> its verdict, if that differs from what its label implies (see `conflicting_verdict`).
+    item_columns
+        Value, as text, of each column of the items with few different values (see `_item_columns`).
     """
 
     item_id: str
@@ -57,6 +60,7 @@ class Row:
     people_passed: bool | None
     wrong: bool | None
     conflicts: dict[str, str] = field(default_factory=dict)
+    item_columns: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
@@ -85,16 +89,27 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "change": lambda row: row.change,
 }
 
+_CELLS: dict[str, Callable[[Row], Any]] = {
+    "people": lambda row: row.people or row.held,
+    "jury": lambda row: row.jury or row.status,
+    "judges": lambda row: row.votes,
+    "split": lambda row: row.split is not None,
+    "change": lambda row: row.change,
+    "text": lambda row: row.text,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """Which rows to show: filter, cell of the matrix (human, jury, conflicting verdict), search, order, page.
 
-    The screen sends one as a mapping, its cell as a list.
+    `column` is a column of the items, to show and to sort by (``sort="column"``), and the value that the rows must have
+    (None: any). The screen sends a query as a mapping, its cell and column as lists.
     """
 
     filter: str = "all"
     cell: tuple[str, str | None, str] | None = None
+    column: tuple[str, str | None] | None = None
     search: str = ""
     sort: str = "review"
     down: bool = True
@@ -103,13 +118,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of one page, how many rows all pages have, and how many each filter would show."""
+    """The rows of one page, how many rows all pages have, and how many each filter would show.
+
+    `item_columns` has the sorted values of each item column, over all rows.
+    """
 
     rows: list[Row]
     n: int
     page: int
     n_pages: int
     counts: dict[str, int] = field(default_factory=dict)
+    item_columns: dict[str, list[str]] = field(default_factory=dict)
 
 
 def rows_of(
@@ -138,7 +157,7 @@ def rows_of(
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
-    texts = _texts(evaluation)
+    texts, columns = _texts(evaluation), _item_columns(evaluation)
     jury = plain(scores[["label", "passed", "status"]])
     return [
         Row(
@@ -159,6 +178,7 @@ def rows_of(
                 for who, label, passed in [("", jury[at]["label"], jury[at]["passed"]), *votes.get(item, ())]
                 if (verdict := conflicting_verdict(label, passed, scale))
             },
+            item_columns={name: values[at] for name, values in columns.items()},
         )
         for at, item in enumerate(ids)
     ]
@@ -222,14 +242,50 @@ def _texts(evaluation: Evaluation) -> list[str]:
     return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
 
 
+def _item_columns(evaluation: Evaluation) -> dict[str, list[str]]:
+    """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat."""
+    items, most = evaluation.items, min(_MOST_VALUES, len(evaluation.items) // 2)
+    columns = {}
+    for name in items.columns.difference(["item_id"], sort=False):
+        texts = [shown_text(value) for value in items[name]]
+        if 1 < len(set(texts)) <= most and max(map(len, texts)) <= _LONGEST_VALUE:
+            columns[str(name)] = texts
+    return columns
+
+
+def filled_columns(rows: list[Row]) -> list[str]:
+    """The columns of the table that have a value in at least one row."""
+    return ["item", *(name for name, cell in _CELLS.items() if any(map(cell, rows)))]
+
+
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     """The page that a query asks for; beyond the last page, the last one."""
-    matching = [row for row in rows if _in_cell(row, query.cell) and _matches(row, query.search)]
+    column, value = query.column or ("", None)
+    matching = [
+        row
+        for row in rows
+        if _in_cell(row, query.cell)
+        and _matches(row, query.search)
+        and (value is None or row.item_columns.get(column) == value)
+    ]
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
-    kept = sorted(filter(FILTERS[query.filter], matching), key=SORTS[query.sort], reverse=query.down)
+    order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
+    kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
-    return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts)
+    values = {
+        name: sorted({row.item_columns[name] for row in rows}, key=_by_number)
+        for name in (rows[0].item_columns if rows else ())
+    }
+    return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts, values)
+
+
+def _by_number(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by value, before other texts."""
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
 
 
 def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:

@@ -13,7 +13,7 @@ from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
 from evalkit.notebook.item_details import item_detail
-from evalkit.notebook.item_table import Query, page_of, rows_of
+from evalkit.notebook.item_table import FILTERS, Query, filled_columns, page_of, rows_of
 from evalkit.notebook.tuner_payload import unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
@@ -21,10 +21,14 @@ from evalkit.tables import ItemsLike, as_items, check, empty
 
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
 """Tiles that need labels or a second version."""
+_FILTERS = ("split", "unscored")
+"""Filters that need neither."""
 
 
 class JudgmentBrowser(NotebookWidget):
     """Look through judgments: tiles, a table with the items that need review first, each judge's replies.
+
+    Columns that are empty for all items are not shown, nor filters that have no items.
 
     Parameters
     ----------
@@ -101,7 +105,13 @@ class JudgmentBrowser(NotebookWidget):
 
     def _draw_page(self) -> None:
         page = asdict(page_of(self.rows, self._query))
-        self.widget.page = page | {"n_items": len(self._browsed.items), "query": asdict(self._query), "judged": True}
+        self.widget.page = page | {
+            "n_items": len(self._browsed.items),
+            "query": asdict(self._query),
+            "judged": True,
+            "columns": filled_columns(self.rows),
+            "filters": ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))],
+        }
 
     def _draw_item(self) -> None:
         detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}

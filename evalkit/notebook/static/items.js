@@ -1,6 +1,7 @@
 // The table of items, and the selected item.
-const COLUMNS = [
-  ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Disagreement"], ["change", "Change"], [null, "Text"],
+const COLUMNS = [ // key, title, and whether its title sorts
+  ["item", "Item", true], ["people", "People", true], ["jury", "Jury", true], ["judges", "Judges", false], ["split", "Disagreement", true], ["change", "Change", true],
+  ["column", "", true], ["text", "Text", false],
 ];
 
 const FILTERS = {
@@ -17,6 +18,13 @@ function itemsPart(ctx) {
     const said = label === null ? "no label" : label;
     return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(said)}, ${verdict(passed) === "none" ? "no verdict" : verdict(passed)}"><span aria-hidden="true">${esc(label === null ? "–" : label)}${beside ? ` <i>${esc(beside)}</i>` : ""}</span><span class="ekw-sr">${esc(who)} ${esc(said)} ${verdict(passed)}${off ? ", against people" : ""}</span></span>`;
   }
+  // One column of the items, by which the table is filtered and sorted: any of its values, or one.
+  function columnSelect(all, chosen) {
+    const option = (value, text) => `<option value="${esc(JSON.stringify(value))}" ${JSON.stringify(value) === JSON.stringify(chosen) ? "selected" : ""}>${esc(text)}</option>`;
+    const groups = Object.entries(all).map(([name, values]) => `<optgroup label="${esc(name)}">${option([name, null], `show ${name}`)}${values.map((value) => option([name, value], `${name}: ${value || "(none)"}`)).join("")}</optgroup>`);
+    return groups.length ? `<select data-column data-key="column" aria-label="Column of the items">${option(null, "Column …")}${groups.join("")}</select>` : "";
+  }
+  root.addEventListener("change", ({ target }) => { if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) }); });
   const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed" };
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
@@ -27,26 +35,30 @@ function itemsPart(ctx) {
       return;
     }
     const active = document.activeElement === find("[data-search]");
-    const known = get("figures").browse ? ["all", "split", "unscored"] : null; // the others need labels or a second version
-    const tools = Object.entries(FILTERS).filter(([name]) => !known || known.includes(name)).map(([name, title]) => [name, title, page.counts[name]]).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
-    if (!active) put(".ekw-tools", `${tools}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
-    const head = COLUMNS.map(([key, title]) => key
+    const tools = Object.entries(FILTERS).filter(([name]) => !page.filters || page.filters.includes(name)).map(([name, title]) => [name, title, page.counts[name]]).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
+    if (!active) put(".ekw-tools", `${tools}${columnSelect(page.item_columns, query.column)}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
+    const column = query.column?.[0], columns = COLUMNS.filter(([key]) => (key === "column" ? column : !page.columns || page.columns.includes(key)));
+    const head = columns.map(([key, fixed, sorts]) => [key, fixed || esc(column), sorts]).map(([key, title, sorts]) => sorts
       ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
       : `<th scope="col">${title}</th>`).join("");
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
+    const cells = {
+      item: (row) => `<th scope="row" title="${esc(row.item_id)}">${esc(row.item_id)}</th>`,
+      people: (row) => `<td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>`,
+      jury: (row) => `<td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>`,
+      judges: (row) => `<td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`,
+      split: (row) => `<td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>`,
+      change: (row) => `<td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>`,
+      column: (row) => `<td>${esc(row.item_columns[column])}</td>`,
+      text: (row) => `<td class="ekw-text">${esc(row.text)}</td>`,
+    };
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
-        <th scope="row" title="${esc(row.item_id)}">${esc(row.item_id)}</th>
-        <td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
-        <td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
-        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>
-        <td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>
-        <td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>
-        <td class="ekw-text">${esc(row.text)}</td></tr>`).join("");
+        ${columns.map(([key]) => cells[key](row)).join("")}</tr>`).join("");
     const scroll = find(".ekw-scroll").scrollTop;
-    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
-    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? "<small>items that need review first: wrong, broke, unscored, judges disagree</small>" : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
+    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? `<small>items that need review first: ${page.filters ? "" : "wrong, broke, "}unscored, judges disagree</small>` : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
       <span class="ekw-push"></span>${ctx.pager(page)}`);
   }
 
@@ -56,7 +68,7 @@ function itemsPart(ctx) {
     const item = get("item"), figures = get("figures");
     find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // another item starts with all details closed
     shown = item.item_id;
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Select an item to see its prompt, each judge\'s replies and explanations, and its labels. Arrow keys move between items, a code (0, 1 …) labels the selected item, Enter opens it, Escape returns to the table.</p>' : "");
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? `<p class="ekw-empty">Select an item to see its ${figures.browse ? "inputs and each judge's replies and explanations" : "prompt, each judge's replies and explanations, and its labels"}. Arrow keys move between items,${figures.browse ? "" : " a code (0, 1 …) labels the selected item,"} Enter opens it, Escape returns to the table.</p>` : "");
     const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
