@@ -22,7 +22,7 @@ from packaging.version import Version
 
 from evalkit._version import __version__
 from evalkit.errors import ConfigError
-from evalkit.rubrics import folders
+from evalkit.rubrics import files
 
 pytestmark = pytest.mark.long
 
@@ -138,8 +138,8 @@ def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: P
 
 
 def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(folders, "_PACKAGE", tmp_path / "evalkit")
-    shipped = folders.shipped_folder.__wrapped__  # without its cache
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path / "evalkit")
+    shipped = files.shipped_folder.__wrapped__  # without its cache
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/rubrics or .*rubrics; install evalkit again"):
         shipped("rubrics")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/examples or .*examples; install"):
