@@ -22,6 +22,7 @@ from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, Miss
 from evalkit.notebook import Session
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import FILTERS, Query, Row, page_of
+from evalkit.notebook.label_queue import draw_disputed, random_order
 from evalkit.notebook.rubric_form import form_of, from_form, from_yaml
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.version_history import History, Version, rebase
@@ -87,7 +88,7 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
     tiles = {tile.title: tile for tile in session.tiles()}
     # right on 2 of 4; both pass half of the items, so chance is .5 and kappa is 0
     assert tiles["Agreement with people"].value.startswith("0.50")
-    assert tiles["Agreement with people"].note == "4 of 4 labelled items, dev"
+    assert tiles["Agreement with people"].note == "4 of 4 labelled items, dev · 4 given labels, ann"
     assert tiles["Kappa"].value.startswith("0.00")
     assert tiles["Scored"].value == "4 of 4"
     assert tiles["Pass rate"].value.startswith("0.50")
@@ -286,8 +287,10 @@ def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
     assert start(tmp_path).label_log.of("d", "c") == {"ann": "2"}
 
 
-@pytest.mark.parametrize(("n", "counts"), [(1, False), (9, False), (10, True)])
-def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, counts):
+@pytest.mark.parametrize(
+    ("n", "joins", "counts"), [(1, True, False), (9, True, False), (10, True, True), (10, False, False)]
+)
+def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, joins, counts):
     # ann has the jury right on 12 of 12; eva, who says the contrary, on 0 of n: of all labels that is 12/22 at n = 10
     items = pd.DataFrame(
         {"item_id": [f"i{at:02d}" for at in range(12)], "answer": [f"answer {at}" for at in range(12)]}
@@ -300,10 +303,13 @@ def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, counts):
     session.annotator = "eva"
     for at in range(n):
         session.label(f"i{at:02d}", "0" if at % 2 else "2")
+    if joins:
+        session.count_labels("eva")
     agreement, _, ceiling = session.tiles()[:3]
     assert agreement.value.startswith("0.55" if counts else "1.00")
     assert agreement.note.startswith("12 of 12 labelled items, dev")
-    assert ("; without eva (under 10 labels)" in agreement.note) is not counts
+    assert ("; without eva (under 10 labels)" in agreement.note) is (joins and not counts)
+    assert ("without eva (not in the figures yet)" in agreement.note) is not joins
     assert ceiling.value.startswith("0.00" if counts else "NA")
     assert sum(cell.n for cell in session.cells()) == 12 + n  # in matrix and rows every label counts at once
     assert {row.item_id: row.people for row in session.rows()}["i00"] == {"ann": "0", "eva": "2"}
@@ -392,6 +398,220 @@ def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
     with pytest.raises(CacheError, match="the label was not saved"):
         session.label("a", "1")
     assert session.label_log.of("a", "c") == {"ann": "2"}
+
+
+# -- the label queue
+QUEUE_ITEMS = pd.DataFrame(
+    {"item_id": [f"q{at:02d}" for at in range(60)], "answer": [f"answer number {at}" for at in range(60)]}
+)
+
+
+def queue_tuner(folder, labels=None, annotator="Ana"):
+    """x passes every second of 60 items; y agrees with x on two items of three, so that the judges disagree on 20."""
+    x = ["2" if at % 2 else "0" for at in range(60)]
+    y = [{"2": "0", "0": "2"}[reply] if at % 3 == 0 else reply for at, reply in enumerate(x)]
+    for judge, replies in zip(JUDGES, (x, y), strict=True):
+        ek.record(QUEUE_ITEMS, RUBRIC, judge, [[reply] for reply in replies], overwrite=True)
+    options = {"samples": 1, "recorded": "use", "folder": folder, "annotator": annotator}
+    made = ek.RubricTuner(QUEUE_ITEMS, RUBRIC, JUDGES, labels, **options)
+    do(made, do="run")
+    return made
+
+
+def open_queue(tuner, source="random", *, blind=True):
+    do(tuner, do="queue", open=True, source=source, blind=blind)
+    return tuner.state["queue"]
+
+
+def label_next(tuner, label):
+    """Label the item on screen, and return its id."""
+    queue = tuner.state["queue"]
+    do(tuner, do="label_next", id="m", item_id=queue["item_id"], criterion=queue["criterion"], label=label)
+    return queue["item_id"]
+
+
+def close_queue(tuner):
+    """Close the queue, and return the tiles by title."""
+    do(tuner, do="queue", open=False, source="random", blind=True)
+    return {tile["title"]: tile for tile in tuner.state["figures"]["tiles"]}
+
+
+def test_the_random_order_is_fixed_and_has_every_item_once():
+    ids = list(QUEUE_ITEMS["item_id"])
+    order = random_order(ids)
+    assert order == random_order(ids[::-1])
+    assert sorted(order) == ids != order
+    assert [item for item in random_order([*ids, "new-1", "new-2"]) if item in ids] == order
+
+
+def test_a_disputed_item_is_drawn_with_the_probability_that_is_stated():
+    # 20 disputed of 60: 20 expected, of which 30 % evenly: .3 · 20/60 = .1, and the disputed + .7 · 20/20 = .8
+    disagreements = {f"q{at:02d}": 1.0 if at % 3 == 0 else 0.0 for at in range(60)}
+    draws = [draw_disputed(disagreements, f"v{at}") for at in range(1000)]
+    assert draws[0] == draw_disputed(dict(reversed(disagreements.items())), "v0") != draws[1]
+    for item, expected in (("q00", 0.8), ("q01", 0.1)):
+        drawn = [draw[item] for draw in draws if item in draw]
+        assert drawn == pytest.approx([expected] * len(drawn))
+        assert len(drawn) / 1000 == pytest.approx(expected, abs=0.05)  # 4 standard errors: 4 · √(.8 · .2/1000)
+    assert draw_disputed({"a": 0.0, "b": 0.0}, "v1") == {} == draw_disputed({}, "v1")
+
+
+def test_the_queue_asks_all_items_in_the_random_order_and_shows_nothing_of_the_jury(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    queue = open_queue(tuner)
+    assert (queue["n_done"], queue["n"], queue["undo"]) == (0, 60, None)
+    assert queue["levels"] == [("0", "no", "0"), ("1", "nearly", "1"), ("2", "yes", "2")]
+    assert queue["inputs"] == [("answer", f"answer number {int(queue['item_id'][1:])}")]
+    assert queue["judges"] == []
+    before = tuner.state["figures"]
+    asked = [label_next(tuner, str(at % 3)) for at in range(60)]
+    assert asked == random_order(QUEUE_ITEMS["item_id"])
+    assert (tuner.state["queue"]["item_id"], tuner.state["queue"]["n_done"]) == (None, 60)
+    assert tuner.state["figures"] is before  # figures that move with a label would show what the jury said
+    lines = [json.loads(line) for line in (tmp_path / "r.labels.jsonl").read_text().split("\n") if line]
+    assert [line["item_id"] for line in lines] == asked
+    assert {(line["source"], line["probability"], line["blind"]) for line in lines} == {("random", None, True)}
+    assert close_queue(tuner)["Agreement with people"]["note"].endswith("random labels, Ana, blind")
+    assert open_queue(tuner, blind=False)["item_id"] is None
+
+
+def test_disputed_and_picked_labels_move_no_figure(tmp_path):
+    # 45 labels: with 5 more, labels would be held out, which would change every figure
+    given = {f"q{at:02d}": "2" if at % 5 < 2 else "0" for at in range(45)}
+    tuner = queue_tuner(tmp_path, people(given, "Ana"))
+    before, alignment = close_queue(tuner), tuner.alignment
+    assert before["Agreement with people"]["note"] == "30 of 45 labelled items, dev · 45 given labels, Ana"
+    n = open_queue(tuner, "disputed")["n"]
+    done = tuner.state["queue"]["n_done"]  # given labels are not asked again
+    asked = []
+    while tuner.state["queue"]["item_id"]:
+        asked.append(label_next(tuner, "1"))
+    assert asked
+    assert len(asked) == n - done
+    assert not {*asked} & {*given}
+    close_queue(tuner)
+    do(tuner, do="query", query={"filter": "wrong"})
+    picked = [row["item_id"] for row in tuner.state["page"]["rows"]][:6]
+    for item in picked:  # Ana changes her mind where the jury disagrees with her
+        do(tuner, do="label", item_id=item, label="0" if given[item] == "2" else "2", criterion="c")
+    after = close_queue(tuner)
+    not_counted = f" · {len(asked)} disputed, 6 picked not counted"
+    assert after["Agreement with people"].pop("note") == before["Agreement with people"].pop("note") + not_counted
+    assert after == before
+    pd.testing.assert_frame_equal(tuner.alignment, alignment)
+    assert set(tuner.labels["part"]) == {"dev"}
+    shown = tuner.labels.set_index("item_id")
+    assert shown.loc[picked, "source"].eq("picked").all()  # the table shows the last label
+    assert shown.loc[asked, "probability"].between(0.1, 0.8).all()
+    assert len(tuner.evaluation.labels) == 45
+    # after a restart as before it
+    again = queue_tuner(tmp_path, people(given, "Ana"))
+    pd.testing.assert_frame_equal(again.alignment, alignment)
+    pd.testing.assert_frame_equal(again.labels, tuner.labels)
+
+
+def test_an_item_that_was_disputed_is_asked_again_blind_and_counts_then(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    open_queue(tuner, "disputed")
+    while tuner.state["queue"]["item_id"]:
+        label_next(tuner, "2")
+    n = tuner.state["queue"]["n_done"]
+    disputed = set(tuner.labels["item_id"])
+    assert len(disputed) == n > 0
+    queue = open_queue(tuner, blind=False)
+    assert (queue["n_done"], queue["n"]) == (0, 60)
+    while item := tuner.state["queue"]["item_id"]:
+        assert bool(tuner.state["queue"]["judges"]) is (item not in disputed)
+        label_next(tuner, "0")
+    labels = tuner.labels.set_index("item_id")
+    assert set(labels["source"]) == {"random"}
+    assert set(labels["label"]) == {"0"}
+    assert labels["blind"].eq(labels.index.isin(disputed)).all()
+    do(tuner, do="undo_label")  # the disputed label of that item, if there was one, is valid again
+    last = random_order(QUEUE_ITEMS["item_id"])[-1]
+    assert tuner.session.label_log.of(last, "c") == ({"Ana": "2"} if last in disputed else {})
+    label_next(tuner, "0")
+    note = close_queue(tuner)["Agreement with people"]["note"]
+    n_dev = (tuner.labels["part"] == "dev").sum()
+    n_blind = (tuner.labels.loc[tuner.labels["part"] == "dev", "blind"]).sum()
+    assert note.endswith(f"{n_dev} random labels, Ana, {n_blind} blind")
+
+
+def test_undo_goes_back_one_label_at_a_time_also_after_a_restart(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    open_queue(tuner)
+    do(tuner, do="undo_label", id="1")  # nothing to undo
+    first, second, third = (label_next(tuner, label) for label in "012")
+    assert tuner.state["queue"]["undo"] == (third, "2")
+    do(tuner, do="undo_label", id="2")
+    assert (tuner.state["queue"]["item_id"], tuner.state["queue"]["undo"]) == (third, (second, "1"))
+    do(tuner, do="query", query={"filter": "unlabelled"})  # the filter of the table is not the queue's
+    again = queue_tuner(tmp_path)
+    queue = open_queue(again)
+    assert (queue["item_id"], queue["undo"], queue["n_done"]) == (third, (second, "1"), 2)
+    do(again, do="undo_label", id="3")
+    do(again, do="undo_label", id="4")
+    assert (again.state["queue"]["item_id"], again.state["queue"]["undo"]) == (first, None)
+    assert len(again.labels) == 0
+    assert len((tmp_path / "r.labels.jsonl").read_text().split()) == 6  # lines are only added
+
+
+def test_a_key_for_an_item_that_is_not_on_screen_is_ignored_and_answered(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    item = open_queue(tuner)["item_id"]
+    for number in "ab":  # the same key twice
+        do(tuner, do="label_next", id=number, item_id=item, criterion="c", label="1")
+    assert tuner.state["queue"]["answers"] == "b"
+    assert tuner.labels["item_id"].tolist() == [item]
+    do(tuner, do="label_next", id="c", item_id=tuner.state["queue"]["item_id"], criterion="c", label="9")
+    assert "not on the scale" in tuner.state["alert"]
+    assert tuner.state["queue"]["answers"] == "c"
+    do(tuner, do="queue", open=True, source="best", blind=True)
+    assert "allowed: 'random', 'disputed'" in tuner.state["alert"]
+
+
+def test_a_new_annotator_counts_when_the_person_says_so(tmp_path):
+    given = {f"q{at:02d}": "2" if at % 5 < 2 else "0" for at in range(30)}
+    tuner = queue_tuner(tmp_path, people(given, "ann"), annotator="Bob")
+    before = close_queue(tuner)
+    open_queue(tuner)
+    for _ in range(12):
+        label_next(tuner, "1")
+    after = close_queue(tuner)
+    assert tuner.state["figures"]["newcomers"] == {"Bob": 12}
+    for title, tile in after.items():
+        assert tile["value"] == before[title]["value"]
+    assert after["Agreement with people"]["note"].endswith(
+        "30 given labels, ann · without Bob (not in the figures yet)"
+    )
+    do(tuner, do="count_labels", annotator="Bob", counts=True)
+    for made in (tuner, queue_tuner(tmp_path, people(given, "ann"))):
+        tiles = close_queue(made)
+        assert made.state["figures"]["newcomers"] == {}
+        assert tiles["Agreement with people"]["note"].endswith("30 given labels, ann · 12 random labels, Bob, blind")
+        assert made.alignment.iloc[0]["n_annotators"] == 2
+    do(tuner, do="count_labels", annotator="Bob", counts=False)
+    assert close_queue(tuner) == after
+
+
+def test_labels_of_an_earlier_file_count_as_given(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    open_queue(tuner)
+    for _ in range(12):
+        label_next(tuner, "0")
+    path = tmp_path / "r.labels.jsonl"
+    lines = [json.loads(line) for line in path.read_text().split("\n") if line]
+    old = [
+        {name: line[name] for name in ("item_id", "criterion", "annotator", "label", "text", "at")} for line in lines
+    ]
+    path.write_text("".join(json.dumps(line | {"annotator": who}) + "\n" for line in old for who in ("eva", "Ana")))
+    again = queue_tuner(tmp_path)
+    assert close_queue(again)["Agreement with people"]["note"].endswith("24 given labels, Ana, eva")
+    assert again.alignment.iloc[0]["n_annotators"] == 2
+    assert again.labels["blind"].isna().all()
+    # a labels table keeps how its labels were drawn
+    other = queue_tuner(tmp_path / "other", tuner.labels)
+    pd.testing.assert_frame_equal(other.labels, tuner.labels, check_categorical=False)
 
 
 # -- versions
@@ -853,7 +1073,7 @@ def test_a_figure_of_other_items_is_no_step_and_one_without_interval_says_why(tm
     agreement, kappa = session.tiles()[:2]
     assert (agreement.value, agreement.note) == (
         "1.00",
-        "2 of 4 labelled items, dev; no interval: the figure is at its bound",
+        "2 of 4 labelled items, dev; no interval: the figure is at its bound · 4 given labels, ann",
     )
     assert "; no interval: " in kappa.note
     edit(session)

@@ -18,7 +18,7 @@ def _joined(kind: str, *names: str) -> str:
 class TunerWidget(anywidget.AnyWidget):
     """The screen of `RubricTuner` and `JudgmentBrowser`: draws its traits, and sends back what the user does."""
 
-    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "tuner")
+    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "queue", "tuner")
     _css = _joined("css", "tuner")
     draft = traitlets.Dict().tag(sync=True)
     jury = traitlets.Dict().tag(sync=True)
@@ -26,6 +26,7 @@ class TunerWidget(anywidget.AnyWidget):
     page = traitlets.Dict().tag(sync=True)
     item = traitlets.Dict().tag(sync=True)
     suggestions = traitlets.Dict().tag(sync=True)
+    queue = traitlets.Dict().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)

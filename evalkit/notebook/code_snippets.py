@@ -17,7 +17,7 @@ from evalkit.rubrics.judge_profiles import judge_dict
 def session_code(session: Session, items: str = "items") -> str:
     """Python that evaluates the version shown, and compares it with the same version as the tuner does.
 
-    The current labels are written as CSV beside the label log, and the code reads them from there.
+    The labels that figures use are written as CSV beside the label log, and the code reads them from there.
 
     Parameters
     ----------
@@ -31,13 +31,13 @@ def session_code(session: Session, items: str = "items") -> str:
     if session.source is not None and items == "items":
         lines += [f"items = ek.load_items({str(session.source)!r})", ""]
     given = counted = ""
-    if len(session.label_log.table):
+    if len(session.label_log.counted):
         path = session.label_log.path.with_suffix(".csv")
-        session.label_log.table.to_csv(path, index=False)
+        session.label_log.counted.to_csv(path, index=False)
         lines[1:1] = ["import pandas as pd"]
         lines += [f"labels = pd.read_csv({str(path)!r}, dtype='str')", "labels = labels[labels['part'] == 'dev']"]
         given = counted = ", labels=labels"
-        if few := drop_new_annotators(session.labels_of(session.shown_criterion))[1]:
+        if few := drop_new_annotators(session.labels_of(session.shown_criterion, counted=True))[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
     other = session.history.versions.get(session.against)

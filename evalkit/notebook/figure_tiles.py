@@ -58,6 +58,7 @@ def make_tiles(
     against: Evaluation | None,
     name: str = "",
     rows: tuple[pd.Series | None, pd.Series | None] = (None, None),
+    not_counted: str = "",
 ) -> list[Tile]:
     """The tiles of one criterion.
 
@@ -66,17 +67,23 @@ def make_tiles(
     evaluation
         The version shown.
     labels
-        Human labels with their parts: only ``dev`` labels are used.
+        The human labels that figures use, with their parts and how they were drawn (`LabelLog.counted`): only
+        ``dev`` labels are used.
     criterion
         The criterion.
     against, name
         The version compared with, and its label.
     rows
         `jury_alignment` of the two.
+    not_counted
+        The labels that figures do not use, in words.
     """
     rubrics = [shown.rubric for shown in (evaluation, against) if shown and criterion in shown.rubric.names]
     dev = labels_on_scale(_dev(labels), criterion, *rubrics)
-    tiles = [*_people(*rows, name, _counted(evaluation, labels, criterion)[1]), _split(evaluation, criterion)]
+    tiles = [
+        *_people(*rows, name, *_counted(evaluation, labels, criterion), not_counted),
+        _split(evaluation, criterion),
+    ]
     tiles.append(_changed(evaluation, dev, criterion, against, name))
     return [*tiles, *_scored(evaluation, criterion), _cost(evaluation)]
 
@@ -102,18 +109,22 @@ def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tu
     return _dev(mine), few
 
 
-def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[str]) -> list[Tile]:
+def _people(
+    row: pd.Series | None, last: pd.Series | None, name: str, labels: pd.DataFrame, few: list[str], not_counted: str
+) -> list[Tile]:
     if row is None:
-        note = "no labels yet: open an item and label it"
+        note = " · ".join(filter(None, ["no labels that count: press Label next", not_counted]))
         return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
     compared = f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}, dev"
     if few:
         compared += f"; without {', '.join(few)} (under {ENOUGH_LABELS} labels)"
+    who_and_how = "".join(f" · {words}" for words in [*_who_and_how(labels), not_counted] if words)
     tiles = []
     for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
         moved, mark = _moved(row, last, one, name)
-        tiles.append(Tile(title, value, compared + _without_interval(row, one), moved, mark))
+        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
+        who_and_how = ""  # the first tile shows it for both
     if pd.isna(row["accuracy_ceiling"]):
         tiles.append(Tile("Agreement among people", "NA", "only one annotator"))
     else:
@@ -121,6 +132,18 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[
         note = f"the ceiling; {counted(row['n_annotators'], 'annotator')}"
         tiles.append(Tile("Agreement among people", value, note))
     return tiles
+
+
+def _who_and_how(labels: pd.DataFrame) -> list[str]:
+    """Per source of labels, how many there are, whose they are, and how many were given blind."""
+    words = []
+    for source, rows in labels.groupby("source", observed=True):
+        people = ", ".join(sorted(rows["annotator"].astype(str).unique()))
+        words.append(f"{counted(len(rows), f'{source} label')}, {people}")
+        if source != "given":
+            n_blind = int(rows["blind"].sum())
+            words[-1] += ", blind" if n_blind == len(rows) else f", {n_blind} blind" if n_blind else ", not blind"
+    return words
 
 
 def _without_interval(row: pd.Series, one: str) -> str:

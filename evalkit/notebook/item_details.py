@@ -31,10 +31,8 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     dict
         ``inputs`` (name, text), ``prompt``, ``judges`` (name, vote, samples with label, explanation, error, reply).
     """
-    items = evaluation.items
+    items, rubric = evaluation.items, evaluation.rubric
     item = items[items["item_id"] == item_id].iloc[0]
-    rubric = evaluation.rubric
-    inputs = [(name, shown_text(item[column])) for name, column in evaluation.input_columns.items()]
     try:
         prompt = (
             str(build_prompt(rubric, item, criterion, inputs=evaluation.inputs)) if evaluation.spec is not None else ""
@@ -52,10 +50,17 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     return {
         "item_id": item_id,
         "criterion": criterion,
-        "inputs": [pair for pair in inputs if pair[1]],
+        "inputs": item_texts(items, evaluation.input_columns, item_id),
         "prompt": prompt,
         "judges": [_judge(vote, mine) for _, vote in votes.iterrows()],
     }
+
+
+def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) -> list[tuple[str, str]]:
+    """The inputs that an item has, as name and text; `columns` maps the inputs of the rubric to columns."""
+    item = items[items["item_id"] == item_id].iloc[0]
+    texts = [(name, shown_text(item[column])) for name, column in columns.items()]
+    return [pair for pair in texts if pair[1]]
 
 
 def _judge(vote: pd.Series, judgments: pd.DataFrame) -> dict[str, Any]:

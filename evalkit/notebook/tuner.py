@@ -20,7 +20,8 @@ from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
 from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
-from evalkit.tables import ItemsLike
+from evalkit.stats.alignment.label_splits import DEV
+from evalkit.tables import LABEL_KEY, ItemsLike
 
 _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost"}
 _TABLES |= {"alignment", "wide"}
@@ -46,7 +47,7 @@ class RubricTuner(TunerController):
         Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items (else
         in the working directory), named after that file and the rubric's id.
     annotator
-        The name of the person who labels.
+        The name of the person who labels. A new annotator counts in the figures when you say so on screen.
     **options
         Other options of `judge`: ``cache``, ``budget_usd``, ``concurrency``, ``retries``, ``requests_per_minute`` …
         The tuner sets `adopt`, `progress` and `on_progress` itself.
@@ -102,9 +103,12 @@ class RubricTuner(TunerController):
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """The evaluation on screen, with the dev labels; None before the first run."""
-        shown, dev = self.session.evaluation, self.session.label_log.dev
-        return shown if shown is None or dev.empty else replace(shown, labels=dev.drop(columns="part"))
+        """The evaluation on screen, with the dev labels that figures use; None before the first run."""
+        return self._with_labels(self.session.label_log.dev)
+
+    def _with_labels(self, labels: pd.DataFrame) -> Evaluation | None:
+        shown = self.session.evaluation
+        return shown if shown is None or labels.empty else replace(shown, labels=labels[[*LABEL_KEY, "label"]])
 
     @property
     def versions(self) -> pd.DataFrame:
@@ -117,18 +121,24 @@ class RubricTuner(TunerController):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, including those entered in the tuner, with their `part` (``dev`` or ``held-out``)."""
+        """All labels, including those entered in the tuner.
+
+        Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
+        (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`. Figures use given and random ones.
+        """
         return self.session.label_log.table
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
-        evaluation = self.evaluation if name in ("alignment", "wide") else self.session.evaluation
+        evaluation = self.evaluation if name == "alignment" else self.session.evaluation
+        if name == "wide":  # with all labels
+            labels = self.session.label_log.table
+            evaluation = self._with_labels(labels[(labels["part"] == DEV).to_numpy()])
         if evaluation is None:
             raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
         if name == "alignment" and evaluation.labels is not None:  # of the annotators that the tiles count
-            counted = counted_labels(evaluation, self.session.label_log.table)
-            evaluation = replace(evaluation, labels=counted.drop(columns="part"))
+            evaluation = self._with_labels(counted_labels(evaluation, self.session.label_log.counted))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:

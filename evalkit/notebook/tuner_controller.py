@@ -31,7 +31,7 @@ class TunerController(NotebookWidget):
         self.session = session
         self._revision, self._running = 0, False
         self._draft_message: Mapping[str, Any] = {}
-        self._jury_message = ""
+        self._jury_message = self._queue_message = ""
         self._status(text="")
         self._draw("draft", "jury", "figures", "page", "suggestions")
         if session.current:
@@ -41,7 +41,11 @@ class TunerController(NotebookWidget):
     # -- drawing
     def _draw(self, *names: str) -> None:
         """Redraw these parts of the screen."""
-        messages = {"draft": (self._revision, self._draft_message), "jury": (self._jury_message,)}
+        messages = {
+            "draft": (self._revision, self._draft_message),
+            "jury": (self._jury_message,),
+            "queue": (self._queue_message,),
+        }
         with self.session.lock:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
@@ -79,7 +83,7 @@ class TunerController(NotebookWidget):
         self._plan()
 
     def _draw_run(self, text: str, *more: str) -> str:
-        self._draw("figures", "page", "item", *more)
+        self._draw("figures", "page", "item", "queue", *more)
         self._alert_unscored()
         return text or "done: all replies came from the cache"
 
@@ -112,7 +116,13 @@ class TunerController(NotebookWidget):
             "query": self._query,
             "select": self._select,
             "label": self._label,
+            "queue": self._set_queue,
+            "label_next": lambda message: self._label_queued(
+                message, lambda: self.session.label_next(message["item_id"], message["criterion"], message["label"])
+            ),
+            "undo_label": lambda message: self._label_queued(message, self.session.undo_label),
             "annotator": self._set_annotator,
+            "count_labels": self._count_labels,
             "versions": lambda message: self._do(
                 "versions", lambda: self._show_versions(message["current"], message.get("against", ""))
             ),
@@ -217,14 +227,34 @@ class TunerController(NotebookWidget):
         self._draw("item")
 
     def _label(self, message: Mapping[str, Any]) -> None:
-        self.session.label(str(message["item_id"]), message["label"], criterion=message.get("criterion"))
+        criterion = message.get("criterion")
+        self.session.label(str(message["item_id"]), message["label"], criterion=criterion, source="picked")
         self._draw("page", "item")
         self._do("figures", lambda: self._draw("figures"))
+
+    def _set_queue(self, message: Mapping[str, Any]) -> None:
+        self.session.label_queue.set(message["source"], blind=bool(message["blind"]), is_open=bool(message["open"]))
+        self._draw("queue")
+        if not message["open"]:  # figures that change with each label would show what the jury said
+            self._draw("page", "item")
+            self._do("figures", lambda: self._draw("figures"))
+
+    def _label_queued(self, message: Mapping[str, Any], change: Callable[[], None]) -> None:
+        self._queue_message = str(message.get("id", ""))
+        try:
+            change()
+        finally:
+            self._draw("queue")  # the screen takes no key until its last message is answered
 
     def _set_annotator(self, message: Mapping[str, Any]) -> None:
         self.session.annotator = str(message["name"]).strip() or self.session.annotator
         self.session.save_state()
-        self._draw("item", "figures")
+        self._draw("item", "figures", "queue")
+
+    def _count_labels(self, message: Mapping[str, Any]) -> None:
+        self.session.count_labels(str(message["annotator"]), counts=bool(message["counts"]))
+        self._draw("page", "item")
+        self._do("figures", lambda: self._draw("figures"))
 
     def _show_versions(self, current: str, against: str) -> None:
         self.session.show_versions(current, against)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import zip_longest
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,8 @@ import pandas as pd
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import explain
 from evalkit.errors import counted
+from evalkit.evaluation.inputs import columns_of
+from evalkit.notebook.item_details import item_texts
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics.prompts import list_templates
@@ -68,6 +71,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "off_scale": session.n_off_scale,
         "other_criteria": _other_criteria(session),
         "annotator": session.annotator,
+        "newcomers": session.label_log.newcomers(),
         "versions": [
             {
                 "key": key,
@@ -118,6 +122,31 @@ def page_payload(session: Session) -> dict[str, Any]:
     }
 
 
+def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
+    """The item to label next; while labelling is blind, nothing of the jury or of other people is sent."""
+    queue = session.label_queue
+    if not queue.is_open:
+        return {"open": False}
+    turn, rubric = session.turn(), session.draft if session.evaluation is None else session.evaluation.rubric
+    criterion = rubric.criterion(session.shown_criterion)
+    columns = columns_of(rubric, session.data_options(rubric)["inputs"], session.items)
+    blind, scale = session.is_blind(turn), criterion.scale
+    keys = list(scale.labels) if all(len(code) == 1 for code in scale.labels) else "123456789"
+    judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
+    return asdict(turn) | {
+        "open": True,
+        "answers": message_id,
+        "source": queue.source,
+        "blind": queue.blind,
+        "annotator": session.annotator,
+        "criterion": criterion.name,
+        "question": criterion.description,
+        "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
+        "levels": list(zip_longest(scale.labels, scale.values(), keys[: len(scale)], fillvalue="")),
+        "judges": judges,
+    }
+
+
 def suggestions_payload(session: Session) -> dict[str, Any]:
     """The suggested edits, and the judges that can suggest more."""
     suggested = session.suggested
@@ -143,8 +172,9 @@ PAYLOADS: dict[str, Callable[..., dict[str, Any]]] = {
     "page": page_payload,
     "item": lambda session: session.detail(session.selected),
     "suggestions": suggestions_payload,
+    "queue": queue_payload,
 }
-"""Part of the screen -> its content; the draft and the jury also take their last message."""
+"""Part of the screen -> its content; the draft, the jury and the queue also take their last message."""
 
 
 def unscored_lines(judgments: pd.DataFrame) -> list[str]:

@@ -21,7 +21,8 @@ from evalkit.notebook.drafts_and_judging import Stopped, TuningState
 from evalkit.notebook.figure_tiles import Cell, Tile, confusion_cells, jury_alignment, make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
-from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.label_queue import LabelQueue, Turn
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.rubrics.human_labels import as_labels
@@ -66,11 +67,14 @@ class Session(TuningState):
         self.suggested = SuggestedEdits()
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
-        hashes = Worklist.of(spec, self.items).hashes
-        texts = {item: of_item[0][:16] for item, of_item in zip(self.items["item_id"], hashes, strict=True)}
+        worklist = Worklist.of(spec, self.items)
+        texts = {item: of_item[0][:16] for item, of_item in zip(self.items["item_id"], worklist.hashes, strict=True)}
         labels = None if labels is None else as_labels(labels, self.items, self.base)
         log = self.folder / f"{self.name}.labels.jsonl"
         self.label_log = LabelLog(log, texts, labels, self.base, groups_of(self.items))
+        self.label_queue = LabelQueue(
+            self.label_log, (item for at, item in enumerate(self.items["item_id"]) if at not in worklist.skipped)
+        )
         self.restore()
 
     def restore(self) -> None:
@@ -106,21 +110,24 @@ class Session(TuningState):
             return []
         name = self.history.versions[self.against].label if self.compared is not None else ""
         rows = self._alignment(self.current), self._alignment(self.against)
-        return make_tiles(self.evaluation, self.label_log.table, self.shown_criterion, self.compared, name, rows)
+        not_counted = self.label_log.not_counted(self.shown_criterion)
+        return make_tiles(
+            self.evaluation, self.label_log.counted, self.shown_criterion, self.compared, name, rows, not_counted
+        )
 
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
         evaluation, about = self._evaluations.get(key), (self.shown_criterion, self.label_log.n_edits)
         known = self._agreements.get(key)
         if known is None or known[0] is not evaluation or known[1] != about:
-            known = evaluation, about, jury_alignment(evaluation, self.label_log.table, self.shown_criterion)
+            known = evaluation, about, jury_alignment(evaluation, self.label_log.counted, self.shown_criterion)
             self._agreements[key] = known
         return known[2]
 
-    def labels_of(self, criterion: str) -> pd.DataFrame:
-        """The labels of a criterion that are on its scale in the version shown, with their parts."""
+    def labels_of(self, criterion: str, *, counted: bool = False) -> pd.DataFrame:
+        """The labels of a criterion on its scale in the version shown; `counted`: only those that figures use."""
         rubrics = [] if self.evaluation is None else [self.evaluation.rubric]
-        return labels_on_scale(self.label_log.table, criterion, *rubrics)
+        return labels_on_scale(self.label_log.counted if counted else self.label_log.table, criterion, *rubrics)
 
     @property
     def n_off_scale(self) -> int:
@@ -159,10 +166,45 @@ class Session(TuningState):
         return detail | {"labels": shown, "held": held, "codes": list(scale.labels)}
 
     # -- labels and versions
-    def label(self, item_id: str, label: str | None, *, criterion: str | None = None) -> None:
-        """Set the annotator's label of an item, or remove it with None; it is written to disk at once."""
+    def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
+        """Set the annotator's label of an item, or remove it with None; it is written to disk at once.
+
+        `source` says how the item was chosen (see `LabelEdit`).
+        """
         with self.lock:
-            self.label_log.add(item_id, criterion or self.shown_criterion, self.annotator, label)
+            edit = LabelEdit(label, source)
+            self.label_log.add(item_id, criterion or self.shown_criterion, self.annotator, edit)
+            self._revision += 1
+
+    def turn(self) -> Turn:
+        """What the annotator labels next in the label queue."""
+        disagreements = {row.item_id: row.split or 0.0 for row in self.rows()}
+        return self.label_queue.turn(self.shown_criterion, self.annotator, disagreements, self.current)
+
+    def is_blind(self, turn: Turn) -> bool:
+        """Whether the jury stays hidden in this turn: also where nothing is judged, or the item was labelled before."""
+        return self.label_queue.blind or self.evaluation is None or turn.labelled_before
+
+    def label_next(self, item_id: str, criterion: str, label: str) -> None:
+        """Label the next item of the queue; any other item is ignored, because its text was not on screen."""
+        with self.lock:
+            turn = self.turn()
+            if (turn.item_id, self.shown_criterion) == (item_id, criterion):
+                edit = LabelEdit(label, self.label_queue.source, turn.probability, self.is_blind(turn))
+                self.label_log.add(item_id, criterion, self.annotator, edit)
+                self._revision += 1
+
+    def undo_label(self) -> None:
+        """Take back the last label of the queue; its item is the next one again."""
+        with self.lock:
+            if last := self.turn().undo:
+                self.label_log.undo(last[0], self.shown_criterion, self.annotator)
+                self._revision += 1
+
+    def count_labels(self, annotator: str, *, counts: bool = True) -> None:
+        """Include the labels of a new annotator in the figures, or leave them out."""
+        with self.lock:
+            self.label_log.set_counting(annotator, counts=counts)
             self._revision += 1
 
     def look_held_out(self) -> dict[str, str]:
@@ -177,7 +219,7 @@ class Session(TuningState):
             raise InputError("nothing is judged yet; run first")
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
-        table, _ = drop_new_annotators(self.labels_of(self.shown_criterion))
+        table, _ = drop_new_annotators(self.labels_of(self.shown_criterion, counted=True))
         made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", cache=self.cache)
         row = made.iloc[0]
         self.held_out = {
@@ -256,9 +298,9 @@ class Session(TuningState):
         text = self.run(on_progress, self.history.versions.get(version.key, version))
         if self.current == version.key and not text.startswith("stopped"):
             self.show_versions(version.key, suggested.base)
-            effects = suggested.measure(
-                self.replay(suggested.base), self.replay(version.key), self.labels_of(suggested.criterion), self.cache
-            )
+            before, after = self.replay(suggested.base), self.replay(version.key)
+            labels = self.labels_of(suggested.criterion, counted=True)
+            effects = suggested.measure(before, after, labels, self.cache)
             with self.lock:
                 self.suggested = suggested.tried(number, version.key, effects)
                 self.save_state()

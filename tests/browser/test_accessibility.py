@@ -81,6 +81,24 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     assert findings(page) == []
 
 
+def test_the_label_queue(notebook):
+    tuner = notebook.open(CELL).tuner
+    page = notebook.page
+    tuner.get_by_role("button", name="Label next").click()
+    queue = tuner.get_by_role("region", name="Label queue")
+    queue.locator(".ekw-levels button").first.click()
+    queue.get_by_role("button", name="Undo").wait_for()
+    assert findings(page) == []
+    queue.get_by_label("Blind: hide the jury").uncheck()
+    queue.locator(".ekw-judges summary").first.click()
+    assert findings(page) == []
+    dark(page)
+    assert findings(page) == []
+    queue.get_by_role("button", name="Close").click()
+    tuner.get_by_role("button", name="Count labels of me").wait_for()
+    assert findings(page) == []
+
+
 def test_the_browser_of_judgments_and_a_tuner_that_has_not_run(notebook):
     page = notebook.page
     last = CELL.splitlines()

@@ -726,3 +726,119 @@ def test_edits_are_suggested_and_tried(notebook):
     tuner.get_by_text("Suggestions: 3, of v1").click()
     expect(tile(tuner, "Effect, held-out labels")).to_have_text(shown, use_inner_text=True)
     assert notebook.page.console_errors == []
+
+
+QUEUE = """\
+import evalkit as ek, pandas as pd
+names = [f"q{at:02d}" for at in range(60)]
+items = pd.DataFrame({"item_id": names, "answer": [f"answer number {at}" for at in range(60)]})
+rubric = ek.Rubric(id="own", description="Is it so?", inputs=["answer"], template="number@v1",
+    criteria=[{"name": "c", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}])
+jury = [ek.Judge("openai", name, name=name, base_url="http://127.0.0.1:9/v1") for name in ("x", "y")]
+# x passes every second item; y says the contrary on each third
+ek.record(items, rubric, jury[0], [["2" if at % 2 else "0"] for at in range(60)], overwrite=True)
+ek.record(items, rubric, jury[1], [["2" if at % 2 != (at % 3 == 0) else "0"] for at in range(60)], overwrite=True)
+tuner = ek.RubricTuner(items, rubric, jury, samples=1, recorded="use", annotator="Ana")
+tuner.run()
+tuner"""
+HAS_FOCUS = "(one) => one.contains(document.activeElement)"
+
+
+@pytest.mark.slow
+def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
+    """40 random and 10 disputed labels; before, between and after: a filter, undo, a restart. Focus is never lost."""
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(QUEUE).tuner
+    rows, queue = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Label queue")
+    expect(rows).to_have_count(25)  # a page of 60
+
+    def label(n, n_done, n_items, first=0):
+        """Label n items by their levels' keys, and return them with their labels."""
+        given = []
+        for at in range(first, first + n):
+            expect(queue.get_by_role("status")).to_contain_text(f"{n_done + at - first} of {n_items} labelled")
+            assert queue.evaluate(HAS_FOCUS)
+            given.append((queue.locator("h3").inner_text().split()[0], "012"[at % 3]))
+            page.keyboard.press("012"[at % 3])
+        expect(queue.get_by_role("status")).to_contain_text(f"{n_done + n} of {n_items} labelled")
+        return given
+
+    rows.first.focus()
+    page.keyboard.press("l")
+    expect(queue).to_be_focused()
+    expect(rows.first).to_be_hidden()  # the jury is hidden, and so are the figures
+    expect(tile(tuner, "Agreement with people")).to_be_hidden()
+    expect(queue.locator("article")).to_have_count(0)
+    page.keyboard.press("9")  # no level: nothing happens
+    random = label(20, 0, 60)
+    for at in (19, 18):  # undo twice, and label these two again
+        page.keyboard.press("u")
+        expect(queue.get_by_role("status")).to_contain_text(f"{at} of 60 labelled")
+        assert queue.evaluate(HAS_FOCUS)
+        assert queue.locator("h3").inner_text().split()[0] == random[at][0]
+    assert label(2, 18, 60, first=18) == random[18:]
+    page.keyboard.press("Escape")
+    expect(tuner.get_by_role("button", name="Label next")).to_be_focused()
+    note = tile(tuner, "Agreement with people")
+    expect(note).to_contain_text("20 random labels, Ana, blind")
+
+    # in a filter: a labelled row leaves it, and the focus goes to the next one
+    unlabelled = tuner.get_by_role("button", name="No label")
+    press(unlabelled)
+    expect(unlabelled).to_have_attribute("aria-pressed", "true")
+    expect(unlabelled).to_contain_text("40")
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    picked = rows.nth(1).get_attribute("data-id")
+    follows = rows.nth(2).get_attribute("data-id")
+    expect(tuner.get_by_role("region", name="Item", exact=True).get_by_role("heading", name=picked)).to_be_visible()
+    page.keyboard.press("1")
+    expect(unlabelled).to_contain_text("39")
+    expect(rows.nth(1)).to_have_attribute("data-id", follows)
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(2)).to_be_focused()
+    expect(note).to_contain_text("20 random labels, Ana, blind · 1 picked not counted")
+
+    # after a restart: the next random item is the one that it was
+    before = note.locator("b").inner_text()
+    tuner = notebook.restart().tuner
+    rows, queue = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Label queue")
+    note = tile(tuner, "Agreement with people")
+    expect(note.locator("b")).to_have_text(before, use_inner_text=True)
+    tuner.get_by_role("button", name="Label next").focus()
+    page.keyboard.press("Enter")
+    random += label(20, 20, 60, first=20)
+    assert len({item for item, _ in random}) == 40
+    page.keyboard.press("Escape")
+    expect(note).to_contain_text("40 random labels, Ana, blind")
+    before = note.locator("b").inner_text()
+
+    # disputed items, until ten are labelled, move no figure; the source is chosen by keyboard too
+    page.keyboard.press("Enter")
+    source = queue.get_by_role("button", name="Disputed")
+    press(source)
+    expect(source).to_have_attribute("aria-pressed", "true")
+    expect(queue.get_by_role("status")).to_contain_text("c ·")
+    n_done, n_drawn = map(int, re.search(r"(\d+) of (\d+) labelled", queue.get_by_role("status").inner_text()).groups())
+    n = min(10, n_drawn - n_done - 1)
+    disputed = label(n, n_done, n_drawn)
+    page.keyboard.press("Escape")
+    expect(note).to_contain_text(f"40 random labels, Ana, blind · {n} disputed,")
+    expect(note.locator("b")).to_have_text(before, use_inner_text=True)
+
+    lines = [json.loads(line) for line in (notebook.folder / "own.labels.jsonl").read_text().split("\n") if line]
+    kept = {}
+    for line in lines:
+        kept.setdefault(line.get("source", "undo"), []).append((line["item_id"], line["label"]))
+    assert kept["random"] == [*random[:20], *random[18:]]
+    assert kept["disputed"] == disputed
+    assert (kept["picked"], len(kept["undo"])) == ([(picked, "1")], 2)
+    assert all(line["blind"] for line in lines if line.get("source") in ("random", "disputed"))
+    # without ties x and y agree with a label of 2 on an odd item, or of 0 or 1 on an even one
+    compared = [(int(item[1:]) % 2 == 1) == (label == "2") for item, label in random if int(item[1:]) % 3]
+    assert before.startswith(f"{sum(compared) / len(compared):.2f}")
+    assert notebook.errors() == []
+    assert page.console_errors == []

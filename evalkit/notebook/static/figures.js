@@ -28,9 +28,10 @@ function figuresPart(ctx) {
     const off = figures.off_scale ? `<div class="ekw-held">${counted(figures.off_scale, "label")} of this criterion ${figures.off_scale === 1 ? "is" : "are"} not on its present scale and ${figures.off_scale === 1 ? "does" : "do"} not count.</div>` : "";
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
+    const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
     const name = (key) => (figures.versions || []).find((one) => one.key === key)?.label;
     const which = !tiles || !name(figures.current) ? "" : `<div class="ekw-held">Showing ${esc(name(figures.current))}${name(figures.against) ? `, compared with ${esc(name(figures.against))}` : ""}.</div>`;
-    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off + gone);
+    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off + gone + newcomers);
   }
 
   function drawMatrix() {

@@ -54,15 +54,23 @@ function itemsPart(ctx) {
     };
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
         ${columns.map(([key]) => cells[key](row)).join("")}</tr>`).join("");
-    const scroll = find(".ekw-scroll").scrollTop;
+    const scroll = find(".ekw-scroll").scrollTop, at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
     put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
+    const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(document.activeElement);
+    if (lost) (left[Math.min(at, left.length - 1)] || find("[data-search]")).click(); // a labelled row has left the filter: the next one is selected
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
     put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? `<small>items that need review first: ${page.filters ? "" : "wrong, broke, "}unscored, judges disagree</small>` : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
       <span class="ekw-push"></span>${ctx.pager(page)}`);
   }
 
   // -- one item
+  function judgeArticles(judges) {
+    const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
+        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
+        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
+    return judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("");
+  }
   let shown = null;
   function drawItem() {
     const item = get("item"), figures = get("figures");
@@ -72,15 +80,12 @@ function itemsPart(ctx) {
     const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
-    const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
-        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
-        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
       ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
       ${figures.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</p>`}
       <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
-      <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>
+      <div class="ekw-judges">${judgeArticles(item.judges)}</div>
       ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
   }
   // Scroll an item that was just chosen, and its row, into view once it is drawn.
@@ -97,5 +102,5 @@ function itemsPart(ctx) {
       if (there) row.tabIndex = row.dataset.id === id ? 0 : -1;
     });
   }
-  return { drawRows, drawItem, mark, reveal };
+  return { drawRows, drawItem, mark, reveal, judgeArticles };
 }

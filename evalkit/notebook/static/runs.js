@@ -10,7 +10,8 @@ function runsPart(ctx) {
       ? `<progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
     put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run</button>
       <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
-      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button></div>${bar}
+      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button>
+      <button data-do="queue" data-key="queue" aria-keyshortcuts="l" title="Label items one after another, by keyboard">Label next <kbd>L</kbd></button></div>${bar}
       <small class="ekw-plan">${running ? "" : esc(status.plan || "")}</small>
       <div role="status" class="ekw-done">${running ? "" : esc(status.text)}</div>`);
   }

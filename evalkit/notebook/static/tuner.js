@@ -2,6 +2,7 @@
 // and every text of a model or data set goes through esc(). The other files of this folder are put before this one.
 const SKELETON = `
 <div class="ekw-alert" role="alert"></div>
+<section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
 <section class="ekw-top" aria-label="Figures"></section>
 <div class="ekw-main">
   <section class="ekw-left" aria-label="Rubric and jury">
@@ -21,7 +22,7 @@ const SKELETON = `
 
 function render({ model, el }) {
   const ctx = createWidget(model, el, "ekw", SKELETON), { root, find, get, ask, drawAlert } = ctx;
-  const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx);
+  const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx), queue = queuePart(ctx, items);
 
   const send = (message) => { editor.flush(); ctx.send(message); }; // text typed before is sent before
 
@@ -54,6 +55,7 @@ function render({ model, el }) {
     dismiss: () => send({ do: "dismiss" }),
     criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); },
     ...editor.actions,
+    ...queue.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
     showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("suggestions").base }),
@@ -109,7 +111,7 @@ function render({ model, el }) {
   });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    if (rows.pressed(event)) return;
+    if (queue.pressed(event) || rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
     else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
   });
@@ -118,7 +120,7 @@ function render({ model, el }) {
   const draws = {
     draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, reveal, labelEarly], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
-    page: [drawRows, drawMatrix, drawItem, drawSuggestions],
+    page: [drawRows, drawMatrix, drawItem, drawSuggestions], queue: [queue.drawQueue],
   };
   return drawOnChange(ctx, model, draws);
 }

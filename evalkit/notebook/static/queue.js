@@ -1,0 +1,67 @@
+// The label queue: one item at full width, its levels as keys. It replaces the rest of the screen while it is open.
+function queuePart(ctx, { judgeArticles }) {
+  const { root, find, put, get, send } = ctx, region = find(".ekw-queue");
+  let number = 0, waiting = ""; // the last message, until Python has answered it: no key counts for an item not yet read
+  const set = (changes) => send({ do: "queue", open: true, source: get("queue").source || "random", blind: get("queue").blind ?? true, ...changes });
+  function ask(message) {
+    if (waiting) return;
+    waiting = `${ctx.id} ${++number}`;
+    send({ ...message, id: waiting });
+  }
+  const level = (code) => ask({ do: "label_next", item_id: get("queue").item_id, criterion: get("queue").criterion, label: code });
+  const ACTIONS = {
+    queue: () => set({}),
+    close_queue: () => set({ open: false }),
+    source: (one) => set({ source: one.dataset.name }),
+    level: (one) => level(one.dataset.label),
+    undo_label: () => ask({ do: "undo_label" }),
+    count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: true }),
+  };
+  const NOTES = {
+    random: "All items, in a fixed random order. These labels count in the figures.",
+    disputed: "Items drawn by how much the judges disagree, for improving the rubric. These labels do not count in the figures.",
+  };
+  function drawQueue() {
+    const queue = get("queue"), focused = root.contains(document.activeElement), was = root.classList.contains("ekw-labelling");
+    if (queue.answers === waiting) waiting = "";
+    root.classList.toggle("ekw-labelling", Boolean(queue.open));
+    put(".ekw-queue", queue.open ? html(queue) : "");
+    if (!focused) return;
+    if (queue.open && !region.contains(document.activeElement)) region.focus({ preventScroll: true });
+    if (!queue.open && was) find('[data-do="queue"]')?.focus();
+    if (queue.open) find(".ekw-queue-head").scrollIntoView({ block: "nearest" });
+  }
+  function html(queue) {
+    const none = queue.item_id === null, source = (name, title) => `<button data-do="source" data-key="source ${name}" data-name="${name}" aria-pressed="${queue.source === name}">${title}</button>`;
+    const levels = queue.levels.map(([code, text, key]) => `<button data-do="level" data-key="level ${esc(code)}" data-label="${esc(code)}" ${key ? `aria-keyshortcuts="${esc(key)}"` : ""}>${
+        key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}<b>${esc(code)}</b> <span>${esc(text)}</span></button>`).join("");
+    const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
+    const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges disagree on none, or nothing is judged yet.";
+    return `<div class="ekw-queue-head"><div class="ekw-line"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(queue.annotator)}" aria-label="Annotator"></label>
+      <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}</span>
+      <label class="ekw-check"><input type="checkbox" data-blind data-key="blind" ${queue.blind ? "checked" : ""}>Blind: hide the jury</label>
+      <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
+      <small>${NOTES[queue.source]}</small></div>
+      <div class="ekw-head"><h3 role="status">${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled</small>`}</h3></div>
+      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>`}
+      ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
+      <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
+      <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></div>`;
+  }
+  // Returns whether the queue handled the key; `l` opens it from anywhere but a field.
+  function pressed(event) {
+    const queue = get("queue"), key = event.key;
+    const typing = key !== "Escape" && event.target.matches("input:not([type=checkbox]), select, textarea");
+    if (event.ctrlKey || event.metaKey || event.altKey || typing) return Boolean(queue.open);
+    if (!queue.open) return key === "l" && !get("figures").browse && !get("item").codes?.includes("l") && (set({}), true);
+    const chosen = queue.item_id !== null && queue.levels.find((one) => one[2] === key);
+    if (key === "Escape") ACTIONS.close_queue();
+    else if (chosen) level(chosen[0]);
+    else if (key === "u" && queue.undo) ACTIONS.undo_label();
+    else return true;
+    event.preventDefault();
+    return true;
+  }
+  root.addEventListener("change", ({ target }) => { if (target.matches("[data-blind]")) set({ blind: target.checked }); });
+  return { actions: ACTIONS, drawQueue, pressed };
+}
