@@ -54,6 +54,25 @@ def field(page, name):
     return page.locator(f"[data-place='{name}']")
 
 
+def test_an_empty_registry_gets_a_starter_pack_by_one_click(notebook):
+    from playwright.sync_api import expect
+
+    cell = 'import evalkit as ek\nek.notebook.RunWizard("registry.sqlite")'
+    wizard = notebook.open(cell).tuner
+    offer = wizard.get_by_role("group", name="Starter pack")
+    expect(offer).to_contain_text("task: grounded_qa")
+    assert findings(notebook.page) == []
+    wizard.get_by_label("Model", exact=True).first.fill("gpt2")
+    offer.get_by_role("button", name="Create the starter pack").click()
+    expect(offer).to_have_count(0)
+    expect(wizard.get_by_label("Pack")).to_have_value("starter@1")
+    expect(wizard.get_by_label("Pack")).to_be_focused()
+    expect(wizard.get_by_label("Model", exact=True).first).to_have_value("gpt2")
+    expect(wizard.get_by_role("button", name="Start the run")).to_be_enabled()
+    assert notebook.errors() == []
+    assert notebook.page.console_errors == []
+
+
 @pytest.mark.parametrize("each_kernel", ["ipykernel6"], indirect=True)
 @pytest.mark.usefixtures("each_kernel")
 def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(notebook):

@@ -288,6 +288,17 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
     item = browser.get_by_role("region", name="Item", exact=True)
     expect(item.locator("article")).to_have_count(2)
     expect(item.get_by_label("Annotator")).to_have_count(0)
+    # no column and no filter that can only be empty; a column of the items
+    browser.get_by_label("Search items").fill("")
+    expect(browser.locator(".ekw-rows thead th")).to_have_text(["Item", "Jury", "Judges", "Disagreement", "Text"])
+    expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 8", "Not fully scored 2"])
+    browser.get_by_label("Column of the items").select_option("system_id: cora")
+    expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
+    browser.get_by_label("Column of the items").select_option("show system_id")
+    browser.get_by_role("button", name="system_id").click()
+    expect(browser.locator("tr[data-id]").first).to_contain_text("cora")
+    browser.get_by_role("button", name="system_id").click()
+    expect(browser.locator("tr[data-id]").first).to_contain_text("alba")
     assert notebook.errors() == []
     assert notebook.page.console_errors == []
 

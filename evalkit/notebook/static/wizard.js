@@ -68,7 +68,7 @@ function wizardPart(ctx) {
       <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks in another process, which may take half a minute">Inspect tasks</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "error" : "errors"} to fix first</small>` : ""}</div>
       <div class="ekw-problem" role="alert">${other.map(([, text]) => `<p>${esc(text)}</p>`).join("")}</div>
       <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
-      <ul class="ekw-lines" role="status" aria-label="Plan of the run">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
+      <div role="status" aria-label="Plan of the run"><ul class="ekw-lines">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul></div>`);
     const box = find(".ekw-export");
     if (box.dataset.drawn !== "yes") {
       box.dataset.drawn = "yes";
