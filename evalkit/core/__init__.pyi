@@ -2,4 +2,4 @@ from .judges import Judge as Judge
 from .prompts_and_replies import Prompt as Prompt
 from .prompts_and_replies import Reply as Reply
 from .prompts_and_replies import Request as Request
-from .vote_aggregate_rules import Rules as Rules
+from .settings import Rules as Rules

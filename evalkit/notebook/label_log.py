@@ -125,7 +125,7 @@ class LabelLog:
             rows = with_codes(known, rubric)
             for row in rows.astype(object).where(rows.notna(), None).to_dict("records"):
                 key = str(row["item_id"]), str(row["criterion"]), str(row["annotator"])
-                self._edits[key] = [_edit_of(row)]
+                self._edits[key] = [_edit_of({str(name): value for name, value in row.items()})]
                 self.counting.add(key[2])
 
     def add_scales(self, rubric: Rubric) -> None:

@@ -211,8 +211,9 @@ def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str)
     if type(explanation) is not str or type(value) not in (int, float, str):
         return None
     code = codes.get(value)
-    if code is None and scale.level == "interval" and type(value) is not str and scale.lowest <= value <= scale.highest:
-        code = int(value) if value == int(value) else value
+    if code is None and scale.level == "interval" and isinstance(value, (int, float)):
+        inside = scale.lowest <= value <= scale.highest
+        code = None if not inside else int(value) if value == int(value) else value
     # a doubled key would have lost its first value: left to the careful way
     if code is None or text.count(f'"{key}"') != 1:
         return None

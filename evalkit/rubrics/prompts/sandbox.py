@@ -291,4 +291,4 @@ class _Metering(NodeTransformer):
                 node.node = node.node.node  # type: ignore[assignment]  # only the last value of a chain is read in full
         elif not isinstance(node, nodes.Call) and not (isinstance(node, nodes.Name) and node.ctx == "load"):
             return node
-        return nodes.Filter(node, _CHARGED, [], [], None, None, lineno=node.lineno)  # type: ignore[arg-type]
+        return nodes.Filter(node, _CHARGED, [], [], None, None, lineno=node.lineno)
