@@ -726,7 +726,7 @@ def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.Mo
     assert run("cache", "promote", "support@v2")[2] == "evalkit: 0 more replies count for support@v2 now\n"
     assert run("cache", "promote", "support")[0] == 2
     assert run("cache", "promote", "support@v2", "v1", "v2")[0] == 2
-    with pytest.raises(RubricError, match="no criterion of support has the same prompt in v2 and v3"):
+    with pytest.raises(RubricError, match="because no criterion has the same prompt in both"):
         promote("support", "v2", "v3")
 
 

@@ -761,7 +761,7 @@ def test_criteria_and_levels_come_go_and_change_their_names():
         ({"criteria": []}, "criteria is empty"),
         ({"criteria": [one | {"name": ""}]}, "has no name"),
         ({"criteria": [one, one]}, "two criteria have the same name"),
-        ({"criteria": [two | {"level": "ordinal"}]}, "not a number"),
+        ({"criteria": [two | {"level": "ordinal"}]}, "must be a number"),
     ):
         with pytest.raises(RubricError, match=message):
             from_form(rubric, rubric, form | change)
@@ -820,7 +820,7 @@ def test_any_text_of_a_level_survives_the_form(texts):
         ({"scale": [["0", "no"], ["0", "yes"]]}, "duplicate code"),
         ({"scale": [["", "no"], ["2", "yes"]]}, "has no code"),
         ({"scale": [["2", "yes"]]}, "two or more"),
-        ({"scale": [["0", "no"], ["high", "yes"]]}, "not a number"),
+        ({"scale": [["0", "no"], ["high", "yes"]]}, "must be a number"),
         ({"passes": "seven"}, "must be a number"),
         ({"passes": "7"}, "7"),
     ],
