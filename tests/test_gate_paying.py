@@ -298,7 +298,7 @@ def test_a_wrong_key_is_one_message_without_the_key(here: Path, server: JudgeSer
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1] == "3 tests: 3 error"
     for line in done.stdout.splitlines()[:3]:
-        assert "could not be judged: no judge could be called" in line
+        assert "could not be judged: nothing was scored, because no judge could be called" in line
         assert "JUDGE_KEY" in line, "the variable to look at is named"
     everything = done.stdout + done.stderr + "".join(map(bytes.decode, reports("out").values()))
     assert "sk-test-secret" not in everything

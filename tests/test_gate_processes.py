@@ -178,7 +178,9 @@ def test_faults_of_the_trace_file(here: Path, text: str, said: str) -> None:
 def test_a_server_that_is_down(here: Path) -> None:
     done = ci(here, "--judge", "openai:m", "--judge-base-url", "http://127.0.0.1:9/v1")
     assert done.returncode == 2
-    assert done.stdout.startswith("error  refund: faithfulness: could not be judged: no judge could be called")
+    assert done.stdout.startswith(
+        "error  refund: faithfulness: could not be judged: nothing was scored, because no judge could be called"
+    )
 
 
 def test_a_wrong_key(here: Path, judge: JudgeServer) -> None:

@@ -415,8 +415,14 @@ def test_pollux_criteria_make_a_rubric_whose_prompt_is_built(pollux_file):
         ({"a": entry(scale={"ru": {}})}, "criterion 'a'.*scale is empty"),
         ({"a": entry(scale={"ru": {"0": "x"}})}, "criterion 'a'.*only one level, 0"),
         ({"a": entry(scale={"ru": {"0": "x", "1": " "}})}, r"criterion 'a': scale\.ru\.1"),
-        ({"a": entry(scale={"ru": {"0": "x", "one": "y"}})}, "criterion 'a'.*'one' of an interval scale"),
-        ({"a": CRITICAL | {"scale": {"ru": {"0": "x", "one": "y"}}}}, "criterion 'a'.*'one' of an interval scale"),
+        (
+            {"a": entry(scale={"ru": {"0": "x", "one": "y"}})},
+            "criterion 'a'.*'one' must be a number, because level is 'interval'",
+        ),
+        (
+            {"a": CRITICAL | {"scale": {"ru": {"0": "x", "one": "y"}}}},
+            "criterion 'a'.*'one' must be a number, because level is 'interval'",
+        ),
         ({"a": entry(scale={"ru": {"1": "x", "1.0": "y"}})}, "criterion 'a'.*duplicate code"),
     ],
 )

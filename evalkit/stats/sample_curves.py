@@ -125,7 +125,7 @@ def k_curve(
     counting = check_counting("k_curve", ties, unscored)
     clusters = clusters_for(judgments, clusters)
     said = tables.empty("labels") if labels is None else labels_for(judgments, labels)
-    judgments = judgments if isinstance(judgments, pd.DataFrame) else judgments.judgments
+    judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
     frame = tables.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")

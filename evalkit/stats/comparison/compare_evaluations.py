@@ -248,7 +248,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
 
 def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
     """How much sampling alone moves mean scores: the SD of their difference, and the RMS change of an item."""
-    if any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
+    if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
     return {
