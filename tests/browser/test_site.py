@@ -51,6 +51,8 @@ def test_one_gets_from_the_readme_to_a_notebook_and_a_function(site: Path, page:
     page.get_by_role("link", name="tour").click()
     expect(page.locator("h1")).to_contain_text("Does a support bot stick to its sources?")
     page.get_by_role("link", name="API reference").first.click()
+    expect(page.locator("h1")).to_contain_text("API reference")
+    page.wait_for_load_state()
     missing = [
         name for name in ek.__all__ if name != "__version__" and not page.locator(f'[id="evalkit.{name}"]').count()
     ]
