@@ -458,5 +458,5 @@ def test_a_table_has_the_types_that_its_schema_names():
     made = result_table(rows, types)
     assert made.dtypes.astype(str).tolist() == ["category", "int64", "float64", "float64", "boolean"]
     assert result_table([], types).dtypes.astype(str).tolist() == made.dtypes.astype(str).tolist()
-    with pytest.raises((TypeError, ValueError)):  # a count that nobody declared as missing is a bug, not another type
+    with pytest.raises((TypeError, ValueError)):  # a missing value in a column of counts is a bug
         result_table([{"ties": None}], columns("count: ties"))

@@ -269,7 +269,7 @@ class _Gate:
         except sqlite3.Error as problem:
             raise schema.cache_error(path, problem) from problem
         finally:
-            with self._changed:  # in a forked child that is another one, and nobody is inside
+            with self._changed:  # a forked child has a lock of its own, which no thread holds
                 depth = self._inside.pop(me, 0) - 1
                 if depth > 0:
                     self._inside[me] = depth

@@ -105,7 +105,7 @@ class LightevalArtifacts:
             raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
         missing = [name for name in _COLUMNS if name not in frame.columns]
         if missing:
-            raise InputError(f"{file} has no column {listed(missing)}, so it is no details file of LightEval")
+            raise InputError(f"{file} has no column {listed(missing)}; LightEval writes such files with --save-details")
         return frame[list(_COLUMNS)]
 
     def details_file(self, task: str) -> Path | None:
