@@ -453,6 +453,8 @@ def test_a_disputed_item_is_drawn_with_the_probability_that_is_stated():
         drawn = [draw[item] for draw in draws if item in draw]
         assert drawn == pytest.approx([expected] * len(drawn))
         assert len(drawn) / 1000 == pytest.approx(expected, abs=0.05)  # 4 standard errors: 4 · √(.8 · .2/1000)
+    first = [int(item[1:]) % 3 == 0 for draw in draws for item in list(draw)[:5]]  # the order says nothing of them
+    assert sum(first) / len(first) == pytest.approx(16 / 20, abs=0.03)  # 4 standard errors: 4 · √(.8 · .2/5000) = .023
     assert draw_disputed({"a": 0.0, "b": 0.0}, "v1") == {} == draw_disputed({}, "v1")
 
 

@@ -99,7 +99,8 @@ def draw_disputed(disagreements: Mapping[str, float], version: str) -> dict[str,
     Returns
     -------
     dict
-        item_id -> probability; items with more disagreement tend to come first. Empty where judges never disagree.
+        item_id -> probability, in random order: whoever stops early has labelled a random part of the draw. Empty
+        where judges never disagree.
 
     Examples
     --------
