@@ -180,6 +180,21 @@ def test_settings_of_every_kind_are_restored(example, tmp_path) -> None:
         assert same(open_evaluation(name, made.items), made)
 
 
+def test_columns_of_other_names_and_skipped_items_are_opened_as_they_were(example) -> None:
+    items, _ = example
+    odd = items.rename(columns={"answer": "response"})
+    odd.loc[2, "response"] = None
+    made = ek.evaluate(odd, "faithfulness", JURY, samples=2, inputs={"answer": "response"}, on_missing="skip")
+    (name,) = ids()
+    assert same(open_evaluation(name, odd), made)
+    again = odd.rename(columns={"response": "text"})
+    assert same(open_evaluation(name, again, inputs={"answer": "text"}), made)
+    assert ek.evaluate(again, "faithfulness", JURY, samples=2, inputs={"answer": "text"}, on_missing="skip") is not None
+    assert ids() == [name], "the same evaluation, whatever the columns are called"
+    with pytest.raises(InputError, match="inputs maps 'answer' to column 'response', which the items do not have"):
+        open_evaluation(name, again)
+
+
 def test_a_run_that_stopped_is_opened_as_it_was(example) -> None:
     items, _ = example
     part = ek.evaluate(items, "faithfulness", "fake:strict", samples=1, max_calls=3)

@@ -44,6 +44,8 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
             "offline": options.offline,
             "recorded": options.recorded,
             "adopt": options.adopt,
+            "inputs": evaluation.spec.inputs,
+            "on_missing": evaluation.spec.on_missing,
             "replies": replies,
             "n_missing": int(evaluation.judgments["source"].isna().sum()),
         }

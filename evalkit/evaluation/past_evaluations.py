@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
-from evalkit.engine.specification import Spec
+from evalkit.engine.specification import Spec, check_names
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluating import evaluate_worklist
@@ -81,6 +82,7 @@ def open_evaluation(
     labels: LabelsLike | None = None,
     *,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
     cache: str | Path | None = None,
 ) -> Evaluation:
     """A past evaluation, computed again from the stored replies; makes no calls.
@@ -98,6 +100,8 @@ def open_evaluation(
         Human labels, as for `evaluate`: the log has none.
     item_id
         The column with the ids; by default ``item_id``, else the index.
+    inputs
+        The columns of these items, if they have other names than when they were judged (see `judge`).
     cache
         The cache folder (default: as for `judge`).
 
@@ -135,6 +139,9 @@ def open_evaluation(
     logged = orjson.loads(text or "{}")
     frame = as_items(items, item_id=item_id)
     spec = _spec(logged)
+    if inputs is not None:
+        check_names(inputs, spec.rubric)
+        spec = replace(spec, inputs=dict(inputs))
     work = Worklist.of(spec, frame)
     asked = Options(offline=logged["offline"], recorded=logged["recorded"], cache=cache, progress=False)
     recorded = "use" if asked.offline else asked.recorded
@@ -156,7 +163,8 @@ def _spec(logged: dict[str, Any]) -> Spec:
     judges = [Judge.of(judge) for judge in logged["judges"]]
     named = {"judges": judges, "template": logged["template"], "samples": samples} | logged["rules"]
     templates = {label: Template.of(*label.split("@"), source) for label, source in logged["templates"].items()}
-    return Spec.resolve(rubric, Settings.of(("log", named)), templates=templates)
+    spec = Spec.resolve(rubric, Settings.of(("log", named)), templates=templates)
+    return replace(spec, inputs=logged["inputs"], on_missing=logged["on_missing"])
 
 
 def _check(opened: Evaluation, name: str, logged: dict[str, Any], *, same_items: bool) -> None:
