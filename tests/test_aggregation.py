@@ -189,6 +189,7 @@ WEIGHTS = st.sampled_from([0.1, 0.2, 0.3, 1.0, 2.0])
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), WEIGHTS), min_size=1, max_size=6))
+@pytest.mark.long
 def test_against_a_plain_reading_of_the_definition(jury):
     answers = {f"j{n}": [code if code is not None else "!empty"] for n, (code, _) in enumerate(jury)}
     weights = {f"j{n}": weight for n, (_, weight) in enumerate(jury)}

@@ -116,6 +116,7 @@ CELL = st.one_of(st.none(), st.integers(1, 4))
 
 @settings(max_examples=40)
 @given(st.lists(st.lists(CELL, min_size=6, max_size=6), min_size=2, max_size=4), st.sampled_from(sorted(PRINTED)))
+@pytest.mark.long
 def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
     import krippendorff
 
@@ -170,6 +171,7 @@ def test_repeated_samples_of_one_judge_are_one_coder():
     assert again["n_samples"] == 3
 
 
+@pytest.mark.long
 def test_percent_agreement_is_fleiss_p_bar_on_complete_items():
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
@@ -184,6 +186,7 @@ def test_percent_agreement_is_fleiss_p_bar_on_complete_items():
     assert row["alpha_single"] == pytest.approx(1 - (1 - fleiss_kappa(counts)) * 79 / 80)
 
 
+@pytest.mark.long
 def test_the_interval_is_the_leave_one_item_out_jackknife():
     draw = np.random.default_rng(5)
     truth = draw.integers(1, 5, 25)
@@ -272,6 +275,7 @@ def test_all_votes_tied_leaves_no_labels_and_says_so():
     assert "percent_agreement: no item has two labels" in mean["notes"]
 
 
+@pytest.mark.long
 def test_published_alphas_of_summeval_experts(published_data):
     rows = published_rows(published_data, "summeval_items")
     reference = json.loads((published_data / "reference.json").read_text())["summeval_alttest"]["values"]

@@ -29,6 +29,7 @@ def run(codes, columns, scale=PLAIN, epsilon=0.2, **options):
 
 
 @pytest.mark.parametrize(("name", "epsilon"), [("wax", 0.1), ("mtbench", 0.2), ("cebab_stars", 0.1)])
+@pytest.mark.long
 def test_published_alternative_annotator_tests(published_data, name, epsilon):
     rows = published_rows(published_data, f"alttest_{name}").to_dict("records")
     expected = json.loads((published_data / "reference.json").read_text())["alt_test"]["values"][name]
@@ -80,6 +81,7 @@ CODES = st.one_of(st.none(), st.integers(1, 4))
     st.sampled_from([0.1, 0.15, 0.2]),
     st.sampled_from(["accuracy", "rmse"]),
 )
+@pytest.mark.long
 def test_every_figure_is_that_of_a_plain_implementation(rows, epsilon, scoring):
     from scipy.stats import ttest_1samp, wilcoxon
     from statsmodels.stats.multitest import multipletests
@@ -246,6 +248,7 @@ BIN3 = Scale.of({1: "a", 2: "b", 3: "c"})
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 5), st.one_of(st.none(), st.integers(1, 5))), min_size=1, max_size=30))
+@pytest.mark.long
 def test_confusion_is_that_of_scikit_learn(rows):
     from sklearn.metrics import confusion_matrix
 

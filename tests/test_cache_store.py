@@ -129,6 +129,7 @@ def test_params_that_look_like_marks_keep_their_key(store: ReplyStore) -> None:
 
 
 @given(st.sampled_from([1, 1.0, 0.0, None]), st.dictionaries(st.text(max_size=3), st.integers(0, 2)))
+@pytest.mark.long
 def test_shared_json_is_that_of_the_parts(temperature: float | None, params: dict[str, int]) -> None:
     for given_params in (params, Params(params)):
         asked = parts(3, temperature=temperature, params=given_params)

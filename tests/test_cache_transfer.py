@@ -203,6 +203,7 @@ Spoil = Callable[[dict[str, Any]], object]
         (lambda line: line.update(call_id=1), "unknown key 'call_id'"),
     ],
 )
+@pytest.mark.long
 def test_a_line_that_is_wrong_is_named_and_nothing_imported(
     store: ReplyStore, other: ReplyStore, tmp_path: Path, spoil: Spoil, message: str
 ) -> None:
@@ -343,6 +344,7 @@ replies = st.builds(
 
 @settings(max_examples=20)  # each makes two stores, and waits for the disk
 @given(st.lists(st.tuples(st.integers(0, 3), replies), max_size=20))
+@pytest.mark.long
 def test_any_replies_survive_a_round_trip(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, Reply]]
 ) -> None:
@@ -358,6 +360,7 @@ def test_any_replies_survive_a_round_trip(
     other.close()
 
 
+@pytest.mark.long
 def test_an_export_can_be_read_in_another_process(store: ReplyStore, tmp_path: Path) -> None:
     fill(store)
     path = tmp_path / "replies.jsonl"

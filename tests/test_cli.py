@@ -60,6 +60,7 @@ def one_line(err: str) -> str:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+@pytest.mark.long
 def test_tables_through_files_are_those_of_the_python_calls(run, form: str) -> None:
     judges = ["fake:strict", "fake:noisy", "fake:broken"]
     flags = [word for judge in judges for word in ("--judge", judge)]
@@ -111,6 +112,7 @@ def plain(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in table.columns})
 
 
+@pytest.mark.long
 def test_compare_finds_what_evaluations_differ_in(run) -> None:
     for judge, folder in (("fake:lenient", "a"), ("fake:strict", "b")):
         code, *_ = run(
@@ -268,6 +270,7 @@ def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
     pd.testing.assert_frame_equal(plain(pd.read_parquet("all/scores.parquet")), plain(wanted.scores), check_dtype=False)
 
 
+@pytest.mark.long
 def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
     arguments = (*FAKE, "--judge", "fake:lenient")
     run("judge", "items.jsonl", *arguments, "-o", "j.jsonl", "--quiet")
@@ -471,6 +474,7 @@ def test_bad_files_are_one_line(run) -> None:
         assert re.search(said, one_line(err)), err
 
 
+@pytest.mark.long
 def test_empty_and_long_answers_are_judged_with_a_warning(run) -> None:
     write_lines(Path("odd.jsonl"), [ITEMS[0] | {"answer": ""}, ITEMS[1] | {"answer": "word " * 400_000}])
     code, out, err = run("judge", "odd.jsonl", *FAKE, "--samples", 1, "--quiet")

@@ -270,6 +270,7 @@ def test_processes_forked_while_receipts_are_written_block_nobody(tmp_path: Path
     assert [one.task for one in read_receipts(place)] == ["first|0", "second|0"]
 
 
+@pytest.mark.long
 def test_processes_that_write_receipts_at_once_lose_none(tmp_path: Path):
     place = tmp_path / "receipts.json"
     context = multiprocessing.get_context("spawn")

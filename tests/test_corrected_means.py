@@ -314,6 +314,7 @@ LABEL = st.one_of(st.none(), st.integers(1, 5))
     st.lists(st.tuples(st.integers(1, 5), LABEL, LABEL), min_size=4, max_size=30),
     st.sampled_from(["accuracy", "balanced_accuracy"]),
 )
+@pytest.mark.long
 def test_the_in_sample_figure_is_the_best_of_all_cuts(rows, objective):
     codes, *people = (list(side) for side in zip(*rows, strict=True))
     row = threshold(codes, dict(zip("ab", people, strict=True)), objective=objective)

@@ -239,6 +239,7 @@ def test_criteria_are_fitted_apart_and_rows_may_come_in_any_order():
     )
 
 
+@pytest.mark.long
 def test_recorded_juries(published_data):
     # The published EM smooths nothing and stops at 1e-5; crowd-kit's one-coin model starts elsewhere.
     gaps, one_coin_gaps = [], []

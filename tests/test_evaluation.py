@@ -438,6 +438,7 @@ def test_a_note_about_an_interval_says_of_which_figure():
     assert "no interval: " not in shown
 
 
+@pytest.mark.long
 def test_sentences_are_no_headings(tmp_path):
     items = rows(2)
     criteria = [{"name": name, "scale": {0: "no", 1: "yes"}, "pass_at": 1} for name in ("right", "complete")]

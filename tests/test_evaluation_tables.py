@@ -53,6 +53,7 @@ def test_its_text_page_and_wide_table_are_those_of_evaluate(judged, table):
     assert_frame_equal(made.wide(), judged.wide(), check_categorical=False)
 
 
+@pytest.mark.long
 def test_it_can_be_reported_compared_and_improved(judged, table, tmp_path):
     made = of(judged, table)
     text = ek.report(made, tmp_path / "report.html").read_text(encoding="utf-8")

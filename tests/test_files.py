@@ -37,6 +37,7 @@ class TestRoundTrip:
         assert write_frame(sample(name), path) == path
         assert_same(read_table(path, name), sample(name))
 
+    @pytest.mark.long
     def test_shuffled_rows(self, name, path):
         mixed = sample(name).iloc[[2, 0, 1]]
         write_frame(mixed, path)

@@ -264,6 +264,7 @@ def baselines(answers: list[str], rubrics: tuple[str, ...]) -> tuple[list[ek.Eva
     ],
     ids=["worse", "better", "partly", "clusters", "few"],
 )
+@pytest.mark.long
 def test_the_baseline_is_decided_by_the_test_of_compare(before: list[str], after: list[str], tmp_path: Path) -> None:
     rubrics = ("faithfulness", "relevancy")
     old, result, _ = baselines(before, rubrics)

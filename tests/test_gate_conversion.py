@@ -203,6 +203,7 @@ def _edited(path: Path, old: str, new: str) -> None:
         ('"parts":', '"x":', "verdict_key: differs from the needed one"),
     ],
 )
+@pytest.mark.long
 def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
     tmp_path: Path, asked: GateOptions, old: str, new: str, said: str
 ) -> None:

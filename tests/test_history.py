@@ -224,6 +224,7 @@ def test_what_is_missing_is_named(example) -> None:
         open_evaluation(name, items)
 
 
+@pytest.mark.long
 def test_an_id_may_be_shortened_unless_several_start_with_it(example) -> None:
     items, _ = example
     made = [ek.evaluate(items, "faithfulness", "fake:strict", samples=k) for k in range(1, 18)]  # 17 ids, 16 digits
@@ -297,6 +298,7 @@ ek.evaluate(items, "faithfulness", "fake:" + sys.argv[2], cache=sys.argv[1], pro
 """
 
 
+@pytest.mark.long
 def test_two_processes_log_at_once(tmp_path) -> None:
     processes = [python(EVALUATE, tmp_path, persona) for persona in ("strict", "lenient")]
     for process in processes:
@@ -327,6 +329,7 @@ print(made.cost.n_live)
 """
 
 
+@pytest.mark.long
 def test_a_kill_between_replies_and_log_loses_nothing(tmp_path) -> None:
     process = python(KILLED, tmp_path)
     process.communicate(timeout=300)
@@ -364,6 +367,7 @@ def test_the_command_fits_80_columns(example, monkeypatch, capsys) -> None:
     assert not err
 
 
+@pytest.mark.long
 def test_the_commands_evaluate_and_report_are_listed(example, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     example[0].to_json("items.jsonl", orient="records", lines=True)

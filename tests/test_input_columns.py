@@ -224,6 +224,7 @@ class TestMissing:
 
     @settings(max_examples=4)
     @given(st.sets(st.integers(0, 11), max_size=11))
+    @pytest.mark.long
     def test_figures_of_the_others_are_those_of_a_table_without_them(self, lacking):
         items, labels = ek.load_example("facts")
         items = items.head(12)

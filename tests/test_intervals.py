@@ -31,6 +31,7 @@ def test_wilson_is_that_of_statsmodels():
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=4, max_size=30))
+@pytest.mark.long
 def test_the_cluster_error_is_that_of_statsmodels(rows):
     import statsmodels.api as sm
     from scipy.stats import t

@@ -146,6 +146,7 @@ class TestOneHash:
     @example("a\rb\r\nc\nd")
     @example("\u212b e\u0301")
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+    @pytest.mark.long
     def test_texts_through_every_file(self, tmp_path, text):
         row = {"question": "q", "answer": text}
         for ending in ("jsonl", "csv", "tsv", "parquet"):

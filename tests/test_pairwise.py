@@ -101,6 +101,7 @@ def test_pointwise_judgments_are_refused():
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(*[st.sampled_from(["A", "B", "tie", "!empty"])] * 2), min_size=1, max_size=25))
+@pytest.mark.long
 def test_against_plain_counting(answers):
     made = only(position_inconsistency(pairs({at: ([ab], [ba]) for at, (ab, ba) in enumerate(answers)})))
     both = [(ab, ba) for ab, ba in answers if "!empty" not in (ab, ba)]
@@ -256,6 +257,7 @@ def gold_of(rows):
     ]
 
 
+@pytest.mark.long
 def test_published_accuracy_and_order_agreement(llmbar):
     rows, items, reference = llmbar
     shown = pd.concat([rows.assign(order=order, said=rows["parsed"].str[order]) for order in ("AB", "BA")])

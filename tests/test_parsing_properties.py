@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def written(scale: Scale, code: Code, why: str) -> dict[str, list[str]]:
 
 @given(judged(), PROSE)
 @settings(max_examples=150, deadline=None)
+@pytest.mark.long
 def test_every_writing_of_a_code_reads_back(pair: tuple[Scale, Code], why: str) -> None:
     scale, code = pair
     for form, texts in written(scale, code, why).items():
@@ -86,6 +88,7 @@ def test_every_writing_of_a_code_reads_back(pair: tuple[Scale, Code], why: str) 
 
 @given(scales, TEXTS, st.sampled_from(FORMS), st.sampled_from([None, "stop", "length", "content_filter", "tool_calls"]))
 @settings(max_examples=800, deadline=None)
+@pytest.mark.long
 def test_no_text_raises_or_leaves_the_scale(scale: Scale, text: str, form: str, finish: str | None) -> None:
     found = parser_for(form, scale)(text, finish)
     assert (found.code is None) == (found.error in REASONS)
@@ -96,6 +99,7 @@ def test_no_text_raises_or_leaves_the_scale(scale: Scale, text: str, form: str, 
 
 @given(judged(), PROSE, st.data())
 @settings(max_examples=200, deadline=None)
+@pytest.mark.long
 def test_what_is_quoted_before_the_answer_never_wins(pair: tuple[Scale, Code], why: str, data: st.DataObject) -> None:
     scale, code = pair
     other = data.draw(st.sampled_from(scale.codes))

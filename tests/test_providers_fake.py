@@ -100,6 +100,7 @@ def test_the_same_prompt_and_sample_give_the_same_reply(persona: str) -> None:
     assert (first.text, first.finish_reason, first.refusal) == (again.text, again.finish_reason, again.refusal)
 
 
+@pytest.mark.long
 def test_another_process_gives_the_same_reply() -> None:
     """Nothing hangs on the order of sets or on Python's hash seed."""
     script = """if True:

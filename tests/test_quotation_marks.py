@@ -73,6 +73,7 @@ def test_a_json_text_in_any_marks_is_read(pair: str, more: dict[str, str]) -> No
     ],
 )
 @pytest.mark.parametrize("around", ["The candidate wrote {} here.", "It reads\n{}\nand is wrong.", "(It reads {})"])
+@pytest.mark.long
 def test_a_verdict_quoted_by_any_marks_is_masked(pair: str, form: str, verdict: str, around: str) -> None:
     own = {"number": "Rating: 2", "tagged": "[RESULT] 2 [END]", "json": '{"score": 2}'}.get(form, "Rating: 2")
     if form == "json":

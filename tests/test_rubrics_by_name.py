@@ -158,6 +158,7 @@ class TestSave:
         assert (tmp_path / "rubrics" / "mine" / "v1.yaml").is_file()
         assert load_rubric("mine").version == "v1"
 
+    @pytest.mark.long
     def test_two_processes_at_once(self, home):
         # both wait for one line, then save: equal content is one version, other content two
         code = (
@@ -306,6 +307,7 @@ class TestBrokenFiles:
             ("\x07", "invalid YAML"),
         ],
     )
+    @pytest.mark.long
     def test_names_the_file(self, home, text, message):
         put(home, "mine/v1.yaml", text)
         with pytest.raises(RubricError, match=message) as caught:

@@ -410,6 +410,7 @@ def _templates() -> st.SearchStrategy[str]:
 
 @settings(max_examples=100, deadline=None)
 @given(source=_templates(), times=st.sampled_from([1, 4, 16]))
+@pytest.mark.long
 def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> None:
     rubric = RUBRIC.edit(inputs=["question", "answer", "context"])
     item = {"question": "why? " * 20, "answer": "so it is " * 20, "context": ["a passage"] * 10}

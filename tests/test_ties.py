@@ -74,6 +74,7 @@ def test_a_vote_holds_which_labels_are_equal(samples, scale, method, among):
 @pytest.mark.parametrize(
     "scale", [PAIR, NAMES, TOPIC, PLAIN, BINARY], ids=["pair", "names", "topic", "plain", "binary"]
 )
+@pytest.mark.long
 def test_the_jury_of_one_judge_ties_where_the_judge_does(scale, method):
     codes = list(scale)[:2]
     samples = {"AB": [codes[0]], "BA": [codes[1]]} if scale is PAIR else codes
@@ -233,6 +234,7 @@ ANSWER = st.sampled_from(["A", "B", "tie", "flip", "!empty"])
     st.sampled_from(get_args(Ties)),
     st.sampled_from(get_args(Unscored)),
 )
+@pytest.mark.long
 def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, unscored):
     from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
@@ -288,6 +290,7 @@ def test_verdicts_that_tie_are_half_in_every_figure():
 RATES = ["false_pass_rate", "false_fail_rate"]
 
 
+@pytest.mark.long
 def test_published_pairwise_judges(published_data):
     """LLMBar (Zeng et al. 2023): half credit is the mean of both orders, and a wrong tie is "both orders correct"."""
     published = json.loads((published_data / "reference.json").read_text())["llmbar"]["per_evaluator"]
