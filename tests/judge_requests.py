@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Request
 from evalkit.core.reply_keys import KeyParts
+from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.scheduler import Scheduler
-from evalkit.engine.options import Options
 
 SCHEMA = {
     "type": "object",
@@ -36,7 +37,8 @@ def request_of(
         judge.provider, judge.service, judge.model, "r", "v1", "rubric", "template", judge.temperature,
         judge.max_tokens, dict(judge.params), input_hash=f"{item:064d}",
     )  # fmt: skip
-    return Request(judge, prompt, parts, samples)
+    keys = tuple(replace(parts, sample=sample).key for sample in samples)
+    return Request(judge, prompt, parts, samples, keys)
 
 
 def submit(requests: Sequence[Request], store: ReplyStore, options: Options | None = None) -> Future[list[Outcome]]:

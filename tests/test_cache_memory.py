@@ -124,13 +124,13 @@ def test_a_request_for_one_sample_will_do(memory: ReplyMemory) -> None:
         seen.append(request)
         return "1"
 
-    request = Request(judge, prompt, parts(1), (4,))
+    request = Request(judge, prompt, parts(1), (4,), (parts(1, sample=4).key,))
     ask(request)
     ask(request=request)  # by name it is the same
     assert seen == [request]
     assert list(memory.store.get_many([parts(1, sample=4).key, parts(1).key])) == [parts(1, sample=4).key]
     with pytest.raises(InputError, match="takes a request for one sample, got a request for 2 samples"):
-        ask(Request(judge, prompt, parts(1), (0, 1)))
+        ask(Request(judge, prompt, parts(1), (0, 1), (parts(1).key, parts(1, sample=1).key)))
 
 
 @pytest.mark.parametrize("asked", ["text", SimpleNamespace(), SimpleNamespace(parts={"provider": "x"})])

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from cache_setup import parts, reply
 
-from evalkit.core import cache_folder as places
-from evalkit.core.cache_folder import default_folder, network_file_system
+from evalkit.core import files
+from evalkit.core.files import network_file_system
+from evalkit.core.settings import default_folder
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheError
 
@@ -54,7 +55,7 @@ def test_no_mount_table_is_no_network() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/mounts")
 def test_this_machines_mounts_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert network_file_system(Path("/proc/self")) is None
-    monkeypatch.setattr(places, "_NETWORK", {"proc"})
+    monkeypatch.setattr(files, "_NETWORK", {"proc"})
     assert network_file_system(Path("/proc")) == "proc at /proc"
 
 

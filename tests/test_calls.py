@@ -24,7 +24,7 @@ from servers import JudgeServer, judge_server
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
@@ -79,7 +79,7 @@ def test_five_hundred_calls_are_all_right_and_stored(server: JudgeServer, store:
     assert texts(outcomes) == [str(item) for item in range(500)]  # in the order of the requests
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(500)}
     assert store.get_many([outcome.key for outcome in outcomes]) == {o.key: o.value for o in outcomes}
-    assert [o.key for o in outcomes] == [request.parts_of(0).key for request in requests]
+    assert [o.key for o in outcomes] == [request.parts.key for request in requests]
     assert (seen[-1].done, seen[-1].n_failed, seen[-1].total, seen[-1].in_flight) == (500, 0, 500, 0)
     assert seen[-1].n_unpriced == 500  # a local model's price is unknown, and is not taken for 0
 
@@ -323,7 +323,7 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
         stored = json.loads(outcomes[0].value or b"")
         expected = {"max_tokens": None, "max_completion_tokens": 512} if name == "max_tokens" else {name: None}
         assert stored["sent"] == expected
-        assert outcomes[0].key == request_of(judge, 0).parts_of(0).key  # the key holds what was asked for
+        assert outcomes[0].key == request_of(judge, 0).parts.key  # the key holds what was asked for
         again = fetch([request_of(judge, 9, form=form)], store)  # and it is remembered, without a warning
         assert texts(again) == ["9"]
         assert len(server.seen) == 7
@@ -507,7 +507,7 @@ def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: Judg
 
     asyncio.run(main())
     deadline = time.monotonic() + 300
-    keys = [request.parts_of(0).key for request in requests]
+    keys = [request.parts.key for request in requests]
     while len(store.get_many(keys)) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert len(store.get_many(keys)) == 3
@@ -532,7 +532,7 @@ from dataclasses import replace
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
@@ -566,7 +566,7 @@ def test_ctrl_c_loses_nothing_that_was_paid(tmp_path: Path) -> None:
     assert 12 <= len(paid) < 500
     store = ReplyStore.open(tmp_path)
     judge = Judge("openai", "m", base_url=server.url)
-    items = {f"ITEM-{item}": request_of(judge, item).parts_of(0).key for item in range(500)}
+    items = {f"ITEM-{item}": request_of(judge, item).parts.key for item in range(500)}
     stored = store.get_many(list(items.values()))
     assert {item for item, key in items.items() if key in stored} == paid
     assert "never retrieved" not in err
@@ -634,7 +634,7 @@ def test_a_store_that_fails_half_way_stops_the_run(
     with pytest.raises(CacheError, match="the disk is full"):
         fetch(requests, store, Options(concurrency=2))
     assert len(server.seen) < 50
-    assert len(store.get_many([request.parts_of(0).key for request in requests])) == 5
+    assert len(store.get_many([request.parts.key for request in requests])) == 5
 
 
 def test_a_refresh_supersedes_what_is_older(server: JudgeServer, store: ReplyStore) -> None:
@@ -703,13 +703,13 @@ def test_a_missing_key_is_said_before_anything_is_sent(server: JudgeServer, stor
 def test_what_another_has_stored_since_the_look_up_is_not_asked_for(server: JudgeServer, store: ReplyStore) -> None:
     judge = judge_at(server)
     wanted = request_of(judge, 1, (0, 1, 2))
-    store.put_many([(wanted.parts_of(1), Reply("2", created=time.time()))])
+    store.put_many([(replace(wanted.parts, sample=1), Reply("2", created=time.time()))])
     outcomes = fetch([wanted, request_of(judge, 2)], store)
     assert [outcome.failure for outcome in outcomes] == [None] * 4
     assert texts(outcomes)[1] == "2"
     assert store.counters.as_dict()["joins"] == 1
     assert store.stats()["n_replies"] == 4  # the one that was there, and three that were asked for
-    store.put_many([(wanted.parts_of(3), Reply("1", source="recorded", created=time.time()))])
+    store.put_many([(replace(wanted.parts, sample=3), Reply("1", source="recorded", created=time.time()))])
     n_seen = len(server.seen)
     fetch([request_of(judge, 1, (3,))], store)
     assert len(server.seen) == n_seen + 1  # a recorded reply is somebody else's: the judge is asked

@@ -22,7 +22,7 @@ from servers import JudgeServer, judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Request
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
@@ -269,7 +269,7 @@ def late_request(judge: Judge, item: int, rendered: list[int]) -> Request:
         rendered.append(item)
         return request.prompt
 
-    return Request(judge, prompt, request.parts, request.samples)
+    return Request(judge, prompt, request.parts, request.samples, request.keys)
 
 
 def test_the_first_call_leaves_before_the_last_prompt_is_rendered(server: JudgeServer, store: ReplyStore) -> None:
@@ -431,7 +431,7 @@ def test_what_fails_after_a_reply_came_ends_the_run_and_the_reply_is_kept(
     with pytest.raises(RuntimeError, match="no room to learn"):
         submit(requests, store).result(300)
     deadline = time.monotonic() + 300
-    while len(store.get_many(paid := [request.parts_of(0).key for request in requests[:1]])) < 1:
+    while len(store.get_many(paid := [request.parts.key for request in requests[:1]])) < 1:
         assert time.monotonic() < deadline, f"the paid reply {paid} was lost"
         time.sleep(0.02)
     assert store.counters.as_dict()

@@ -310,7 +310,7 @@ from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 work = Worklist.of(Spec.of(rubric, judge, 1), items[:40])
 store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 running = submit(work.requests(list(range(40))), store, Options(concurrency=4))
 while not running.done():
     child = os.fork()

@@ -15,7 +15,7 @@ from judge_requests import request_of
 from servers import judge_server
 
 from evalkit.core.judges import Judge
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Outcome

@@ -20,7 +20,7 @@ from evalkit.cli.doctor_checks import EXTRAS
 from evalkit.cli.judges_from_flags import options_of
 from evalkit.cli.main_command import parser_of_commands
 from evalkit.core.formatting import Bill, text_table
-from evalkit.engine.options import Options
+from evalkit.core.settings import Options
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
 from evalkit.rubrics import load_profile, load_rubric, new_rubric

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from evalkit.core.allowed_choices import ENGINE_REASONS, REASONS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
-from evalkit.core.reply_keys import KeyParts, Params
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply
+from evalkit.core.reply_keys import Params
+from evalkit.engine import Spec, Worklist
 from evalkit.errors import ConfigError
 
 SECRET = "sk-live-0123456789"
@@ -268,11 +270,12 @@ class TestOthers:
         assert prompt.n_bytes == (2 + 16) + (2 + 16)
 
     def test_request_knows_the_key_of_each_sample(self):
-        parts = KeyParts("fake", "local", "strict", "r", "v1", "h", "t", 1.0, 5, Params(), "i")
-        prompt = Prompt((), "number", None, "r", "v1", "c", "t@v1", "ordinal", (0, 1), {})
-        request = Request(Judge.of("fake"), prompt, parts, (0, 2))
-        assert [request.parts_of(sample).sample for sample in request.samples] == [0, 2]
-        assert request.parts_of(0).key != request.parts_of(2).key
+        judge = Judge.of("fake")
+        worklist = Worklist.of(Spec.of("coherence", judge, 3), [{"question": "q", "answer": "a"}])
+        (request,) = worklist.requests([0, 2])
+        assert request.samples == (0, 2)
+        assert request.keys == tuple(replace(request.parts, sample=sample).key for sample in (0, 2))
+        assert request.keys[0] != request.keys[1]
 
     def test_engine_reasons_are_the_later_half(self):
         assert (REASONS[6], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("abstained", "timeout", "not_asked")

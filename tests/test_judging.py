@@ -19,7 +19,8 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
-from evalkit.engine import JudgeOptions, Options, Spec, Worklist, judge_worklist
+from evalkit.core.settings import JudgeOptions, Options
+from evalkit.engine import Spec, Worklist, judge_worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.tables import columns_of

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from evalkit.core.allowed_choices import ON_MISS, ON_MISSING, RECORDED
-from evalkit.core.settings import RULE_NAMES
+from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
-from evalkit.engine.options import Options
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -42,7 +42,7 @@ def add(commands: Commands) -> None:
 
 def run() -> None:
     """Print the tour; takes seconds, needs no key and no network."""
-    from evalkit.core.cache_folder import default_folder
+    from evalkit.core.settings import default_folder
     from evalkit.engine import plan
     from evalkit.evaluation import evaluate, load_example, show
     from evalkit.rubrics import build_prompt, load_rubric

@@ -61,7 +61,7 @@ def installed_version(package: str) -> str | None:
 
 
 def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
-    from evalkit.core.cache_folder import default_folder
+    from evalkit.core.settings import default_folder
     from evalkit.engine.cache import ReplyStore
 
     folder = (Path(named).expanduser() if named else default_folder()).absolute()

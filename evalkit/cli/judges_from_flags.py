@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalkit.core.settings import RULE_NAMES
-from evalkit.engine.options import Options
+from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:

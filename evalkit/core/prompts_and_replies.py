@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -155,18 +155,14 @@ class Request:
     samples
         Numbers of the samples that are missing.
     keys
-        Their reply keys; computed from `parts` by default.
+        Their reply keys.
     """
 
     judge: Judge
     source: Prompt | Callable[[], Prompt]
     parts: KeyParts
     samples: tuple[int, ...]
-    keys: tuple[bytes, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.keys:
-            self.keys = tuple(self.parts_of(sample).key for sample in self.samples)
+    keys: tuple[bytes, ...]
 
     @property
     def prompt(self) -> Prompt:
@@ -174,7 +170,3 @@ class Request:
         if not isinstance(self.source, Prompt):
             self.source = self.source()
         return self.source
-
-    def parts_of(self, sample: int) -> KeyParts:
-        """The key parts of one of the samples."""
-        return replace(self.parts, sample=sample)

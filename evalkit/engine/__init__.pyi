@@ -6,8 +6,6 @@ from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
 from .judging import judge_worklist as judge_worklist
-from .options import JudgeOptions as JudgeOptions
-from .options import Options as Options
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .providers.local_models import release_models as release_models

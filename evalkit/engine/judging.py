@@ -23,8 +23,8 @@ import pandas as pd
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
+from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.options import Options, Refresh
 from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none

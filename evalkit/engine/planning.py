@@ -17,8 +17,8 @@ from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import token_count
+from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.options import Options
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist

@@ -11,8 +11,8 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
+from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging import judge_worklist
-from evalkit.engine.options import JudgeOptions, Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation

@@ -10,8 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.reply_keys import digest
-from evalkit.core.settings import Rules
-from evalkit.engine.options import Options
+from evalkit.core.settings import Options, Rules
 from evalkit.engine.specification import Spec, check_names
 from evalkit.errors import InputError
 from evalkit.evaluation import overview

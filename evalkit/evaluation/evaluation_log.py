@@ -12,8 +12,8 @@ import orjson
 import pandas as pd
 
 from evalkit.core.reply_keys import canonical_json, digest
+from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors.secrets import without_keys

@@ -13,9 +13,8 @@ import orjson
 import pandas as pd
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings import Settings
+from evalkit.core.settings import Options, Settings
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, check_names
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging import judge_worklist
-from evalkit.engine.options import JudgeOptions, Options
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError

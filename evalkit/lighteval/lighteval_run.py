@@ -219,7 +219,7 @@ def run_lighteval(
 
 
 def _place(folder: str | Path | None) -> Path:
-    from evalkit.core.cache_folder import default_folder
+    from evalkit.core.settings import default_folder
 
     if folder is None:
         name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"

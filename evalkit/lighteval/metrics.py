@@ -15,7 +15,8 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
-from evalkit.engine import Options, Spec
+from evalkit.core.settings import Options
+from evalkit.engine import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import evaluate_spec
 from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of

@@ -40,7 +40,7 @@ def prepare() -> None:
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
       answer would lose the whole run.
     """
-    from evalkit.core.cache_folder import default_folder
+    from evalkit.core.settings import default_folder
 
     folder = Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")
     _keep_litellm(folder / "litellm")

@@ -12,10 +12,9 @@ from typing import Any, Unpack
 
 from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.settings import check_choice
+from evalkit.core.settings import JudgeOptions, Options, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.engine import JudgeOptions, Plan, Spec, plan
-from evalkit.engine.options import Options
+from evalkit.engine import Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.notebook.version_history import History, Version, rebase

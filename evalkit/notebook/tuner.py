@@ -11,7 +11,8 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgeLike, JudgesLike
-from evalkit.engine import JudgeOptions, Plan
+from evalkit.core.settings import JudgeOptions
+from evalkit.engine import Plan
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.code_snippets import session_code

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.formatting import Bill
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.errors import counted
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import Query

@@ -13,7 +13,8 @@ import pandas as pd
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike, JudgesLike
-from evalkit.engine import JudgeOptions, Spec, Worklist
+from evalkit.core.settings import JudgeOptions
+from evalkit.engine import Spec, Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
 from evalkit.evaluation.suggestions.cases import groups_of

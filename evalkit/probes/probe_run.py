@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.engine import Options, Spec, Worklist
+from evalkit.core.settings import Options
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging import judge_worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.prompts import PromptBuilder

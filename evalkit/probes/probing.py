@@ -11,7 +11,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
-from evalkit.engine import JudgeOptions, Spec
+from evalkit.core.settings import JudgeOptions
+from evalkit.engine import Spec
 from evalkit.engine.providers.fake import write_reply
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, load_paddings

@@ -9,7 +9,7 @@ from .judge_profiles import rubric_of as rubric_of
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
 from .prompts.preview import build_prompt as build_prompt
-from .prompts.templates import list_templates as list_templates
+from .prompts.prompt_builder import list_templates as list_templates
 from .rubric import Rubric as Rubric
 from .rubrics_by_name import list_rubrics as list_rubrics
 from .rubrics_by_name import load_rubric as load_rubric

@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -246,7 +247,7 @@ def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
             "a function decorated with ReplyMemory.cache takes a request for one sample, got a request for "
             f"{len(samples)} samples"
         )
-    return arguments[0].parts_of(samples[0])  # type: ignore[no-any-return]
+    return replace(parts, sample=samples[0])
 
 
 @contextmanager

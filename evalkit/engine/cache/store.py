@@ -16,9 +16,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.core.cache_folder import default_folder, network_file_system
+from evalkit.core.files import network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
+from evalkit.core.settings import default_folder
 from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.in_flight import Claims
 from evalkit.engine.cache.lookups import Counters

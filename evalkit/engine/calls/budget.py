@@ -7,7 +7,7 @@ import asyncio
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.options import Options
+from evalkit.core.settings import Options
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError
 

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evalkit.core.prompts_and_replies import Request
+from evalkit.core.settings import Options
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
-from evalkit.engine.options import Options
 from evalkit.errors import EvalkitWarning, JudgeError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
-from evalkit.engine.options import Options
+from evalkit.core.settings import Options
 
 _MOST = 4096
 

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Request
+from evalkit.core.settings import Options
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.workers import Workers
-from evalkit.engine.options import Options
 from evalkit.engine.providers import check_ready
 
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ class _Check:
         parts = KeyParts(
             judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {}
         )
-        request = Request(judge, prompt, parts, (0,))
+        request = Request(judge, prompt, parts, (0,), (parts.key,))
         for _ in range(_TRIES):
             try:
                 replies: list[Reply] = await self._client.ask(

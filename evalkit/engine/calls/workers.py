@@ -276,7 +276,9 @@ class Workers:
             scheduler.counts.n_unpriced += reply.cost_usd is None
             scheduler.counts.cost_usd += reply.cost_usd or 0.0
             try:
-                stored = scheduler.store.aput(request.parts_of(sample), reply, newer_than=scheduler.newer_than)
+                stored = scheduler.store.aput(
+                    replace(request.parts, sample=sample), reply, newer_than=scheduler.newer_than
+                )
             except CacheError as error:
                 self._not_stored(call, key, error)
                 continue

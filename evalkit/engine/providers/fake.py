@@ -136,31 +136,30 @@ class FakeClient:
         spread = _NOISY if self.persona == "noisy" else _SAMPLE_NOISE
         noise = spread * min(temperature, 1.5) * normal(_uniform(prompt, self.persona, sample))
         noise += _ITEM_NOISE * normal(_uniform(prompt, self.persona, None))
-        if {"A", "B"} <= set(prompt.codes) and "answer_b" in prompt.inputs:
-            return self._winner(prompt, noise)
-        quality, explanation = overlap(prompt.inputs)
-        quality += _SHIFT.get(self.persona, 0.0) + self._bonus(prompt.inputs, "answer") + noise
+        inputs, is_pair = prompt.inputs, {"A", "B"} <= set(prompt.codes) and "answer_b" in prompt.inputs
+        answers = [inputs["answer_a"], inputs["answer_b"]] if is_pair else [inputs.get("answer")]
+        qualities = []
+        for answer in answers:
+            quality, explanation = overlap(
+                {**inputs, "answer": answer, "answer_a": "", "answer_b": ""} if is_pair else inputs
+            )
+            if self.persona == "verbose":
+                quality += min(0.35, 0.005 * len(_WORD.findall(as_text(answer)))) - 0.15
+            qualities.append(quality)
+        if is_pair:
+            return self._winner(prompt, qualities[0] - qualities[1] + noise)
+        quality = qualities[0] + _SHIFT.get(self.persona, 0.0) + noise
         return on_scale(prompt, min(1.0, max(0.0, quality))), explanation
 
-    def _winner(self, prompt: Prompt, noise: float) -> tuple[Code, str]:
+    def _winner(self, prompt: Prompt, lead: float) -> tuple[Code, str]:
         """The better of two answers, or the code of a tie."""
-        qualities = []
-        for name in ("answer_a", "answer_b"):
-            quality, _ = overlap({**prompt.inputs, "answer": prompt.inputs[name], "answer_a": "", "answer_b": ""})
-            qualities.append(quality + self._bonus(prompt.inputs, name))
-        lead = qualities[0] - qualities[1] + noise + (0.3 if self.persona == "first" else 0.0)
+        if self.persona == "first":
+            lead += 0.3
         ties = [code for code in prompt.codes if code not in ("A", "B")]
         if ties and abs(lead) < 0.08:
             return ties[0], "both answers are about equally good"
         better = "A" if lead > 0 else "B"
         return better, f"more of answer {better} is in the texts given"
-
-    def _bonus(self, inputs: Mapping[str, Any], name: str) -> float:
-        return (
-            0.0
-            if self.persona != "verbose"
-            else min(0.35, 0.005 * len(_WORD.findall(as_text(inputs.get(name))))) - 0.15
-        )
 
 
 def _uniform(prompt: Prompt, persona: str, sample: int | None) -> float:
@@ -194,14 +193,16 @@ def words(text: str) -> frozenset[str]:
 
 def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
     """The quality of the answer, about 0 to 1, by the words that it shares with the other inputs, and what decided."""
-    answer = _first(inputs, _ANSWERS)
+    answer, context, reference = (
+        next((text for name in names if (text := as_text(inputs.get(name))).strip()), "")
+        for names in (_ANSWERS, _CONTEXTS, _REFERENCES)
+    )
     question = as_text([value for name, value in inputs.items() if name not in _NO_QUESTION])
     turns = inputs.get("conversation")
     if not answer and isinstance(turns, list | tuple) and turns:
         answer, question = as_text(turns[-1]), as_text(turns[:-1])
     if not _WORD.search(answer):
         return 0.0, "the answer is empty"
-    context, reference = (_first(inputs, names) for names in (_CONTEXTS, _REFERENCES))
     if context:
         if _NO_ANSWER.search(answer):
             return 0.9, "the answer claims nothing"
@@ -215,10 +216,6 @@ def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
         return 0.4 * support + 0.6 * recall, explanation
     shared = len(words(question) & words(answer))
     return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
-
-
-def _first(inputs: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((text for name in names if (text := as_text(inputs.get(name))).strip()), "")
 
 
 def _support(answer: str, evidence: str, question: str, place: str) -> tuple[float, str]:

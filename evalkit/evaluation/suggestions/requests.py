@@ -12,10 +12,10 @@ import orjson
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.prompts_and_replies import Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts, digest
+from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Progress
-from evalkit.engine.options import Options
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import Cases, cases_of, dev_labels
@@ -153,7 +153,7 @@ def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request
         input_hash=digest([message.content for message in prompt.messages]),
         sample=draw,
     )
-    return Request(judge, prompt, parts, (draw,))
+    return Request(judge, prompt, parts, (draw,), (parts.key,))
 
 
 def _reply(

@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.core.allowed_choices import BACKENDS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.engine import Options
+from evalkit.core.settings import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import Secret

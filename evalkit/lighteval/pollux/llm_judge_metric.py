@@ -12,7 +12,8 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from evalkit.core.allowed_choices import ENGINE_REASONS
-from evalkit.engine import Options, Spec, Worklist
+from evalkit.core.settings import Options
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra

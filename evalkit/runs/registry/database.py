@@ -15,8 +15,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
-from evalkit.core.cache_folder import default_folder, network_file_system
-from evalkit.core.settings import Settings
+from evalkit.core.files import network_file_system
+from evalkit.core.settings import Settings, default_folder
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 from evalkit.errors.secrets import is_key
 

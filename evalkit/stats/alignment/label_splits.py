@@ -13,8 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.cache_folder import default_folder
-from evalkit.core.settings import check_choice
+from evalkit.core.settings import check_choice, default_folder
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
