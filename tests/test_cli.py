@@ -370,7 +370,7 @@ def test_what_is_judged_must_be_named(run) -> None:
     assert "pass --rubric ID ('evalkit rubric list' lists the ids), or --profile" in one_line(err)
     code, _, err = run("judge", "items.jsonl", "--judge", "fake", "--profile", "strict")
     assert code == 2
-    assert "has no rubric; pass one with profile.with_rubric or --rubric" in one_line(err)
+    assert "has no rubric; add one with profile.with_rubric(…) or --rubric" in one_line(err)
 
 
 def test_flags_change_the_judges_they_name(run) -> None:

@@ -271,7 +271,8 @@ def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monke
     assert "rubric: hand@v1" in str(ek.load_profile(home / target))
     (home / "rubrics" / "hand" / "v1.yaml").unlink()
     with pytest.raises(
-        RubricError, match=r"profile 'p' needs the rubric hand@v1, and rubrics/ beside the profile has none"
+        RubricError,
+        match=r"profile 'p' needs rubric hand@v1, which is not in the folder rubrics/ beside the profile either",
     ):
         ek.load_profile(home / target).load()
 

@@ -179,10 +179,13 @@ def test_a_test_without_a_trace_is_not_covered() -> None:
     [
         (
             {"suite": {"type": "relevancy", "min_coverage": 0.5}},
-            "limits 'relevancy', which no test expects; the tests expect",
+            "suite sets a bound for 'relevancy', but no test expects this metric; the tests expect",
         ),
-        ({"suite": {"type": "faithfulness"}}, "a suite bound needs one of min_score_lower_bound, min_pass_rate"),
-        ({"suite": [{}]}, "a suite bound needs one of"),
+        (
+            {"suite": {"type": "faithfulness"}},
+            "a suite bound limits nothing; set at least one of min_score_lower_bound, min_pass_rate",
+        ),
+        ({"suite": [{}]}, "a suite bound limits nothing; set at least one of"),
     ],
     ids=["stranger", "no-bound", "empty"],
 )
@@ -191,7 +194,7 @@ def test_a_suite_that_would_check_nothing_is_refused(more: dict, said: str) -> N
         config(one(), **more)
     checks = {"id": "t", "expected": {"type": "must_contain", "value": "x"}}
     for empty in ({"suite": {"min_coverage": 0.5}}, {"baseline": "main.json"}):
-        with pytest.raises(ValueError, match="no test expects one"):
+        with pytest.raises(ValueError, match="need a test with a judge metric, but no test has one"):
             config(checks, **empty)
 
 

@@ -209,7 +209,7 @@ def test_a_trace_file_that_changed_since_it_was_judged_is_left_alone(here: Path)
     since = stamp_of("traces.jsonl")
     changed = json.dumps(TRACE | {"request_id": "before"}) + "\n" + json.dumps(TRACE) + "\n"
     Path("traces.jsonl").write_text(changed, encoding="utf-8")
-    with pytest.raises(InputError, match="has changed since it was judged"):
+    with pytest.raises(InputError, match="changed after evalkit read it, so nothing was written"):
         enrich("traces.jsonl", "traces.jsonl", {1: {"r": {"score": 1.0}}}, since=since)
     assert Path("traces.jsonl").read_text(encoding="utf-8") == changed
 
@@ -236,7 +236,7 @@ def test_two_who_judge_a_trace_file_at_once_lose_nothing_unsaid(here: Path, monk
     enrich("traces.jsonl", "traces.jsonl", {1: {"first": {"score": 1.0}}}, since=since)
     second.join(300)
     assert len(refused) == 1
-    assert refused[0].startswith("traces.jsonl has changed since it was judged, so nothing was written")
+    assert refused[0].startswith("traces.jsonl changed after evalkit read it, so nothing was written")
     assert list(json.loads(Path("traces.jsonl").read_text("utf-8"))["meta"]["verdict"]["judge"]) == ["first"]
     assert sorted(path.name for path in here.iterdir()) == ["eval.yaml", "traces.jsonl"]
 
@@ -314,7 +314,7 @@ def test_no_report_says_passed_where_the_exit_code_is_2(here: Path, monkeypatch:
         ({"tests": [{"id": "t", "metrics": [{"type": "faithfulness", "judgments": [{}]}]}]}, "is not a result file"),
         ("passed", "is not a result file"),
         ("score", "is not a result file"),
-        ("twice", "has two results for one test"),
+        ("twice", "has two results for one metric of a test"),
     ],
 )
 def test_a_baseline_that_was_damaged_is_refused(

@@ -93,8 +93,8 @@ class TestMeaning:
             (1.5, "share", "label '1.5' is not on the scale; allowed: 0, 1$"),
             ("maybe", "tone", "allowed: 1, no, да, true, false"),
             ("alike", "same", "label 'alike' is not on the scale"),
-            (True, "same", "boolean labels need a criterion with a pass rule"),
-            ("False", "same", "boolean labels need a criterion with a pass rule"),
+            (True, "same", "a boolean label needs a criterion with a pass rule"),
+            ("False", "same", "a boolean label needs a criterion with a pass rule"),
             ([1], "c", "expected a code, a level name or a boolean as label, got list"),
             ({"label": 1}, "c", "got dict"),
         ],
@@ -110,7 +110,7 @@ class TestFaults:
             extract_labels([{"a": 1}], {"c": "ann1"})
 
     def test_a_column_twice(self):
-        with pytest.raises(InputError, match="duplicate column for criterion 'c' among 'a', 'a'"):
+        with pytest.raises(InputError, match="criterion 'c' names a column twice among 'a', 'a'"):
             extract_labels([{"a": 1}], {"c": ["a", "a"]})
 
     def test_unknown_criterion(self):

@@ -156,7 +156,9 @@ def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
             child.send_signal(number)
             assert child.stderr is not None
             said = ""
-            while "stopped: waiting for calls in flight" not in said and (line := child.stderr.readline()):
+            while "stopped; waiting for the replies of calls in flight" not in said and (
+                line := child.stderr.readline()
+            ):
                 said += line
             going.set()
             rest = child.communicate(timeout=100)[1]  # what is sent from now on would come after ten minutes

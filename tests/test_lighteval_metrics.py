@@ -335,7 +335,7 @@ def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch)
 
 def test_a_profile_of_another_rubric_is_refused(run, tmp_path):
     (tmp_path / "p.yaml").write_text("profile: p\nrubric: safety@v1\njudges: [{provider: fake, model: strict}]\n")
-    with pytest.raises(ConfigError, match="is for the rubric safety@v1, but this metric uses correctness"):
+    with pytest.raises(ConfigError, match="is for rubric safety@v1, but the metric uses rubric correctness"):
         run(judge_metric("correctness"), "judge", {"profile": str(tmp_path / "p.yaml")})
 
 
@@ -442,9 +442,12 @@ THREE = "scale: {0: bad, 1: fair, 2: good}"
 UNFIT = {
     "named like a figure": (
         ["name: tone, " + THREE, "name: error, " + THREE],
-        "criterion 'error' has the same name as a LightEval figure",
+        "criterion 'error' has the name of a figure of LightEval",
     ),
-    "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
+    "no scores": (
+        ["name: topic, level: nominal, scale: {art: a, law: b}"],
+        "its scales are nominal and have no pass rule",
+    ),
 }
 
 
@@ -639,9 +642,9 @@ def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_pa
     with pytest.raises(ConfigError) as problem:
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings=bindings)
     assert str(problem.value).startswith(
-        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, but this metric uses"
+        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for rubric faithfulness@v1, but the metric uses"
     )
-    with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named: name one in"):
+    with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named; name one in"):
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings={"sums": {}})
     config = {"judges": [fake("strict"), fake("lenient")], "aggregation": "dawid_skene"}
     with pytest.raises(ConfigError, match="aggregation 'dawid_skene' needs 3 judges or more"):

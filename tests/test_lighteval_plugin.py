@@ -81,7 +81,7 @@ def test_two_tasks_of_one_name_are_refused_with_both_places(tmp_path):
 
 def test_two_versions_of_one_plugin_are_refused(tmp_path):
     old, new = make(tmp_path / "1", "versioned", "a"), make(tmp_path / "2", "versioned", "b")
-    with pytest.raises(ConfigError, match=r"plugin 'tone' is bound in 2 versions \(a → 1; b → 2\)"):
+    with pytest.raises(ConfigError, match=r"only one version of plugin 'tone', but its tasks use 2 \(a → 1; b → 2\)"):
         plugin.gather(
             bound(
                 a={"plugin": "tone", "plugin_version": "1", "plugin_path": str(old)},
@@ -92,8 +92,8 @@ def test_two_versions_of_one_plugin_are_refused(tmp_path):
 
 BROKEN = {
     "raises": ("raise RuntimeError('no model here')", "cannot be loaded: RuntimeError: no model here"),
-    "no table": ("tasks = []", "has no TASKS_TABLE"),
-    "a table of something else": ("TASKS_TABLE = ['safety']", "has no TASKS_TABLE, a list of LightevalTaskConfig"),
+    "no table": ("tasks = []", "needs a variable TASKS_TABLE"),
+    "a table of something else": ("TASKS_TABLE = ['safety']", "needs a variable TASKS_TABLE, a list of LightevalTaskConfig"),
     "a rubric that is not there": (
         "from evalkit.lighteval import judge_metric\nTASKS_TABLE = [judge_metric('nope')]", "nope"),
 }  # fmt: skip

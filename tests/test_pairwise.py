@@ -203,13 +203,13 @@ def test_what_win_rates_refuse():
     votes = outcomes(["A", "B"])
     with pytest.raises(InputError, match="no column 'system_b' for the systems; they have 'item_id', 'system_a'"):
         win_rates(votes, ITEMS.drop(columns="system_b"))
-    with pytest.raises(InputError, match="1 judged item is not among the items: 'b'"):
+    with pytest.raises(InputError, match="the items lack 1 judged item: 'b'"):
         win_rates(votes, ITEMS.iloc[:1])
-    with pytest.raises(InputError, match=r"2 items without two different systems.*: 'a', 'b'"):
+    with pytest.raises(InputError, match=r"2 items must name two different systems.*: 'a', 'b'"):
         win_rates(votes, ITEMS.assign(system_b="new"))
-    with pytest.raises(InputError, match=r"1 item without two different systems.*: 'b'"):
+    with pytest.raises(InputError, match=r"1 item must name two different systems.*: 'b'"):
         win_rates(votes, ITEMS.assign(system_b=["old", None, "new", "mid", "mid", "mid"]))
-    with pytest.raises(InputError, match="with a system called 'all'"):
+    with pytest.raises(InputError, match="none may be called 'all'"):
         win_rates(votes, ITEMS.assign(system_b="all"))
     with pytest.raises(InputError, match="needs pairwise votes with the labels A, B or tie; these have '2'"):
         win_rates(vote(judgments({("a", "j"): [2]}, ORDINAL)), ITEMS)

@@ -172,7 +172,7 @@ class TestConfusion:
             plot_confusion(votes(), people(("a", "ann", 7)))
 
     def test_no_labels_at_all_is_an_error(self):
-        with pytest.raises(ek.errors.InputError, match="no human labels"):
+        with pytest.raises(ek.errors.InputError, match="human labels are missing"):
             plot_confusion(votes())
 
 

@@ -376,7 +376,7 @@ def test_each_problem_of_a_plugin_is_named(tmp_path: Path) -> None:
         "unknown key 'smaples'",
         "template tone@v2: template tone@v2: the header is missing",
         "rubric tone@v2: ",
-        "by its path it must contain tone@v2",
+        "a file at this path must contain tone@v2",
     ):
         assert expected in said
 

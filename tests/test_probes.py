@@ -380,9 +380,7 @@ def test_rubrics_that_a_probe_does_not_fit():
         with pytest.raises(ConfigError, match="but rubric 'preference' compares two; use probe_position"):
             run(preferences(2), "preference", "fake:strict")
         talk = [{"conversation": [{"role": "user", "content": "Hi"}]}]
-        with pytest.raises(
-            ConfigError, match="changes the input 'answer', which rubric 'conversation_quality' does not"
-        ):
+        with pytest.raises(ConfigError, match="changes the input 'answer', but rubric 'conversation_quality' has only"):
             run(talk, "conversation_quality", "fake:strict")
         with pytest.raises(InputError, match="'answer' of item 'x' is not a string"):
             run([{"item_id": "x", "answer": ["a", "list"]}], RUBRIC, "fake:strict")
@@ -402,9 +400,9 @@ def test_unknown_attacks_and_paddings():
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=["nonesuch"])
     with pytest.raises(ConfigError, match="unknown padding 'nonesuch'; allowed: preface, "):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings="nonesuch")
-    with pytest.raises(ConfigError, match="one or more attacks, each once; got 'plea', 'plea'"):
+    with pytest.raises(ConfigError, match="at least one attack, and none twice; got 'plea', 'plea'"):
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=[PLEA, PLEA])
-    with pytest.raises(ConfigError, match="one or more paddings"):
+    with pytest.raises(ConfigError, match="at least one padding"):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings=[])
     fields = PLEA.model_dump()
     with pytest.raises(

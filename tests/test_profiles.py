@@ -160,7 +160,7 @@ class TestFaults:
 
 class TestRubric:
     def test_none_named(self):
-        with pytest.raises(RubricError, match=r"profile 'strict' has no rubric; pass one with profile.with_rubric"):
+        with pytest.raises(RubricError, match=r"profile 'strict' has no rubric; add one with profile.with_rubric"):
             load_profile("strict").load()
 
     def test_given_by_name_or_object(self, mine):

@@ -75,7 +75,7 @@ class TestInputs:
 class TestBuild:
     def test_unknown_or_unnamed_criterion(self):
         several = rubric(criteria=[{"name": name, "scale": {0: "", 1: ""}} for name in ("c", "d")])
-        with pytest.raises(RubricError, match="several criteria; pass one of 'c', 'd'"):
+        with pytest.raises(RubricError, match="several criteria; name one of 'c', 'd'"):
             build_prompt(several, {"answer": "a"})
         with pytest.raises(RubricError, match="no criterion 'e'; available: 'c', 'd'"):
             build_prompt(several, {"answer": "a"}, "e")

@@ -214,8 +214,8 @@ def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_
     )
     message = said(local, "jury", None)
     assert "scoring mode 'jury' takes two judges or more, and profile 'alone' has one" in message
-    assert "template plain@v1 does not use the input" in message, "the profile's rubric has inputs that it leaves out"
-    assert "profile 'lost' needs the rubric nowhere@v1" in message
+    assert "template plain@v1 does not show the input" in message, "the profile's rubric has inputs that it leaves out"
+    assert "profile 'lost' needs rubric nowhere@v1" in message
 
 
 def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted(

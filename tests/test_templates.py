@@ -122,14 +122,14 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside the blocks"),
+            ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside the template's blocks"),
             ("{% block taks %}x{% endblock %}" + SHOWN, "the blocks taks cannot be combined; use either 'user'"),
             ("{% block task %}" + SHOWN + "{% endblock %}", "the blocks task cannot be combined"),
             ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
              "cannot be combined"),
             ("{% block task %}{% block closing %}x{% endblock %}{% endblock %}{% block item %}" + SHOWN
-             + "{% endblock %}", "blocks cannot be nested"),
-            ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside the blocks"),
+             + "{% endblock %}", "a block inside another block would be sent twice"),
+            ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside the template's blocks"),
         ],
     )  # fmt: skip
     def test_faults(self, source, message):
@@ -171,11 +171,11 @@ class TestBlocks:
 
 class TestWhatItSees:
     def test_unused_input(self):
-        with pytest.raises(RubricError, match=r"does not use the input 'answer'; .*choose another template"):
+        with pytest.raises(RubricError, match=r"does not show the input 'answer'; .*choose another template"):
             rendered("{{ fence('question') }}")
 
     def test_looking_whether_an_input_is_there_is_not_using_it(self):
-        with pytest.raises(RubricError, match="does not use the input 'answer'"):
+        with pytest.raises(RubricError, match="does not show the input 'answer'"):
             rendered("{{ fence('question') }}{% if 'answer' in rubric.inputs %}x{% endif %}")
 
     def test_going_over_all_inputs_uses_them(self):
@@ -190,7 +190,7 @@ class TestWhatItSees:
             rendered(SHOWN + source)
 
     def test_fencing_what_is_no_input(self):
-        with pytest.raises(RubricError, match=r"calls fence\('nope'\), but the rubric has no such input"):
+        with pytest.raises(RubricError, match=r"calls fence\('nope'\), but the rubric has no input of this name"):
             rendered(SHOWN + "{% set name = 'nope' %}{{ fence(name) }}")
 
     @pytest.mark.parametrize("how", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])

@@ -95,9 +95,11 @@ class Expected(JudgeFields):
             fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
-                raise ValueError(f"{self.type} is a check without a judge; omit {listed(judged)}")
+                raise ValueError(
+                    f"{self.type} is a check without a judge; omit {listed(judged)}, which only a judge metric can have"
+                )
             if len(given & set(allowed)) != 1:
-                raise ValueError(f"{self.type} needs {' or '.join(allowed)}")
+                raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         wrong = sorted(given - set(allowed))
         if wrong:
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
@@ -138,7 +140,7 @@ class GateTest(BaseModel):
     def _distinct(self) -> GateTest:
         judged = [expected.type for expected in self.expected if expected.type not in CHECKS]
         if len(set(judged)) < len(judged):
-            raise ValueError("a test has the same metric twice; keep one")
+            raise ValueError("a test expects the same metric twice; keep one")
         return self
 
 
@@ -157,7 +159,7 @@ class SuiteBound(BaseModel):
     def _bounds(self) -> SuiteBound:
         bounds = [name for name in type(self).model_fields if name != "type"]
         if all(getattr(self, name) is None for name in bounds):
-            raise ValueError(f"a suite bound needs one of {', '.join(bounds)}")
+            raise ValueError(f"a suite bound limits nothing; set at least one of {', '.join(bounds)}")
         return self
 
 
@@ -187,10 +189,13 @@ class GateConfig(BaseModel):
     def _judged(self) -> GateConfig:
         judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
         if (self.suite or self.baseline is not None) and not judged:
-            raise ValueError("suite and baseline need a judge metric, but no test expects one; omit them or add one")
+            raise ValueError(
+                "suite and baseline need a test with a judge metric, but no test has one; omit them or add such a test"
+            )
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
                 raise ValueError(
-                    f"suite: limits {gate.type!r}, which no test expects; the tests expect {', '.join(sorted(judged))}"
+                    f"suite sets a bound for {gate.type!r}, but no test expects this metric; the tests expect "
+                    f"{', '.join(sorted(judged))}"
                 )
         return self

@@ -68,13 +68,16 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     frame = as_items(items)
     missing = [name for name in ("question", "answer") if name not in frame.columns]
     if missing:
-        raise InputError(f"the items have no column {' and '.join(map(repr, missing))}; each trace needs both")
+        raise InputError(
+            f"the items have no column {' and '.join(map(repr, missing))}; add it, because each trace needs a "
+            "question and an answer"
+        )
     by_item = {} if judgments is None else _judgments_by_item(judgments, frame)
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
         raise InputError(
-            f"{counted(len(missing), 'judged item is', 'judged items are')} not among the items; "
-            f"the first is {missing[0]!r}"
+            f"the items lack {counted(len(missing), 'judged item')} (the first: {missing[0]!r}); pass all items that "
+            "were judged"
         )
     lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
     write_whole(path, lines)
@@ -117,7 +120,10 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     items = pd.DataFrame(rows)
     duplicates = items.loc[items["item_id"].duplicated(), "item_id"]
     if len(duplicates):
-        raise InputError(f"{path}: several lines have request_id {duplicates.iloc[0]!r}; repeats need an 'attempt'")
+        raise InputError(
+            f"{path}: several lines have request_id {duplicates.iloc[0]!r}; give each repeat of a trace a different "
+            "'attempt'"
+        )
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
@@ -129,7 +135,9 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
-            raise InputError("the judgments table has duplicate rows, or two versions of a rubric; keep one")
+            raise InputError(
+                "the judgments table has duplicate rows, or rows of two versions of one rubric; keep one of each"
+            )
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [
             (table[(table["rubric"] == one).to_numpy()], load_rubric(f"{one}@{version}"), Rules())

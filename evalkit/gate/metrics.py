@@ -105,7 +105,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         plain = None if "$schema" in schema else jsonschema.Draft202012Validator
         kind = jsonschema.validators.validator_for(schema, default=plain)
         if kind is None:
-            raise ValueError(f"unknown $schema {schema['$schema']!r}; give a JSON Schema draft, or omit it")
+            raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft of JSON Schema, or omit it")
         kind.check_schema(schema)
         idle = set() if {"then", "else"} & set(schema) else {"if"}
         checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))

@@ -179,7 +179,7 @@ class Resolver:
         if rubric.mode == "pairwise":
             raise ConfigError(f"rubric {rubric.id!r} compares two answers; use a rubric that scores one")
         if rubric.pass_at is None and not any(criterion.scale.has_rule for criterion in rubric.criteria):
-            raise ConfigError(f"rubric {rubric.id!r} has no pass rule and so gives no verdict; set its pass_at")
+            raise ConfigError(f"rubric {rubric.id!r} gives no verdict, because it has no pass rule; set its pass_at")
         return rubric, source
 
     def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None]:
@@ -215,7 +215,7 @@ class Resolver:
             lack = "no profile is named; add --profile P"
             if profile is not None:
                 lack = f"{profile.profile!r} names no judge; name one with --judge provider:model"
-            raise ConfigError(f"judge 'profile' calls the judges of a profile, but {lack}")
+            raise ConfigError(f"judge 'profile' stands for the judges of a profile, but {lack}")
         if any(provider in (_PROFILE, "fake", judge.provider) for judge in own):
             return own, own_source
         return ([Judge.of("fake:strict")], "default") if provider == "fake" else ([], "missing")

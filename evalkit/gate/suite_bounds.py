@@ -102,11 +102,15 @@ def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:
         verdicts = {(test, type_): _Verdict.model_validate(judgment) for test, type_, judgment in judged}
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
-        raise ConfigError(f"baseline {path} cannot be read: {reason}; write one with --json") from None
+        raise ConfigError(f"baseline {path} cannot be read ({reason}); write one with evalkit ci --json") from None
     except (KeyError, TypeError, ValueError):
-        raise ConfigError(f"baseline {path} is not a result file; write one with evalkit ci --json") from None
+        raise ConfigError(
+            f"baseline {path} is not a result file of the gate; write one with evalkit ci --json"
+        ) from None
     if len(verdicts) < len(judged):
-        raise ConfigError(f"baseline {path} has two results for one test; write it again with --json")
+        raise ConfigError(
+            f"baseline {path} has two results for one metric of a test; write it again with evalkit ci --json"
+        )
     return verdicts
 
 

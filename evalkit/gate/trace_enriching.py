@@ -82,7 +82,7 @@ def _lines(
         for number, line in enumerate(lines, start=1):
             yield _rewritten(line, judgments.get(number), redact=redact)
     if stamp_of(source) != before or since not in (None, before):
-        raise InputError(f"{source} has changed since it was judged, so nothing was written; run it again")
+        raise InputError(f"{source} changed after evalkit read it, so nothing was written; run the command again")
 
 
 def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
@@ -131,7 +131,7 @@ def _members(text: str) -> dict[str, str]:
             at = _skip(text, end)
             at = _skip(text, at + 1) if text[at] == "," else at
     except (JSONDecodeError, IndexError):
-        raise InputError("the file changed while it was read; run it again") from None
+        raise InputError("the file changed while evalkit read it; run the command again") from None
     return members
 
 

@@ -111,7 +111,7 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:
         raise InputError(
-            f"{path} has no traces; a trace is one line of JSON with schema_version 1, type verdict.trace, "
+            f"{path} has no traces; write one trace per line, as JSON with schema_version 1, type verdict.trace, "
             "prompt and response"
         )
 

@@ -37,7 +37,8 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
     """
     if len(responses) != len(docs):
         raise InputError(
-            f"got {counted(len(responses), 'response')} for {counted(len(docs), 'document')}; each needs one response"
+            f"got {counted(len(responses), 'response')} for {counted(len(docs), 'document')}; pass one response per "
+            "document"
         )
     return [answer_of(response) for response in responses]
 

@@ -39,7 +39,7 @@ def launch(args: Sequence[str]) -> int:
     """
     if importlib.util.find_spec("lighteval") is None:
         raise MissingExtraError(
-            f"LightEval is not installed; {advise_extra('lighteval')}, install torch first and separately"
+            f"LightEval is not installed; install torch first, on its own, then {advise_extra('lighteval')}"
         )
     settle_environment(os.environ)
     from evalkit.lighteval.patches import prepare

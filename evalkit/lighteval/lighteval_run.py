@@ -233,7 +233,7 @@ def _scoring(mode: str | None, config: Any, profile: Any, folder: Path) -> Scori
     config = None if config is None else ScoringConfig.of(config)
     if profile is not None:
         if config is not None and config.profile is not None:
-            raise ConfigError("the scoring config and profile= both name a profile; give only one of them")
+            raise ConfigError("the scoring config and profile= both name a profile; keep only one of them")
         if isinstance(profile, Profile):  # the child process reads it from a file
             path = folder / f"{profile.profile}.yaml"
             path.write_text(str(profile), encoding="utf-8")

@@ -50,7 +50,7 @@ class Declared:
         named = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if named is not None and own is not None:
-            raise ConfigError("rubric and profile= are both profiles; pass one of them")
+            raise ConfigError("rubric= and profile= are both profiles; pass only one of them")
         given = {name: value for name, value in settings.items() if value is not None}
         if "judges" in given:
             judges = given["judges"]
@@ -101,7 +101,9 @@ def resolve(
     bindings = TaskBindings.from_environ() if bindings is None else bindings
     binding = TaskBinding() if task is None else bindings.of_task(task)
     if scoring.mode not in declared.modes:
-        raise ConfigError(f"does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}")
+        raise ConfigError(
+            f"the metric does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}"
+        )
     config = scoring.config or ScoringConfig()
     layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
     profile_name = binding.judge_profile or config.profile
@@ -187,8 +189,8 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
     named = profile.load()
     if named.id != own.id:
         raise ConfigError(
-            f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, but this metric uses "
-            f"{own.id}@{own.version}; use a profile for the metric's rubric, or a profile without a rubric"
+            f"profile {profile.profile!r} is for rubric {named.id}@{named.version}, but the metric uses rubric "
+            f"{own.id}@{own.version}; choose a profile for the metric's rubric, or one without a rubric"
         )
     return named, "profile"
 
@@ -196,13 +198,13 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
 def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, profile: Profile | None) -> None:
     if not judges:
         raise ConfigError(
-            "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or in the metric (judges=)"
+            "no judge is named; name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or in the metric (judges=)"
         )
     place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
     scoring.check_number(len(judges), place or f"profile {profile and profile.profile!r}")
     if not any(judge.weight > 0 for judge in judges):
         raise ConfigError(
-            "all judges have the weight 0, so no answer would have a score; give a judge a weight above 0"
+            "no answer would have a score, because all judges have weight 0; give a judge a weight above 0"
         )
 
 

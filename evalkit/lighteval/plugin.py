@@ -60,8 +60,8 @@ def _refuse_two_versions(bindings: TaskBindings) -> None:
     for plugin, found in paths.items():
         if len(found) > 1:
             raise ConfigError(
-                f"plugin {plugin!r} is bound in {len(found)} versions ({'; '.join(found.values())}): their modules "
-                "have the same name, so a run can use only one of them"
+                f"a run can use only one version of plugin {plugin!r}, but its tasks use {len(found)} "
+                f"({'; '.join(found.values())}); choose one version for all of them"
             )
 
 
@@ -75,7 +75,7 @@ def _table(where: str, load: Any) -> list[Any]:
     table = getattr(module, "TASKS_TABLE", None)
     if not isinstance(table, (list, tuple)) or not all(hasattr(task, "prompt_function") for task in table):
         there = listed(name for name in vars(module) if not name.startswith("_"))
-        raise ConfigError(f"{where} has no TASKS_TABLE, a list of LightevalTaskConfig (it has {there})")
+        raise ConfigError(f"{where} needs a variable TASKS_TABLE, a list of LightevalTaskConfig; it has only {there}")
     return list(table)
 
 

@@ -47,14 +47,14 @@ def check_rubric(rubric: Rubric) -> None:
     taken = [name for name in rubric.names if name in _TAKEN]
     if taken and len(rubric.criteria) > 1:
         raise RubricError(
-            f"rubric {rubric.id!r}: criterion {listed(taken)} has the same name as a LightEval figure; "
-            "rename the criterion"
+            f"rubric {rubric.id!r}: criterion {listed(taken)} has the name of a figure of LightEval; rename the "
+            "criterion"
         )
     scales = [criterion.scale for criterion in rubric.criteria]
     if all(math.isnan(scale.norm(code)) for scale in scales for code in scale.codes):
         raise RubricError(
-            f"rubric {rubric.id!r} has nominal scales without a pass rule, so no answer could have a score; set "
-            "which levels pass (pass_if)"
+            f"rubric {rubric.id!r} gives no answer a score, because its scales are nominal and have no pass rule; "
+            "set pass_if to the levels that pass"
         )
 
 

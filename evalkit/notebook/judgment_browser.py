@@ -77,12 +77,16 @@ class JudgmentBrowser(NotebookWidget):
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])
         versions = (table["rubric"].astype(str) + "@" + table["rubric_version"].astype(str)).unique()
         if len(versions) != 1:
-            raise InputError(f"a JudgmentBrowser shows one version of one rubric; the table has {listed(versions)}")
+            raise InputError(
+                f"JudgmentBrowser shows one version of one rubric, got {listed(versions)}; pass the rows of one version"
+            )
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
         shown = ids if items is None else as_items(items, item_id=item_id)
         missing = set(ids["item_id"]) - set(shown["item_id"])
         if missing:
-            raise InputError(f"items lacks the judged items {listed(sorted(missing))}; pass all of them, or omit items")
+            raise InputError(
+                f"the items lack {listed(sorted(missing))}, which were judged; pass all judged items, or omit items="
+            )
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
         self._browsed = evaluation or Evaluation.of(table, shown)
         self._labels = split_labels(empty("labels"))

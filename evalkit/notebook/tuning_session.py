@@ -275,7 +275,7 @@ class Session(TuningState):
                 cache=self.cache, budget_usd=self.budget_usd, on_progress=self.check_stop, **options,
             )  # fmt: skip
         except Stopped:
-            raise JudgeError("stopped before the judge replied; a reply in flight is stored") from None
+            raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
         finally:
             self.end_run()
         with self.lock:

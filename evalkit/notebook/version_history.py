@@ -32,7 +32,7 @@ def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
     fields = {str(key): value for key, value in values.items()}
     rubric_id, _ = fields.pop("id", base.id), fields.pop("version", None)
     if rubric_id != base.id:
-        raise RubricError(f"the id must stay {base.id!r} while the rubric is tuned; got {rubric_id!r}")
+        raise RubricError(f"the rubric's id must stay {base.id!r} while you tune it, got {rubric_id!r}")
     return base.edit(**(DEFAULTS | fields))
 
 

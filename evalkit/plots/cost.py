@@ -76,14 +76,16 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
         return evaluations.assign(name=evaluations["judge"].astype("str"))
     named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
-        raise InputError("no evaluation: pass one, a mapping name -> evaluation, or a table of align with costs")
+        raise InputError(
+            "plot_cost got no evaluation; pass one, a mapping from name to evaluation, or a table of align with costs"
+        )
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
 def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
     alignment = getattr(evaluation, "alignment", None)
     if alignment is None:
-        raise InputError("plot_cost needs evaluations with labels: pass labels= to evaluate")
+        raise InputError("plot_cost needs labels in each evaluation; pass labels= to evaluate")
     once = evaluation.judgments.drop_duplicates(["judge", "key"])
     usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan

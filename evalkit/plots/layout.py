@@ -186,7 +186,7 @@ def check_columns(table: Any, need: Sequence[str], name: str) -> None:
     """Raise unless the table has all columns of the table called `name`."""
     missing = [column for column in need if column not in getattr(table, "columns", ())]
     if missing:
-        raise InputError(f"not a table of {name}: column {listed(missing)} missing")
+        raise InputError(f"expected a table of {name}, but column {listed(missing)} is missing")
 
 
 def paint_matrix(

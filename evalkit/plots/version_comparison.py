@@ -68,7 +68,7 @@ def plot_versions(
     if isinstance(before, Comparison):
         comparison = before
     elif after is None:
-        raise InputError("plot_versions takes two evaluations, or one comparison from compare")
+        raise InputError("plot_versions takes two evaluations, or one result of compare")
     else:
         comparison = compare(before, after, labels=labels, **options)
     rows = comparison.table.head(_MOST_ROWS)

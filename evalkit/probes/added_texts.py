@@ -183,5 +183,5 @@ def chosen(choice: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: lis
     texts = [known[entry] if isinstance(entry, str) else kind.of(entry) for entry in choice]
     names = [text.name for text in texts]
     if not names or len(set(names)) < len(names):
-        raise ConfigError(f"pass one or more {name}s, each once; got {listed(names)}")
+        raise ConfigError(f"pass at least one {name}, and none twice; got {listed(names)}")
     return texts

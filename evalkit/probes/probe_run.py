@@ -116,13 +116,13 @@ class ProbeRun:
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
             raise ConfigError(
-                f"{probe} changes one answer, but rubric {rubric.id!r} compares two; use probe_position or a "
+                f"{probe} changes a single answer, but rubric {rubric.id!r} compares two; use probe_position, or a "
                 "pointwise rubric"
             )
         if field not in rubric.input_names:
             raise ConfigError(
-                f"{probe} changes the input {field!r}, which rubric {rubric.id!r} does not have; its inputs are "
-                f"{listed(rubric.input_names)}: name the judged text with field="
+                f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only "
+                f"{listed(rubric.input_names)}; name the input with the judged text as field="
             )
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]

@@ -82,8 +82,8 @@ def probe_position(
     run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
     if run.spec.rubric.mode != "pairwise":
         raise ConfigError(
-            f"probe_position needs a pairwise rubric, such as 'preference'; {run.spec.rubric.id!r} is pointwise: "
-            "one answer has no position"
+            f"probe_position needs a pairwise rubric, such as 'preference', but {run.spec.rubric.id!r} judges single "
+            "answers, which have no position"
         )
     judgments = run.judge(run.items)
     judgments = judgments.assign(side=judgments["order"])

@@ -88,7 +88,7 @@ def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
         if place.is_dir():
             return place
     raise ConfigError(
-        f"files that ship with evalkit are missing: no folder {' or '.join(map(str, places))}; install evalkit again"
+        f"folder {' or '.join(map(str, places))}, which ships with evalkit, is missing; install evalkit again"
     )
 
 

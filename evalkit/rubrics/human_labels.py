@@ -63,8 +63,7 @@ def extract_labels(
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
             raise InputError(
-                f"duplicate column for criterion {criterion!r} among {listed(given)}; "
-                "each annotator needs a column of their own"
+                f"criterion {criterion!r} names a column twice among {listed(given)}; name one column per annotator"
             )
         for name in given:
             if name not in frame.columns:
@@ -105,7 +104,7 @@ def _label(value: Any, scale: Scale | None, where: str) -> str:
     code = scale.code(value)
     if code is None and word:
         if not scale.has_rule:
-            raise InputError(f"{where}: boolean labels need a criterion with a pass rule")
+            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
         return word
     if code is None:
         code = scale.named(text)

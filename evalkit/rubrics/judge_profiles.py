@@ -95,7 +95,9 @@ class Profile(FileModel):
         if self._rubric is not None:
             return self._rubric
         if self.rubric is None:
-            raise RubricError(f"profile {self.profile!r} has no rubric; pass one with profile.with_rubric or --rubric")
+            raise RubricError(
+                f"profile {self.profile!r} has no rubric; add one with profile.with_rubric(…) or --rubric"
+            )
         name, _, version = self.rubric.partition("@")
         folders = () if self._folder is None else (self._folder, self._folder.parent)
         beside = [folder / "rubrics" / name / f"{version}.yaml" for folder in folders]
@@ -114,8 +116,8 @@ class Profile(FileModel):
             other = other or rubric
         if other is None:
             raise RubricError(
-                f"profile {self.profile!r} needs the rubric {self.rubric}, and rubrics/ beside the profile has none: "
-                f"{problem}"
+                f"profile {self.profile!r} needs rubric {self.rubric}, which is not in the folder rubrics/ beside "
+                f"the profile either: {problem}"
             )
         raise RubricError(
             f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "

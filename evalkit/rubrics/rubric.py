@@ -101,7 +101,10 @@ class Rubric(FileModel):
             raise ValueError("inputs is empty; list the item columns that the prompt shows")
         wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
         if wrong:
-            raise ValueError(f"{listed(wrong)} cannot be an input (letters, digits and '_'; not {listed(_RESERVED)})")
+            raise ValueError(
+                f"{listed(wrong)} cannot be the name of an input; use letters, digits and '_', but not "
+                f"{listed(_RESERVED)}"
+            )
         if len(set(names)) < len(names):
             raise ValueError("duplicate column in inputs")
         return inputs
@@ -109,19 +112,19 @@ class Rubric(FileModel):
     @model_validator(mode="after")
     def _check_whole(self) -> Rubric:
         if not self.criteria:
-            raise ValueError("criteria is empty; a rubric needs one or more, each with name and scale")
+            raise ValueError("criteria is empty; add at least one criterion, with name and scale")
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"two criteria have the same name among {listed(self.names)}")
+            raise ValueError(f"two criteria have the same name among {listed(self.names)}; rename one")
         if self.mode == "pairwise":
             missing = {"answer_a", "answer_b"} - set(self.required_inputs)
             if missing:
                 lost = listed(sorted(missing))
-                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; missing: {lost}")
+                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; add {lost}")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
                     raise ValueError(
-                        f"criterion {criterion.name!r} of a pairwise rubric needs level='nominal' and the codes A, B "
-                        "and optionally tie"
+                        f"criterion {criterion.name!r} of a pairwise rubric must have level='nominal' and the codes "
+                        "A, B and, optionally, tie"
                     )
         return self
 
@@ -145,7 +148,7 @@ class Rubric(FileModel):
         """The criterion of that name; the name may be omitted if there is only one."""
         if name is None:
             if len(self.criteria) > 1:
-                raise RubricError(f"rubric {self.id!r} has several criteria; pass one of {listed(self.names)}")
+                raise RubricError(f"rubric {self.id!r} has several criteria; name one of {listed(self.names)}")
             return self.criteria[0]
         for criterion in self.criteria:
             if criterion.name == name:

@@ -123,16 +123,18 @@ class Scale(Mapping[Code, str]):
         if len(set(folded)) < len(folded):
             raise RubricError(f"duplicate code on the scale: {listed(codes)}")
         if len(codes) < 2:
-            raise RubricError(f"the scale has only one level, {codes[0]!r}; expected two or more")
+            raise RubricError(f"the scale has only one level, {codes[0]!r}; add at least one more")
         scale = cls(codes, tuple(text for _, text in pairs), level, better)
         return scale._with_rule(pass_at, pass_if)
 
     def _with_rule(self, pass_at: Any, pass_if: Any) -> Scale:
         if pass_at is not None and pass_if is not None:
-            raise RubricError("pass_at and pass_if exclude each other; use one of them")
+            raise RubricError("pass_at and pass_if exclude each other; keep only one of them")
         if pass_at is not None:
             if self.level == "nominal":
-                raise RubricError("a nominal scale has no order: use pass_if with a list of labels, not pass_at")
+                raise RubricError(
+                    "pass_at cannot be used with a nominal scale, which has no order; use pass_if with a list of labels"
+                )
             at = self.code(pass_at)
             if at is None:
                 raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed: {self._allowed()}")

@@ -209,7 +209,7 @@ def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     ours = sorted(_OURS & plain.keys())
     if ours:
         raise ConfigError(
-            f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (to limit the samples, use max_samples "
+            f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples "
             "of the run)"
         )
     secret = next((name for name in plain if is_key(name)), None)

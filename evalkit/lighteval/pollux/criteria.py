@@ -133,8 +133,8 @@ def as_gate(criterion: Criterion) -> Criterion:
     """
     if not any(not isinstance(code, str) and code > 0 for code in criterion.scale.codes):
         raise ConfigError(
-            f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of the criterion's scale. The "
-            f"maximum must be a number above 0, but the scale is {listed(criterion.scale.codes)}"
+            f"criterion {criterion.name!r} cannot be scored as in POLLUX, which divides a score by the maximum of "
+            f"the scale; the maximum must be above 0, but the scale is {listed(criterion.scale.codes)}"
         )
     lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
     if not criterion.critical or criterion.better != "low" or criterion.pass_at != lowest:
@@ -162,7 +162,7 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     name = given.get("name") or given.get("criteria_name")
     rubrics = given.get("rubrics")
     if not name or not rubrics:
-        raise ConfigError(f"{where}: a criterion needs the keys name and rubrics; it has {', '.join(map(str, given))}")
+        raise ConfigError(f"{where}: a criterion needs the keys 'name' and 'rubrics', got {', '.join(map(str, given))}")
     levels = _levels(rubrics) if isinstance(rubrics, str) else dict(rubrics)
     codes = sorted(str(code) for code in levels)
     critical = bool(given.get("critical", codes == ["0", "1"]))

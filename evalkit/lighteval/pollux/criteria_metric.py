@@ -130,13 +130,16 @@ class PolluxScore(RubricScore):
         totals = [option for option in _TOTALS if option in options]
         if totals:
             raise ConfigError(
-                f"{listed(totals)} is not supported, because it would apply to each criterion separately; omit it"
+                f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
+                "criterion separately; omit it"
             )
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         taken = [key for key in shown if key in RESERVED]
         if taken:
-            raise ConfigError(f"the id {listed(taken)} of a criterion is also the name of a figure; use another id")
+            raise ConfigError(
+                f"a criterion must not have the id {listed(taken)}, because a figure has this name; choose another id"
+            )
         unknown = [key for key in shown if key not in criteria]
         if unknown:
             raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
@@ -231,7 +234,7 @@ def judge_criteria(
         try:
             judged = list(pool.map(judge_group, [criterion for _, criterion in groups], groups.values()))
         except (KeyboardInterrupt, SystemExit):
-            _log.warning("stopped: waiting for calls in flight, so that nothing is paid twice")
+            _log.warning("stopped; waiting for the replies of calls in flight, so that they are not paid for again")
             stopping.set()
             raise
     found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}

@@ -87,7 +87,7 @@ def judge_and_options(
 def _run_options(options: Mapping[str, Any]) -> Options:
     both = [name for name in ("max_concurrency", "concurrent_requests") if name in options]
     if len(both) > 1:
-        raise ConfigError(f"backend_options: {' and '.join(both)} mean the same; give one of them")
+        raise ConfigError(f"backend_options: {' and '.join(both)} set the same thing; pass only one of them")
     values = {name: options[name] for name in _OF_RUN if name in options}
     if both:
         values["concurrency"] = options[both[0]]

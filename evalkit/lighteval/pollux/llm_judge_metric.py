@@ -166,7 +166,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         if not isinstance(self.rubrics, Mapping):
             raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
-            raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed: nan, zero")
+            raise ConfigError(f"unknown on_unparsed={self.on_unparsed!r}; allowed: nan, zero")
         judge, options = judge_and_options(
             self.judge_model_name, self.judge_backend, self.url, self._api_key, self.max_tokens,
             self.backend_options, self.hf_provider, self.response_format,

@@ -45,7 +45,9 @@ def checked_pattern(name: str, pattern: Pattern) -> re.Pattern[str]:
                 f"{name} {pattern!r} is not a regular expression: {problem}; use the syntax of Python's re module"
             ) from None
     if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
-        raise ConfigError(f"{name} must be a regular expression for str, as text or compiled, not {pattern!r}")
+        raise ConfigError(
+            f"{name} must be a regular expression, as a string or as a compiled pattern for strings, got {pattern!r}"
+        )
     if not pattern.groups:
         raise ConfigError(
             f"{name} {pattern.pattern!r} has no group; put the part to extract in parentheses, as in '= (\\d+)'"

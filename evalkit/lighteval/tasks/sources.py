@@ -85,7 +85,9 @@ def data_folder(task: str) -> Path:
     """The folder with a task's shipped rows, ``test.jsonl``."""
     folder = _DATA / task
     if not (folder / "test.jsonl").is_file():
-        raise ConfigError(f"the rows of task {task!r} are missing: no {folder / 'test.jsonl'}; install evalkit again")
+        raise ConfigError(
+            f"the file with the rows of task {task!r}, {folder / 'test.jsonl'}, is missing; install evalkit again"
+        )
     return folder
 
 
@@ -151,8 +153,7 @@ def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> Non
     """
     if row.get("__few_shots"):
         raise ConfigError(
-            f"{where}: few-shot examples are not available, since LightEval would show them without their context; "
-            "use the task with |0"
+            f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
         )
     columns = list(columns)
     lacking = [name for name in columns if name not in row]

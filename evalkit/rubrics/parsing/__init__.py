@@ -79,8 +79,8 @@ def _pattern(form: str) -> re.Pattern[str]:
         ) from None
     if "score" not in pattern.groupindex and pattern.groups != 1:
         raise RubricError(
-            f"the reply form {form!r} has {pattern.groups} groups; name the one that holds the answer "
-            "(?P<score>…), or have exactly one"
+            f"the reply form {form!r} must have exactly one group, or a group named score as in (?P<score>…), got "
+            f"{pattern.groups} groups"
         )
     return pattern
 
@@ -173,7 +173,7 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
             )
         named.append((compiled, code, None if code is not None else cast(Any, meaning)))
     if not named:
-        raise RubricError("read= is empty; expected a mapping from patterns to codes")
+        raise RubricError("read= is empty; pass a mapping from regular expressions to codes")
     return tuple(named)
 
 

@@ -96,7 +96,7 @@ class Template:
             if unknown := header.keys() - {"description"}:
                 raise RubricError(f"unknown header key {listed(sorted(unknown))}; allowed: form, description")
             if len(source) > _LONGEST:
-                raise RubricError(f"it has {len(source):,} characters; at most {_LONGEST:,} are allowed")
+                raise RubricError(f"its text has {len(source):,} characters; at most {_LONGEST:,} are allowed")
         except RubricError as problem:
             raise RubricError(f"template {name}@{version}: {problem}") from None
         return cls(name, version, source, form)
@@ -166,8 +166,8 @@ class Template:
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:
             raise RubricError(
-                f"template {self.label} does not use the input {listed(unused)}; "
-                "remove it from the rubric's inputs or choose another template"
+                f"template {self.label} does not show the input {listed(unused)} of the rubric; remove it from the "
+                "rubric's inputs, or choose another template"
             )
 
 
@@ -273,7 +273,7 @@ class PromptBuilder:
         if template.form == "number" and wordy:
             raise RubricError(
                 f"template {template.label} asks for a number, but criterion {listed(wordy)} of rubric {rubric.id!r} "
-                "is nominal; use one of the templates 'default', 'tagged' and 'label'"
+                "is nominal; use template 'default', 'tagged' or 'label'"
             )
         return cls(rubric, template)
 
@@ -300,7 +300,7 @@ class PromptBuilder:
         def fence(name: str) -> str:
             if name not in self.rubric.input_names:
                 raise RubricError(
-                    f"template {self.template.label} calls fence({name!r}), but the rubric has no such input"
+                    f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
                 )
             return fenced(name, inputs[name]) if name in inputs else ""
 

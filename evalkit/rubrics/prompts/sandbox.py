@@ -56,8 +56,8 @@ def _charge(amount: int) -> None:
     _left.set(left)
     if left < 0:
         raise SecurityError(
-            f"the template does too much work; the limit is {_WORK:,} characters read and written, plus "
-            f"{_WORK_PER_CHARACTER} per character of item, rubric and template; use fewer loops and shorter strings"
+            f"the template does too much work (more than {_WORK:,} characters read and written, plus "
+            f"{_WORK_PER_CHARACTER} per character of item, rubric and template); use fewer loops and shorter strings"
         )
 
 
@@ -93,7 +93,9 @@ def _shown(_: Any, value: Any) -> Any:
     """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
-    raise SecurityError(f"a template cannot print a {type(value).__name__}; print an input with fence('NAME')")
+    raise SecurityError(
+        f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
+    )
 
 
 def _text(value: Any) -> str:
@@ -224,7 +226,9 @@ def _check_tree(tree: nodes.Template) -> None:
         line, loops = node.lineno or line, loops + isinstance(node, nodes.For)
         if depth > _DEEPEST or loops > _MOST_LOOPS:
             raise TemplateSyntaxError(
-                f"nested too deeply; allowed: {_MOST_LOOPS} loops and {_DEEPEST} constructs within each other", line
+                f"the template is nested too deeply; allowed: {_MOST_LOOPS} loops and {_DEEPEST} constructs inside "
+                "each other",
+                line,
             )
         if problem := _problem(node):
             raise TemplateSyntaxError(problem, line)
@@ -268,11 +272,12 @@ def _check_blocks(tree: nodes.Template) -> None:
         )
         if not blank and not isinstance(node, nodes.Block):
             raise TemplateSyntaxError(
-                "text or settings outside the blocks would never be used; move them into a block", node.lineno
+                "text or settings outside the template's blocks would never be used; move them into a block",
+                node.lineno,
             )
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
         raise TemplateSyntaxError(
-            "blocks cannot be nested: the text of the inner block would be sent twice", blocks[0].lineno
+            "a block inside another block would be sent twice; put the blocks one after the other", blocks[0].lineno
         )
 
 

@@ -156,7 +156,8 @@ class PluginLayout:
         module = importlib.import_module(self.module)
         if not _is_file(module, self.file):
             raise ConfigError(
-                f"plugin {self.root}: {self.module!r} is imported from {module.__file__}; remove that copy"
+                f"plugin {self.root}: its module {self.module!r} is imported from another copy, {module.__file__}; "
+                "remove that copy"
             )
         return module
 

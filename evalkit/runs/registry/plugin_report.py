@@ -278,7 +278,8 @@ def _check_rubric(name: str, path: Path) -> None:
     rubric = load_rubric(path)
     if f"{rubric.id}@{rubric.version}" != name:
         raise RegistryError(
-            f"{path} contains rubric {rubric.id}@{rubric.version}, but by its path it must contain {name}; rename one"
+            f"{path} contains rubric {rubric.id}@{rubric.version}, but a file at this path must contain {name}; "
+            "rename the file, or change id and version in it"
         )
 
 

@@ -118,7 +118,7 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
     lost = sorted(set(judged) - set(known.index))
     if lost:
         raise InputError(
-            f"{counted(len(lost), 'judged item is', 'judged items are')} not among the items: {listed(lost)}"
+            f"the items lack {counted(len(lost), 'judged item')}: {listed(lost)}; pass all items that were judged"
         )
     known = known.loc[known.index.isin(judged)]
     first, second = known[system_a], known[system_b]
@@ -126,7 +126,7 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
         raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} without two different systems, or with a system called 'all': "
+            f"{counted(int(wrong.sum()), 'item')} must name two different systems, and none may be called 'all': "
             f"{listed(known.index[wrong])}; correct or drop them"
         )
     return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})

@@ -401,7 +401,8 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
         first = f"judge {lost[0]['judge']!r}: {lost[0]['n_groups_used']} of {lost[0]['n_groups']} used"
         warnings.warn(
             f"correlations inside groups leave out over 20 % of the groups in {len(lost)} of {len(rows)} rows "
-            f"({first}), because a side is constant or n < 3; they describe the other groups alone",
+            f"({first}), because judge or people give one score throughout a group, or it has under three items; the "
+            "figures describe the other groups only",
             EvalkitWarning,
             stacklevel=3,
         )

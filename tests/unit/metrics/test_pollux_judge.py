@@ -630,7 +630,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"backend_options": {"temperature": -1}}, "temperature"),
         ({"backend_options": {"max_concurrency": "8"}}, "whole number"),
         ({"backend_options": {"max_concurrency": 0}}, "concurrency"),
-        ({"backend_options": {"max_concurrency": 1, "concurrent_requests": 1}}, "mean the same"),
+        ({"backend_options": {"max_concurrency": 1, "concurrent_requests": 1}}, "set the same thing"),
         ({"backend_options": {"increase_max_tokens_for_reasoning": True}}, "set max_tokens"),
         ({"backend_options": {"params": {"api_key": SECRET}}}, "contains an API key"),
         ({"backend_options": {"params": {"messages": []}}}, "messages"),

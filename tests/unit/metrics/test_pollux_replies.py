@@ -382,8 +382,8 @@ def test_patterns_of_ones_own() -> None:
     [
         ("(", "not a regular expression"),
         (r"\d", "no group"),
-        (re.compile(rb"(\d)"), "regular expression for str"),
-        (7, "regular expression for str"),
+        (re.compile(rb"(\d)"), "must be a regular expression"),
+        (7, "must be a regular expression"),
     ],
     ids=["invalid", "no-group", "bytes", "number"],
 )
