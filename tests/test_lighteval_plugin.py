@@ -93,7 +93,8 @@ def test_two_versions_of_one_plugin_are_refused(tmp_path):
 BROKEN = {
     "raises": ("raise RuntimeError('no model here')", "cannot be loaded: RuntimeError: no model here"),
     "no table": ("tasks = []", "needs a variable TASKS_TABLE"),
-    "a table of something else": ("TASKS_TABLE = ['safety']", "needs a variable TASKS_TABLE, a list of LightevalTaskConfig"),
+    "a table of something else": (
+        "TASKS_TABLE = ['safety']", "needs a variable TASKS_TABLE, a list of LightevalTaskConfig"),
     "a rubric that is not there": (
         "from evalkit.lighteval import judge_metric\nTASKS_TABLE = [judge_metric('nope')]", "nope"),
 }  # fmt: skip

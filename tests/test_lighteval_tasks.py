@@ -725,7 +725,7 @@ def test_published_score_is_the_mean_of_shares_or_zero_or_missing(scores, kept):
 
 def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     criteria = shipped_criteria()
-    with pytest.raises(ConfigError, match="'budget_usd' is not supported .*because it would apply to each criterion"):
+    with pytest.raises(ConfigError, match=r"'budget_usd' is not supported .*because it would apply to each criterion"):
         pollux_metric(criteria, budget_usd=1.0)
     for scale in ({-2: "bad", 0: "good"}, {-1: "bad", -0.5: "good"}):
         with pytest.raises(

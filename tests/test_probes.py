@@ -374,7 +374,10 @@ def test_without_a_pass_rule_the_shift_remains():
 
 def test_rubrics_that_a_probe_does_not_fit():
     items, _ = ek.load_example("facts")
-    with pytest.raises(ConfigError, match=r"probe_position needs a pairwise rubric.*'correctness' is pointwise"):
+    with pytest.raises(
+        ConfigError,
+        match=r"probe_position needs a pairwise rubric.*'correctness' judges single answers, which have no position",
+    ):
         ek.probes.probe_position(items, "correctness", "fake:strict")
     for run in (ek.probes.probe_verbosity, ek.probes.probe_injection):
         with pytest.raises(ConfigError, match="but rubric 'preference' compares two; use probe_position"):

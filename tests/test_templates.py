@@ -171,7 +171,9 @@ class TestBlocks:
 
 class TestWhatItSees:
     def test_unused_input(self):
-        with pytest.raises(RubricError, match=r"does not show the input 'answer'; .*choose another template"):
+        with pytest.raises(
+            RubricError, match=r"does not show the input 'answer' of the rubric; .*choose another template"
+        ):
             rendered("{{ fence('question') }}")
 
     def test_looking_whether_an_input_is_there_is_not_using_it(self):

@@ -395,7 +395,7 @@ def test_a_wrong_pattern_is_refused(pattern: object, said: str, make: object) ->
 
 
 def test_a_scale_of_one_level_is_refused() -> None:
-    with pytest.raises(RubricError, match="two or more"):
+    with pytest.raises(RubricError, match="only one level, 0; add at least one more"):
         make_pollux_score_parser(rubrics={"0": "a"})
 
 
