@@ -258,12 +258,12 @@ def test_reasons_for_what_cannot_be_said():
     assert math.isnan(same["alpha_single"])
     assert same["percent_agreement"] == 1
     assert "alpha_single: nothing varies" in same["notes"]
-    assert "no interval of percent_agreement: the figure is at its bound" in same["notes"]
+    assert "no interval of percent_agreement: the figure is at the end of its range" in same["notes"]
     none = reliability(judgments({(i, j): ["!empty"] for i in "pqr" for j in "ab"})).iloc[0]
     assert none["notes"].startswith("no item was scored by two judges")
     assert none["n_pairable"] == 0
     named = reliability(judgments({("i", "a"): ["art"], ("i", "b"): ["law"]}, NAMES)).iloc[0]
-    assert "spread: nothing on 0-1" in named["notes"]
+    assert "spread: nothing has a score on 0-1" in named["notes"]
 
 
 def test_all_votes_tied_leaves_no_labels_and_says_so():

@@ -279,7 +279,7 @@ def test_on_a_conflict_the_stores_own_history_stays(store: ReplyStore, other: Re
     report = other.import_(path)
     # six lines: 1 and the first of 2 are there; the refresh of 2 and 4 are new; both of 3 are left out
     assert (report.n_lines, report.n_present, report.n_added, report.n_conflicts) == (6, 2, 2, 2)
-    assert str(report).endswith("2 left out because the store has others for their keys")
+    assert str(report).endswith("2 left out because the store has other replies for their keys")
     found = other.get_many([parts(number).key for number in range(1, 5)])
     assert [decoded(found[parts(number).key]).text for number in range(1, 5)] == [
         "same",

@@ -436,7 +436,7 @@ def test_only_an_evaluation_is_sampled_again(again):
 
 def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
-    with pytest.raises(InputError, match="floor contains no judgments like those of before"):
+    with pytest.raises(InputError, match="no judgments of the same rubric version, criterion and judge as before"):
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
     with pytest.raises(InputError, match=r"floor is not a judgments table .*got float"):
         compare(a, b, floor=0.03)

@@ -356,7 +356,7 @@ def test_balanced_accuracy_finds_the_rare_passes():
     assert threshold(codes, people)["cut"] == math.inf
     assert math.isnan(threshold(codes, people)["pass_at"])
     assert threshold(codes, people)["in_sample"] == pytest.approx(0.9)
-    assert "pass all or none" in threshold(codes, people)["notes"]
+    assert "passes all items or none" in threshold(codes, people)["notes"]
     rare = threshold(codes, people, objective="balanced_accuracy")
     assert (rare["cut"], rare["pass_at"]) == (2.5, 3)
     assert rare["in_sample"] == pytest.approx((1 + 15 / 18) / 2)

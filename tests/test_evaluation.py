@@ -111,7 +111,7 @@ class TestFigures:
         assert evaluation.n_unique == 3
         assert evaluation.clusters["i0"] == evaluation.clusters["again"]
         assert set(evaluation.summary["n_clusters"]) == {3}
-        assert "4 items (3 that differ)" in str(evaluation)
+        assert "4 items (3 distinct)" in str(evaluation)
 
     def test_two_evaluations_can_be_compared_as_objects(self, mixed):
         assert mixed == mixed

@@ -229,7 +229,7 @@ class TestPairs:
         winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
         assert (winners["AB"] == winners["BA"]).all()
         other = {"shown": "unswapped", "unswapped": "shown"}[told]
-        with pytest.raises(InputError, match=f"verdicts={other!r} does not fit .*; verdicts={told!r} would fit"):
+        with pytest.raises(InputError, match=f"verdicts={other!r} does not fit judge .*; pass verdicts={told!r}"):
             ek.import_judgments(rows, "preference", verdicts=other, **options)
 
     @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])
@@ -325,7 +325,7 @@ class TestMistakes:
             ({}, {}, "takes either score="),
             ({}, {"score": "mark", "judge": "juge"}, r"judge='juge': .* did you mean 'judge'\?"),
             ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "judge= and annotator= both set"),
-            ({}, {"score": "mark", "read": {"1": 1}}, "read= can be passed only with text="),
+            ({}, {"score": "mark", "read": {"1": 1}}, "read= needs text=, and codes= needs score="),
             ({}, {"score": "mark", "codes": {1: 9}}, "codes= maps 1 to 9, which is neither on the scale"),
             ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
             ({}, {"score": "mark", "codes": [1, 2]}, "codes= must be a function, or a mapping .*, got list"),
@@ -345,7 +345,7 @@ class TestMistakes:
             ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item id that the table does not have: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
             ({}, {"score": 3}, "score= must be a column's name, a Series or a mapping from item id to value, got int"),
-            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has the weight 2.0 here and 1"),
+            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "judge 'x' has two values of weight: 2.0 here and 1"),
             ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
             ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
@@ -362,7 +362,7 @@ class TestMistakes:
         rows = [{"item_id": "a", "order": "BA", "said": "A"}]
         with pytest.raises(ConfigError, match="verdicts= is missing; pass 'shown' if"):
             ek.import_judgments(rows, "preference", judge=WHO, score="said", order="order")
-        with pytest.raises(InputError, match="row 0, column 'order': order 'swapped'; map it to 'AB' or 'BA'"):
+        with pytest.raises(InputError, match="row 0, column 'order': invalid order 'swapped'; map it to 'AB' or 'BA'"):
             ek.import_judgments([rows[0] | {"order": "swapped"}], "preference", judge=WHO, score="said", order="order")
 
     def test_an_empty_table_is_an_empty_judgments_table(self):

@@ -142,14 +142,14 @@ def test_jackknife_transforms_by_hand():
 def test_no_interval_has_its_reason():
     some = np.array([0.4, 0.5, 0.6])
     assert jackknife(math.nan, some).reason == "the figure is not defined"
-    assert jackknife(1.0, some).reason == "the figure is at its bound"
-    assert jackknife(0.0, some, transform="logit").reason == "the figure is at its bound"
+    assert jackknife(1.0, some).reason == "the figure is at the end of its range"
+    assert jackknife(0.0, some, transform="logit").reason == "the figure is at the end of its range"
     assert jackknife(0.5, np.array([0.5])).reason == "fewer than two clusters"
     # The same in every resample (here up to rounding): its error is not 0 but unknown.
     same = jackknife(0.3, 0.3 + np.array([0, 5e-17, 0, -5e-17]))
     assert math.isnan(same.low)
-    assert same.reason == "the same without any one cluster"
-    assert jackknife(5.0, np.full(4, 5.0), transform="none").reason == "the same without any one cluster"
+    assert same.reason == "leaving out a cluster never changes it"
+    assert jackknife(5.0, np.full(4, 5.0), transform="none").reason == "leaving out a cluster never changes it"
     # 6 of 100 undefined is over 5 %, 5 of 100 is not.
     many = np.linspace(0.4, 0.6, 100)
     assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None
@@ -161,17 +161,17 @@ def test_no_interval_has_its_reason():
 def test_a_distance_has_an_interval_above_zero():
     made = jackknife(0.2, np.array([0.05, 0.2, 0.4]), transform="log")
     assert 0 < made.low < 0.2 < made.high
-    assert jackknife(0.0, np.array([0.1, 0.2]), transform="log").reason == "the figure is at its bound"
-    assert jackknife(0.2, np.full(5, math.nan)).reason == "too little varies to say"
+    assert jackknife(0.0, np.array([0.1, 0.2]), transform="log").reason == "the figure is at the end of its range"
+    assert jackknife(0.2, np.full(5, math.nan)).reason == "nearly all answers are the same"
 
 
 @pytest.mark.parametrize(
     ("person", "clusters", "expected"),
     [
         ([0, 0, 0] + [1] * 27, None, None),
-        ([0, 0] + [1] * 28, None, "too little varies to say"),
+        ([0, 0] + [1] * 28, None, "nearly all answers are the same"),
         # three rare answers, but two of them in one cluster
-        ([0, 0, 0] + [1] * 27, [0, 0, *range(1, 29)], "too little varies to say"),
+        ([0, 0, 0] + [1] * 27, [0, 0, *range(1, 29)], "nearly all answers are the same"),
         ([0, 0, 0, 0] + [1] * 26, [0, 0, *range(1, 29)], None),
     ],
 )

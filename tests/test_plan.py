@@ -102,7 +102,7 @@ class TestCounts:
         doubled = [*ITEMS, ITEMS[0]]
         made = ek.plan(doubled, RUBRIC, "fake:strict")
         assert (made.n_items, made.n_unique, made.n_to_call) == (3, 2, 6)
-        assert "3 items (2 that differ)" in str(made)
+        assert "3 items (2 distinct)" in str(made)
         table = ek.judge(doubled, RUBRIC, "fake:strict")
         assert table.loc[table["source"] == "live", "key"].nunique() == made.n_to_call
         after = ek.plan(doubled, RUBRIC, "fake:strict")

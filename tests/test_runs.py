@@ -141,7 +141,7 @@ TASKS_TABLE = [SimpleNamespace(name=name) for name in "ab"]
 
 def test_a_mode_that_is_not_served_is_seen_before_the_run_starts(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, bound("a", judge_profile="tone-strict"), bound("b"), code=MODES)
-    expected = "task 'a': plugin tone@1 does not support mode 'jury' for it, only 'judge'"
+    expected = "task 'a': plugin tone@1 does not support mode 'jury' for this task, only 'judge'"
     with pytest.raises(ConfigError, match=expected):
         runner_of(local, tmp_path).start("support", "m", scoring_mode="jury", scoring_config=JURY)
     assert local.runs().empty
@@ -619,7 +619,7 @@ def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: P
     row = found.table[found.table["metric"] == "quality"].iloc[0]
     # both standard errors are 0.1: half = 1.96 · √0.02 = 0.277
     assert (row["high"] - row["low"]) / 2 == pytest.approx(0.27718, abs=1e-4)
-    assert row["notes"] == "not paired: too wide"
+    assert row["notes"] == "not paired: wider than a paired interval"
 
 
 def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_path: Path) -> None:
@@ -665,7 +665,7 @@ def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(lo
     assert math.isnan(row["high"])
     # √(0.1² + 0.1²) · 1.96 on each side: as if the samples were others
     row = compare_runs(a, a).table.set_index("metric").loc["quality"]
-    assert (row["notes"], round(row["high"], 3)) == ("not paired: too wide", 0.277)
+    assert (row["notes"], round(row["high"], 3)) == ("not paired: wider than a paired interval", 0.277)
 
 
 def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) -> None:

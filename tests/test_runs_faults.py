@@ -381,7 +381,8 @@ def test_a_database_that_goes_away_in_the_middle(stoppable: Any, tmp_path: Path)
             stoppable.stop()
 
     with pytest.raises(
-        RegistryError, match=r"has ended \(succeeded\) but cannot be closed: .* its outcome is in .*outcome"
+        RegistryError,
+        match=r"has ended \(succeeded\), but the registry cannot store this: .* the outcome is kept in .*outcome",
     ):
         runner.start("support", "model_name=m,sleep=1", on_line=stop)
     with pytest.raises(RegistryError, match=r"127\.0\.0\.1"):

@@ -360,7 +360,7 @@ def test_options_that_cannot_be_applied_are_refused():
         jury_value(votes, labels, figure="mae", ties="wrong")
     with pytest.raises(ConfigError, match=r"pass_threshold got ties='na'; .*all its figures are of the same items"):
         pass_threshold(votes, labels, ties="na")
-    with pytest.raises(ConfigError, match=r"reliability got ties='wrong'; .*no label is right"):
+    with pytest.raises(ConfigError, match=r"reliability got ties='wrong'; .*no judge's label is known to be right"):
         reliability(votes, ties="wrong")
     with pytest.raises(ConfigError, match=r"reliability got ties='half'; .*shares of labels"):
         reliability(judgments({("i", "j"): [1]}, PLAIN), ties="half")
@@ -492,7 +492,7 @@ def test_figures_of_a_class_have_intervals_only_where_it_is_seen():
     row = only(align(judged([*said[:58], "tie", "A"]), labels_of(rare), figures=names))
     assert row["f1_tie"] == pytest.approx(2 * 1 / (1 + 2))
     assert row[["f1_tie_low", "macro_f1_low", "balanced_accuracy_low"]].isna().all()
-    assert "no interval of f1_tie, macro_f1, balanced_accuracy: too little varies to say" in row["notes"]
+    assert "no interval of f1_tie, macro_f1, balanced_accuracy: nearly all answers are the same" in row["notes"]
     with pytest.raises(ConfigError, match=r"criterion 'c' does not have: 'f1_C'; its classes: 'A', 'B', 'tie'"):
         align(judged(said), labels_of(gold), figures=["f1_C"])
     with pytest.raises(ConfigError, match=r"figures='accuracy'; it takes a list"):

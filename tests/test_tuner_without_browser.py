@@ -1075,7 +1075,7 @@ def test_a_figure_of_other_items_is_no_step_and_one_without_interval_says_why(tm
     agreement, kappa = session.tiles()[:2]
     assert (agreement.value, agreement.note) == (
         "1.00",
-        "2 of 4 labelled items, dev; no interval: the figure is at its bound · 4 given labels, ann",
+        "2 of 4 labelled items, dev; no interval: the figure is at the end of its range · 4 given labels, ann",
     )
     assert "; no interval: " in kappa.note
     edit(session)

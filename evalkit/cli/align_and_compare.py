@@ -58,10 +58,12 @@ def add(commands: Commands) -> None:
     )
     add_output(parser)
 
-    text = "what changed between two evaluations, and what sampling alone explains"
+    text = "what changed between two evaluations, and how much of it chance explains"
     parser = add_command(commands, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
-    parser.add_argument("after", metavar="AFTER", help="the other side, with the same items")
+    parser.add_argument(
+        "after", metavar="AFTER", help="the later evaluation, of the same items; judgments or a folder as for BEFORE"
+    )
     parser.add_argument(
         "--labels", metavar="FILE", help="human labels, or items with --label: shows which changes are right"
     )

@@ -217,14 +217,14 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
     # from samples to scores
-    "vote": {"choices": tuple(VOTE_RULES), "help": f"samples to a vote: {meanings(VOTE_RULES)} (default mean)"},
-    "ties": {"choices": tuple(VOTE_TIES), "help": f"vote of samples that tie: {meanings(VOTE_TIES)} (default na)"},
+    "vote": {"choices": tuple(VOTE_RULES), "help": f"how samples become a vote: {meanings(VOTE_RULES)} (default mean)"},
+    "ties": {"choices": tuple(VOTE_TIES), "help": f"vote if the samples tie: {meanings(VOTE_TIES)} (default na)"},
     "min-self-agreement": _value(
-        "SHARE", "leave out the vote of a judge that agrees less with itself (0-1)", type=float
+        "SHARE", "leave out a judge's vote on an item if a smaller share of its samples agree (0-1)", type=float
     ),
     "aggregate": {
         "choices": tuple(AGGREGATE_RULES),
-        "help": f"from votes to a score (default mean): {meanings(AGGREGATE_RULES)}",
+        "help": f"how votes become a score (default mean): {meanings(AGGREGATE_RULES)}",
     },
     "quorum": _value(
         "SHARE",

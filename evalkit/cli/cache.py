@@ -32,7 +32,9 @@ def add(commands: Commands) -> None:
     add_part("stats", _stats, "stored replies per judge and rubric, and what they cost")
 
     parser = add_part("export", _export, "write replies to a JSONL file, for import elsewhere")
-    parser.add_argument("file", metavar="FILE", help="the file; an existing one is replaced, at the end")
+    parser.add_argument(
+        "file", metavar="FILE", help="the file; an existing file is replaced once the export is complete"
+    )
     _add_choice(parser)
     parser.add_argument("--source", choices=("live", "recorded"), help="only replies of this source")
 

@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     """Its parser."""
     parser = add_command(commands, "doctor", _doctor, "check versions, cache, rubrics, keys and extras of this machine")
     add_flags(parser, "cache", "json")
-    server = parser.add_argument_group("a judge's server: makes at most two tiny calls")
+    server = parser.add_argument_group("also check a judge's server, with at most two tiny calls")
     server.add_argument("--judge", metavar="JUDGE", help="provider:model, as in openai:gpt-4o-mini")
     add_flags(server, "judge-base-url", "judge-api-key-env")
 

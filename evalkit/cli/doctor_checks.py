@@ -74,7 +74,7 @@ def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
         problems.append(str(problem))
         return facts
     if store.read_only:
-        problems.append(f"cache folder {folder} cannot be written: live judges cannot be called")
+        problems.append(f"cache folder {folder} cannot be written, so live judges cannot be called")
     facts |= {"replies": stats["n_replies"], "size": f"{stats['n_bytes'] / 1e6:.1f} MB"}
     if store.path.exists():
         facts["integrity"] = _integrity(store.path)

@@ -17,7 +17,7 @@ _END = """\
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    text = "write rubric, judges, samples and rules as a profile, for other places"
+    text = "write rubric, judges, samples and rules to a profile, for use elsewhere"
     parser = add_command(commands, "freeze", _freeze, text, _END, _USAGE)
     parser.add_argument("path", metavar="NAME.yaml", help="the new file; an existing file is never overwritten")
     add_what(parser)

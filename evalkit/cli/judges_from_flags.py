@@ -77,7 +77,7 @@ def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
     if ":" not in text and text != "fake":
         check_provider(text, "--judge")
         if not model:
-            raise ConfigError(f"--judge {text} has no model: pass --judge {text}:MODEL, or --judge-model MODEL")
+            raise ConfigError(f"--judge {text} has no model; pass --judge {text}:MODEL, or --judge-model MODEL")
         text = f"{text}:{model}"
     return with_changes(Judge.of(text), changes)
 

@@ -92,7 +92,7 @@ def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
     try:
         place = locate(args.plugin, registry.folder)
     except ConfigError as problem:
-        raise ConfigError(f"{problem}; and no plugin is registered under that name") from None
+        raise ConfigError(f"{problem}, and no plugin is registered under that name") from None
     return inspect_plugin(place.path, timeout_s=args.timeout)
 
 

@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
     _add_starting(parts)
     _add_reading(parts)
 
-    text = "carry out queued runs, one after the other; any number of workers share a registry"
+    text = "carry out queued runs, one after the other; any number of workers can share a registry"
     parser = _add_part(commands, "worker", _work, text, _WORKER)
     parser.add_argument("--once", action="store_true", help="end when the queue is empty")
     parser.add_argument(
@@ -103,12 +103,12 @@ def _add_reading(parts: Commands) -> None:
 
     parser = _add_part(parts, "logs", _logs, "the log of LightEval's process, on the machine that ran it")
     _with_run(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="continue until the run is over")
+    parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run ends")
 
     text = "differences between two runs, sample by sample if both stored their samples"
     parser = _add_part(parts, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="a run that succeeded")
-    parser.add_argument("after", metavar="AFTER", help="another; differences are AFTER - BEFORE")
+    parser.add_argument("after", metavar="AFTER", help="another run that succeeded; differences are AFTER - BEFORE")
     add_output(parser, rows=200)
 
     text = "runs of a pack, ranked only among those that are scored in the same way"

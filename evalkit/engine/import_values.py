@@ -85,7 +85,8 @@ class Values:
         for at, (name, value) in enumerate(zip(owners, values, strict=True)):
             if known.setdefault(name, value) != value:
                 message = (
-                    f"{owner} {name!r} has the {self.name} {value!r} here and {known[name]!r} before; expected one"
+                    f"{owner} {name!r} has two values of {self.name}: {value!r} here and {known[name]!r} before; "
+                    "keep one"
                 )
                 raise self.error(at, message)
 
@@ -182,7 +183,7 @@ class Rows:
         orders = self.values("order", given)
         for at, value in enumerate(orders.values):
             if value not in ("AB", "BA"):
-                raise orders.error(at, f"order {value!r}; map it to 'AB' or 'BA'")
+                raise orders.error(at, f"invalid order {value!r}; map it to 'AB' or 'BA'")
         return orders.values
 
     def samples(self, given: Column | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:

@@ -130,8 +130,8 @@ def import_judgments(
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(
-            "read= can be passed only with text=, and codes= only with score=; with text=, codes= may only say what "
-            "a missing text means"
+            "read= needs text=, and codes= needs score= (with text=, codes= may contain only the meaning of a "
+            "missing text)"
         )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(
@@ -302,7 +302,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             other = "unswapped" if verdicts == "shown" else "shown"
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
-                f"verdicts={verdicts!r} does not fit the verdicts of judge {judge!r}: the same answer would win in "
-                f"both orders for only {same} of {counted(len(own), 'item')}, which no preference for a position "
-                f"explains (correlation of the orders {r:.2f}); verdicts={other!r} would fit"
+                f"verdicts={verdicts!r} does not fit judge {judge!r}: the same answer would win in both orders for "
+                f"only {same} of {counted(len(own), 'item')} (correlation of the orders {r:.2f}), which even a judge "
+                f"that prefers one position does not do; pass verdicts={other!r}"
             )

@@ -92,7 +92,7 @@ class Plan:
         cached = int(self.table["n_cached"].sum())
         share = f" ({cached / n:.0%})" if n else ""
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
-        unique = [f"{self.n_unique} that differ"] if self.n_unique != self.n_items else []
+        unique = [f"{self.n_unique} distinct"] if self.n_unique != self.n_items else []
         skipped = [f"{self.n_skipped} skipped for a missing input"] if self.n_skipped else []
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
         size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"

@@ -73,7 +73,7 @@ def page(evaluation: Evaluation) -> str:
 def heading(evaluation: Evaluation) -> str:
     """One line: rubric, number of items, judges and samples."""
     rubric, spec = evaluation.rubric, evaluation.spec
-    unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} that differ)"
+    unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} distinct)"
     line = (
         f"{rubric.id}@{rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
         f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
@@ -158,7 +158,7 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
     if not row["n_scored"]:
         return
     if row["n_tied"]:
-        yield f"{counted(row['n_tied'], 'item')} tied: scored, without a verdict or score of their own"
+        yield f"{counted(row['n_tied'], 'item')} tied: counted as scored, but without verdict and score"
     if pd.isna(row["mean"]):
         yield "no mean on a nominal scale" if name != _ALL else "no item is scored on every criterion"
     if pd.isna(row["pass_rate"]):

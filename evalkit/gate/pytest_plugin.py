@@ -25,10 +25,10 @@ _OPTIONS: dict[str, tuple[str, type, str]] = {
     "samples": ("K", int, "samples per judge and check (default 3)"),
     "budget-usd": ("USD", float, "spend at most this on live calls, per process"),
     "max-calls": ("N", int, "make at most N calls per check"),
-    "concurrency": ("N", int, "most calls in flight per service, model and key"),
-    "retries": ("N", int, "how often a failed call is tried again"),
-    "requests-per-minute": ("N", float, "most requests per minute, service, model and key"),
-    "tokens-per-minute": ("N", float, "most tokens per minute, service, model and key"),
+    "concurrency": ("N", int, "at most N calls in flight for one service, model and key"),
+    "retries": ("N", int, "retries of a failed call"),
+    "requests-per-minute": ("N", float, "at most N requests per minute for one service, model and key"),
+    "tokens-per-minute": ("N", float, "at most N tokens per minute for one service, model and key"),
 }  # fmt: skip
 _FLAG = re.compile(r"--(judge-[a-z-]+|judge|budget-usd|profile)\b(?!-)")
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")

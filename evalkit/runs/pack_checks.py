@@ -121,7 +121,7 @@ def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
     if modes and search.scoring.mode not in modes:
         search.add(
             task,
-            f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for it, only {listed(modes)}",
+            f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for this task, only {listed(modes)}",
         )
 
 

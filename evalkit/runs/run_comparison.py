@@ -192,7 +192,7 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     if not half:
         return Interval.none("not paired, and both standard errors are 0: no interval"), None, ""
     middle = float(b.value or 0.0) - float(a.value or 0.0)
-    return Interval(middle - half, middle + half), None, "not paired: too wide"
+    return Interval(middle - half, middle + half), None, "not paired: wider than a paired interval"
 
 
 def _differences(before: Run, after: Run) -> Iterator[str]:

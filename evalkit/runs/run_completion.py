@@ -45,8 +45,8 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
             with whole(place) as out:
                 out.write(json.dumps(kept).encode())
             raise RegistryError(
-                f"run {run_id} has ended ({ending.status}) but cannot be closed: {problem}; its outcome is in {place}, "
-                "and the next command on runs on this machine stores it"
+                f"run {run_id} has ended ({ending.status}), but the registry cannot store this: {problem}; the "
+                f"outcome is kept in {place}, and the next `evalkit run` command on this machine stores it"
             ) from problem
         return
 

@@ -27,7 +27,7 @@ FEWEST_OTHERS = 3
 """Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
 no interval: in simulations the jackknife then covers 20-85 %, however many items there are."""
 
-TOO_LITTLE = "too little varies to say"
+TOO_LITTLE = "nearly all answers are the same"
 
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
@@ -104,7 +104,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
         undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
         them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
-        cluster: ``too little varies to say``.
+        cluster: ``nearly all answers are the same``.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     with np.errstate(divide="ignore", invalid="ignore"):
         center, z = float(forward(np.float64(value))), forward(np.asarray(leave_out, dtype=np.float64))
     if not math.isfinite(center):
-        return Interval.none("the figure is at its bound")
+        return Interval.none("the figure is at the end of its range")
     z = z[np.isfinite(z)]
     if not len(z):
         return Interval.none(TOO_LITTLE)
@@ -128,7 +128,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     n_groups = len(z)
     error = math.sqrt((n_groups - 1) / n_groups * float(np.sum((z - z.mean()) ** 2)))
     if error <= _NO_ERROR * max(1.0, abs(center)):
-        return Interval.none("the same without any one cluster")
+        return Interval.none("leaving out a cluster never changes it")
     half = _t(n_groups - 1) * error
     return Interval(float(backward(center - half)), float(backward(center + half)))
 

@@ -241,7 +241,10 @@ def _rows(
                 row |= {"n_items": int((panel.annotators.labelled & (cube.there.sum(axis=1) >= k)).sum())}
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
-                notes.append("phi: it takes two items with two scored samples each, all of one number, that vary")
+                notes.append(
+                    "phi: needs two items whose samples are all scored, two or more samples per item, and scores "
+                    "that vary"
+                )
             yield row | {"notes": joined(notes)}
 
 

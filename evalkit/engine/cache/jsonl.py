@@ -122,7 +122,7 @@ class ImportReport:
             f"{counted(self.n_lines, 'reply', 'replies')} read: {self.n_added} added, {self.n_present} stored already"
         )
         if self.n_conflicts:
-            text += f", {self.n_conflicts} left out because the store has others for their keys"
+            text += f", {self.n_conflicts} left out because the store has other replies for their keys"
         return text
 
 

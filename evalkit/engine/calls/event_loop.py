@@ -150,7 +150,7 @@ def _report(scheduler: Scheduler) -> None:
     progress = scheduler.counts
     _log.log(
         logging.WARNING if progress.maybe_paid else logging.INFO,
-        "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",
+        "%d replies stored, %d failed (%s), US$ %.4f, %d requests without an answer that may have been billed",
         progress.done,
         progress.failed.total(),
         ", ".join(f"{reason} {n}" for reason, n in progress.failed.items()) or "none",

@@ -87,4 +87,4 @@ class Breaker:
 
     def _open(self, why: str, problem: ProviderError) -> None:
         if self.down is None:
-            self.down = Failure("judge_down", f"{why}; the last: {problem.detail}")
+            self.down = Failure("judge_down", f"{why}; the last error: {problem.detail}")

@@ -138,7 +138,7 @@ def _problem_of(
     content = orjson.dumps({"error": {"message": said, "param": getattr(error, "param", None)}})
     problem = problem_of(Answer(status, headers, content, "litellm", "/v1"), request, body, secret)
     if request.judge.base_url is None:
-        problem.detail = problem.detail.removesuffix(" (no key was sent: api_key_env names none)")
+        problem.detail = problem.detail.removesuffix(" (no key was sent, because api_key_env is not set)")
     return problem
 
 

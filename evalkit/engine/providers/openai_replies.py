@@ -154,7 +154,10 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     if kind == "auth" or code == "insufficient_quota":
         kind = "auth"
         variable = request.judge.api_key_env
-        detail += f" (the key was {key_source(variable)})" if variable else " (no key was sent: api_key_env names none)"
+        source = (
+            f"the key was {key_source(variable)}" if variable else "no key was sent, because api_key_env is not set"
+        )
+        detail += f" ({source})"
     elif kind == "unknown_model":
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
         detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"

@@ -73,7 +73,7 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
 
 def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     spec = evaluation.spec
-    yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} that differ)"
+    yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} distinct)"
     yield "samples per judge, item and criterion", str(evaluation.samples)
     for name, value in asdict(evaluation.rules).items():
         yield f"rule: {name.replace('_', ' ')}", "none" if value is None else str(value)

@@ -7,7 +7,8 @@ try:
     import sqlalchemy  # noqa: F401
 except ImportError as problem:
     raise MissingExtraError(
-        f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL '.[registry,postgres]'"
+        f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL, install "
+        "'.[registry,postgres]'"
     ) from problem
 
 from evalkit.runs.registry.pack_files import STARTER_PACK, Pack, PackTask

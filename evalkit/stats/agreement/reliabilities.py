@@ -106,7 +106,7 @@ def reliability(
     """
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
-    why = "judgments count as shares of labels" if ties == "half" else "among judges no label is right"
+    why = "judgments count as shares of labels" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
     frame = checked(judged, form)
     found = list(answered(frame, form, clusters, half=ties == "half"))
@@ -149,7 +149,7 @@ def spread_components(data: Answered) -> tuple[Components | None, int, str | Non
     blocks, at = data.blocks()
     if data.n_judges < 2 or len(blocks) < 2:
         nothing = bool(np.isnan(data.norm).all())
-        why = "one judge" if data.n_judges < 2 else "nothing on 0-1" if nothing else "no complete blocks"
+        why = "one judge" if data.n_judges < 2 else "nothing has a score on 0-1" if nothing else "no complete blocks"
         return None, len(blocks), why
     return components(blocks, data.cells.unit[at], data.cells.n_units), len(blocks), None
 

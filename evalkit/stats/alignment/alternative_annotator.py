@@ -300,7 +300,7 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
     row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
     notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
     if np.ptp(gaps) == 0:
-        notes.append("the same on every item: decided by its sign")
+        notes.append("the same difference on every item: decided by its sign")
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
     elif len(gaps) < _FEW_ITEMS:
         # the gaps vary, so that at least one of them is not epsilon: the test has a side to see

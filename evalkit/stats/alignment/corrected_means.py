@@ -164,8 +164,8 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
     several = versions.loc[versions["rubric"].duplicated(keep=False)]
     if len(several):
         raise InputError(
-            f"corrected_mean got rubric {several['rubric'].iloc[0]!r} in versions {listed(several['rubric_version'])}; "
-            "scores of one version correct each other, pass one at a time"
+            f"corrected_mean got rubric {several['rubric'].iloc[0]!r} in versions "
+            f"{listed(several['rubric_version'])}; pass the scores of one version"
         )
 
 

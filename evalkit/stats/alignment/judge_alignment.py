@@ -384,7 +384,10 @@ def _counted(level: Level, options: _Options) -> Level:
 def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str, int]:
     used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
-        notes.append(f"only {used} of {len(inside)} groups could be used: a side is constant or n < 3 in the others")
+        notes.append(
+            f"only {used} of {len(inside)} groups could be used: in the others, judge or people give one score "
+            "throughout, or there are under three items"
+        )
     return {"n_groups": len(inside), "n_groups_used": used}
 
 

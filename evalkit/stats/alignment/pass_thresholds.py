@@ -174,7 +174,9 @@ def _row(
         "pass_at": _code(panel.scale, sign, cut),
     }
     row |= {"cut_lowest": min(sign * one for one in cuts), "cut_highest": max(sign * one for one in cuts)}
-    return row | {"notes": "the best is to pass all or none" if np.isinf(cut) or cut <= np.nanmin(score) else None}
+    return row | {
+        "notes": "the best cut passes all items or none" if np.isinf(cut) or cut <= np.nanmin(score) else None
+    }
 
 
 def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:

@@ -159,7 +159,7 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
         raise InputError(
-            f"floor contains no judgments like those of before ({side.name}): same rubric version, criterion and judge"
+            f"floor contains no judgments of the same rubric version, criterion and judge as before ({side.name})"
         )
     return table
 
