@@ -345,11 +345,11 @@ class TestMistakes:
             ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item id that the table does not have: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
             ({}, {"score": 3}, "score= must be a column's name, a Series or a mapping from item id to value, got int"),
-            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "judge 'x' has two values of weight: 2.0 here and 1"),
+            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has two values of weight: 2.0"),
             ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
             ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
-            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, .*: item 'a' has the group '2' here"),
+            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, .*: item 'a' has two values of group: '2' here"),
             ({}, {"score": "mark", "criterion": "judge"}, "row 0, column 'judge': rubric 'short' has no criterion 'x'"),
         ],
     )  # fmt: skip

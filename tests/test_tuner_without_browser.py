@@ -821,7 +821,7 @@ def test_any_text_of_a_level_survives_the_form(texts):
     [
         ({"scale": [["0", "no"], ["0", "yes"]]}, "duplicate code"),
         ({"scale": [["", "no"], ["2", "yes"]]}, "has no code"),
-        ({"scale": [["2", "yes"]]}, "two or more"),
+        ({"scale": [["2", "yes"]]}, "only one level, 2; add at least one more"),
         ({"scale": [["0", "no"], ["high", "yes"]]}, "must be a number"),
         ({"passes": "seven"}, "must be a number"),
         ({"passes": "7"}, "7"),
