@@ -349,7 +349,7 @@ class TestMistakes:
             ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
             ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
-            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, .*: item 'a' has two values of group: '2' here"),
+            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "item 'a' has two values of group: '2' here"),
             ({}, {"score": "mark", "criterion": "judge"}, "row 0, column 'judge': rubric 'short' has no criterion 'x'"),
         ],
     )  # fmt: skip
