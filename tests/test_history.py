@@ -119,6 +119,18 @@ def test_runs_of_the_tuner_are_listed(example, tmp_path) -> None:
     assert ek.history()[["rubric", "judges"]].values.tolist() == [["faithfulness", "fake:strict"]]
 
 
+def test_runs_of_the_tuner_are_listed_with_the_agreement_that_it_shows(example, tmp_path) -> None:
+    items, labels = example
+    tuner = ek.RubricTuner(items, "faithfulness", JURY, labels, folder=tmp_path)
+    tuner.run()
+    row, jury = ek.history().iloc[0], tuner.alignment.iloc[0]
+    assert row["n_compared"] == jury["n_verdicts"] == 8
+    assert row[["accuracy", "kappa"]].tolist() == pytest.approx(jury[["accuracy", "kappa"]].tolist())
+    again = ek.RubricTuner(items, "faithfulness", JURY, folder=tmp_path)  # shows the version without running it
+    assert again.wait_idle(300)
+    assert len(ek.history()) == 1
+
+
 # --- opened again
 
 

@@ -27,6 +27,7 @@ class TunerWidget(anywidget.AnyWidget):
     item = traitlets.Dict().tag(sync=True)
     suggestions = traitlets.Dict().tag(sync=True)
     queue = traitlets.Dict().tag(sync=True)
+    notices = traitlets.List().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)

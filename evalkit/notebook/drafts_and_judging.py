@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
+
+import pandas as pd
 
 from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.settings import JudgeOptions, Options, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.engine import Plan, Spec, plan
+from evalkit.engine import Plan, ReplyStore, Spec, Worklist, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
-from evalkit.evaluation import Evaluation, evaluate
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.evaluating import evaluate_worklist
+from evalkit.evaluation.evaluation_log import log_evaluation
+from evalkit.evaluation.rule_checks import try_rules
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
@@ -140,12 +146,13 @@ class TuningState:
             raise ConfigError("no judge is selected; select one under Jury")
         return judges
 
-    def add_judge(self, judge: JudgeLike) -> None:
-        """Add a judge to the jury."""
+    def add_judge(self, judge: JudgeLike) -> Judge:
+        """Add a judge to the jury, and return it."""
         added = Judge.of(judge)
         Spec.of(self.draft, [*self.pool, added], self.samples, self.template)
         self.pool.append(added)
         self.active.add(added.name)
+        return added
 
     def set_jury(self, active: dict[str, float], samples: int, aggregate: str) -> None:
         """Select judges and set their weights, the number of samples, and how votes become scores.
@@ -196,6 +203,13 @@ class TuningState:
         version = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
         return self.history.versions.get(version.key, version)
 
+    @property
+    def shows_draft(self) -> bool:
+        """Whether a run now would judge the version shown."""
+        with suppress(RubricError, ConfigError):
+            return self.next_version().key == self.current
+        return False
+
     # -- judging
     def run(self, on_progress: Callable[[Any], object] | None = None, version: Version | None = None) -> str:
         """Judge what the draft (or another version) changed, and show it; returns the text for the status line.
@@ -209,25 +223,27 @@ class TuningState:
         """
         with self.lock:
             version = version or self.next_version()
+        work = self._worklist(version)
         self.begin_run()
-        text = ""
+        text, started = "", time.time()
 
         def report(progress: Any) -> None:
             nonlocal text
             text = f"received {counted(progress.done, 'reply', 'replies')}"
             if on_progress is not None:
-                on_progress(progress)
+                on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
 
+        options = self._options(budget_usd=self.budget_usd, on_progress=report)
         try:
-            evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=report)
+            evaluation = self._evaluate(work, options)
         except Stopped:
-            evaluation = _mark_stopped(self._evaluate(version, offline=True, refresh=False))
-            n_missing = int((evaluation.judgments["error"] == "stopped").sum())
-            missing = f"{n_missing} of {counted(len(evaluation.judgments), 'judgment')} missing"
-            text = f"stopped: {missing}; run again to pay for the rest only"
+            evaluation = _mark_stopped(self._evaluate(work, self._offline), started)
+            n_missing = evaluation.cost.n_missing
+            text = f"stopped: {evaluation.cost.n_live:,} replies received; press Run to ask the remaining {n_missing:,}"
         finally:
             self.end_run()
+        log_evaluation(evaluation, work, options)
         with self.lock:
             self._add_version(version, evaluation)
         return text
@@ -259,15 +275,30 @@ class TuningState:
         if self._stop.is_set():
             raise Stopped
 
-    def _evaluate(self, version: Version, **changed: Unpack[JudgeOptions]) -> Evaluation:
+    def _worklist(self, version: Version) -> Worklist:
+        """All that a version judges; raises for rules that do not fit its judges and scales."""
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
-        options: JudgeOptions = {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
-        evaluation = evaluate(
-            self.items, version.rubric, list(version.judges), samples=version.samples, template=self.template,
-            **rules, **self.data_options(version.rubric), **options,
-        )  # fmt: skip
+        data = self.data_options(version.rubric)
+        spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
+        try_rules(spec)
+        return Worklist.of(spec, self.items)
+
+    def _options(self, **changed: Any) -> Options:
+        options = {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
+        return Options.of("RubricTuner", options)
+
+    @property
+    def _offline(self) -> Options:
+        return self._options(offline=True, refresh=False)
+
+    def _evaluate(self, work: Worklist, options: Options) -> Evaluation:
+        evaluation = evaluate_worklist(work, self.items, options, self.labels_for(work.spec.rubric))
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation
+
+    def labels_for(self, _rubric: Rubric) -> pd.DataFrame | None:
+        """The labels that an evaluation of this rubric is logged with."""
+        return None
 
     def _add_version(self, version: Version, evaluation: Evaluation) -> None:
         key = version.key
@@ -290,7 +321,7 @@ class TuningState:
         if key not in self._evaluations:
             if key not in self.history.versions:
                 raise InputError(f"version {key!r} not found; available: {listed(self.history.versions)}")
-            evaluation = self._evaluate(self.history.versions[key], offline=True, refresh=False)
+            evaluation = self._evaluate(self._worklist(self.history.versions[key]), self._offline)
             with self.lock:
                 self._evaluations[key] = evaluation
                 self.invalidate()
@@ -323,8 +354,18 @@ class TuningState:
         return self._evaluations.get(self.against) if self.against else None
 
 
-def _mark_stopped(evaluation: Evaluation) -> Evaluation:
-    """The evaluation of a stopped run: judgments that were not made have the error ``stopped``."""
+def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
+    """The evaluation of a stopped run, from the cache.
+
+    Judgments that were not made have the error ``stopped``. Replies received after its start were paid in it.
+    """
     judgments = evaluation.judgments
+    keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
+    bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
+    live = judgments["key"].isin([key for key, code in keys.items() if code in bought]) & judgments["source"].eq(
+        "cache"
+    )
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
-    return replace(evaluation, judgments=judgments.assign(error=tables.categorical(why)))
+    source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
+    marked = judgments.assign(error=tables.categorical(why), source=tables.categorical(source))
+    return replace(evaluation, judgments=marked)

@@ -226,12 +226,6 @@ def _cost(evaluation: Evaluation) -> Tile:
     return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
 
 
-def counted_labels(evaluation: Evaluation, labels: pd.DataFrame) -> pd.DataFrame:
-    """The dev labels of all criteria that count in the tiles (see `drop_new_annotators`)."""
-    parts = [_counted(evaluation, labels, name)[0] for name in evaluation.rubric.names]
-    return pd.concat(parts, ignore_index=True)
-
-
 def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     """The confusion matrix of the dev labels in these rows; empty without labels.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit.core.allowed_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.item_details import plain, shown_text
@@ -43,6 +44,8 @@ class Row:
         Whether the jury is against the majority of people; None if one of them has no verdict.
     conflicts
         Jury (``""``) or judge -> its verdict, if that differs from what its label implies (see `conflicting_verdict`).
+    unread
+        Whether a reply of a judge has no score.
     item_columns
         Value, as text, of each column of the items with few different values (see `_item_columns`).
     """
@@ -60,6 +63,7 @@ class Row:
     people_passed: bool | None
     wrong: bool | None
     conflicts: dict[str, str] = field(default_factory=dict)
+    unread: bool = False
     item_columns: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -77,6 +81,7 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "broke": lambda row: row.change == "broke",
     "fixed": lambda row: row.change == "fixed",
     "unscored": lambda row: row.status != "ok",
+    "unread": lambda row: row.unread,
     "unlabelled": lambda row: not row.people and not row.held,
 }
 
@@ -159,6 +164,9 @@ def rows_of(
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
     texts, columns = _texts(evaluation), _item_columns(evaluation)
     jury = plain(scores[["label", "passed", "status"]])
+    judgments = evaluation.judgments
+    without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
+    unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
     return [
         Row(
             item_id=item,
@@ -178,6 +186,7 @@ def rows_of(
                 for who, label, passed in [("", jury[at]["label"], jury[at]["passed"]), *votes.get(item, ())]
                 if (verdict := conflicting_verdict(label, passed, scale))
             },
+            unread=item in unread,
             item_columns={name: values[at] for name, values in columns.items()},
         )
         for at, item in enumerate(ids)

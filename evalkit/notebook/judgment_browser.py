@@ -14,7 +14,7 @@ from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import FILTERS, Query, filled_columns, page_of, rows_of
-from evalkit.notebook.tuner_payload import unscored_lines
+from evalkit.notebook.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables import ItemsLike, as_items, check, empty
@@ -94,7 +94,7 @@ class JudgmentBrowser(NotebookWidget):
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
         self._draw()
-        self._alert("\n".join(unscored_lines(table)))
+        self._alert("\n".join(alert_lines(table)))
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
@@ -105,6 +105,7 @@ class JudgmentBrowser(NotebookWidget):
             "criterion": self._criterion,
             "tiles": [asdict(tile) for tile in tiles if tile.title not in _LABEL_TILES],
         }
+        self.widget.notices = notices(self._browsed, self._criterion)
         self._draw_page()
 
     def _draw_page(self) -> None:

@@ -118,6 +118,7 @@ class LabelLog:
         self._edits: dict[_Key, list[LabelEdit]] = {}
         self._queued: list[_Key] = []
         self.counting: set[str] = set()
+        self._left_out: set[str] = set()
         self.n_other_texts = self.n_edits = 0
         self._tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
         if given is not None:
@@ -173,7 +174,7 @@ class LabelLog:
         self._edits.setdefault(key, []).append(edit)
         if edit.source in _QUEUED:
             self._queued.append(key)
-        if edit.source in _COUNTED and not self.counting:
+        if edit.source in _COUNTED and self.counts(key[2]):
             self.counting.add(key[2])
 
     def _remove_last(self, key: _Key) -> None:
@@ -186,6 +187,11 @@ class LabelLog:
     def _count(self, annotator: str, *, counts: bool) -> None:
         self._changed()
         (self.counting.add if counts else self.counting.discard)(annotator)
+        (self._left_out.discard if counts else self._left_out.add)(annotator)
+
+    def counts(self, annotator: str) -> bool:
+        """Whether the next label of this annotator counts."""
+        return annotator in self.counting or not (self.counting or annotator in self._left_out)
 
     def _changed(self) -> None:
         self._tables = None

@@ -17,6 +17,8 @@ _FLOOR = 0.3
 class Turn:
     """The item to label next, or None; `n_done` of the `n` items drawn are labelled; `undo` is the last label given.
 
+    `n_skipped` items were skipped: they come again at the end.
+
     Attributes
     ----------
     probability
@@ -31,6 +33,7 @@ class Turn:
     n_done: int
     n: int
     undo: tuple[str, str] | None
+    n_skipped: int = 0
 
 
 class LabelQueue:
@@ -49,17 +52,25 @@ class LabelQueue:
     def __init__(self, log: LabelLog, item_ids: Iterable[str]) -> None:
         self.source, self.blind, self.is_open = "random", True, False
         self._log, self._order = log, random_order(item_ids)
+        self._skipped: list[tuple[str, str, str]] = []
 
     def set(self, source: str, *, blind: bool, is_open: bool) -> None:
         """Choose the source, and whether to label blind; ConfigError for an unknown source."""
         check_choice("source", source, ("random", "disputed"))
         self.source, self.blind, self.is_open = source, blind, is_open
 
+    def skip(self, item_id: str, criterion: str, annotator: str) -> None:
+        """Ask this annotator for the item again after all others, until the kernel restarts."""
+        key = item_id, criterion, annotator
+        self._skipped = [*(one for one in self._skipped if one != key), key]
+
     def turn(self, criterion: str, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
         """What this annotator labels next, given the disagreement of judges at the version shown."""
         drawn = dict.fromkeys(self._order) if self.source == "random" else draw_disputed(disagreements, version)
         done = self._log.labelled(criterion, annotator, self.source)
-        item_id = next((item for item in drawn if item not in done), None)
+        skipped = [one[0] for one in self._skipped if one[1:] == (criterion, annotator)]
+        last = [item for item in skipped if item in drawn and item not in done]
+        item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
         return Turn(
             item_id,
             drawn.get(item_id or ""),
@@ -67,6 +78,7 @@ class LabelQueue:
             sum(item in done for item in drawn),
             len(drawn),
             self._log.last_queued(criterion, annotator, self.source),
+            len(last),
         )
 
 

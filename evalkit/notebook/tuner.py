@@ -16,7 +16,6 @@ from evalkit.engine import Plan
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.code_snippets import session_code
-from evalkit.notebook.figure_tiles import counted_labels
 from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
 from evalkit.notebook.tuning_session import Session
@@ -107,9 +106,10 @@ class RubricTuner(TunerController):
         """The evaluation on screen, with the dev labels that figures use; None before the first run."""
         return self._with_labels(self.session.label_log.dev)
 
-    def _with_labels(self, labels: pd.DataFrame) -> Evaluation | None:
+    def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
-        return shown if shown is None or labels.empty else replace(shown, labels=labels[[*LABEL_KEY, "label"]])
+        given = None if labels is None or labels.empty else labels[[*LABEL_KEY, "label"]]
+        return None if shown is None else replace(shown, labels=given)
 
     @property
     def versions(self) -> pd.DataFrame:
@@ -132,14 +132,14 @@ class RubricTuner(TunerController):
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
-        evaluation = self.evaluation if name == "alignment" else self.session.evaluation
+        evaluation = self.session.evaluation
         if name == "wide":  # with all labels
             labels = self.session.label_log.table
             evaluation = self._with_labels(labels[(labels["part"] == DEV).to_numpy()])
         if evaluation is None:
             raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
-        if name == "alignment" and evaluation.labels is not None:  # of the annotators that the tiles count
-            evaluation = self._with_labels(counted_labels(evaluation, self.session.label_log.counted))
+        if name == "alignment":  # of the annotators that the tiles count
+            evaluation = self._with_labels(self.session.labels_for(evaluation.rubric))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:

@@ -11,8 +11,10 @@ from evalkit.core.settings import Options
 from evalkit.errors import counted
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import Query
+from evalkit.notebook.judge_servers import judge_at, server_of
 from evalkit.notebook.rubric_form import from_form, from_yaml
-from evalkit.notebook.tuner_payload import PAYLOADS, unscored_lines
+from evalkit.notebook.run_notices import alert_lines
+from evalkit.notebook.tuner_payload import PAYLOADS
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
@@ -89,7 +91,8 @@ class TunerController(NotebookWidget):
 
     def _alert_unscored(self) -> None:
         evaluation = self.session.evaluation
-        self._alert("" if evaluation is None else "\n".join(unscored_lines(evaluation.judgments)))
+        self._alert("" if evaluation is None else "\n".join(alert_lines(evaluation.judgments)))
+        self._draw("notices")
 
     def _plan(self) -> None:
         self._do("plan", self._show_plan)
@@ -100,6 +103,7 @@ class TunerController(NotebookWidget):
             try:
                 plan = str(self.session.plan()).splitlines()[0]
             finally:
+                self._draw("notices")
                 with self.session.lock:
                     self.widget.status = {**self.widget.status, "plan": plan}
 
@@ -119,6 +123,9 @@ class TunerController(NotebookWidget):
             "queue": self._set_queue,
             "label_next": lambda message: self._label_queued(
                 message, lambda: self.session.label_next(message["item_id"], message["criterion"], message["label"])
+            ),
+            "skip_item": lambda message: self._label_queued(
+                message, lambda: self.session.skip_item(message["item_id"], message["criterion"])
             ),
             "undo_label": lambda message: self._label_queued(message, self.session.undo_label),
             "annotator": self._set_annotator,
@@ -173,20 +180,25 @@ class TunerController(NotebookWidget):
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
 
     def _start_suggesting(self, message: Mapping[str, Any]) -> None:
-        judge = str(message["judge"]).strip()
+        name = str(message["judge"]).strip()
+        known = next((one for one in self.session.pool if one.name == name), None)
+        judge = known or judge_at(name, self.session.pool)
+        where = server_of(judge)
 
         def suggest() -> str:
             self.session.suggest(judge)
             self._draw("suggestions")
             return self.session.suggested.head
 
-        self._start("suggest", f"waiting for {judge} to suggest edits …", suggest)
+        self._start("suggest", f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         with self.session.lock:  # the worker may save meanwhile
             self.session.edit_draft(make)
             self._draft_message = message
             self._draw("draft")
+        if not self.session.problem:
+            self._forget_error("run")
         self._plan()
 
     def _set_jury(self, message: Mapping[str, Any]) -> None:
@@ -201,14 +213,17 @@ class TunerController(NotebookWidget):
             self.session.save_state()
         finally:
             self._draw("jury")  # no field keeps a rejected value, which the next run would not use
-        if self._failed_action == "run":  # for example because no judge was selected
-            self._alert("")
+        self._forget_error("run", "worker: run", "judge")  # for example because no judge was selected
         self._plan()
 
     def _add_judge(self, message: Mapping[str, Any]) -> None:
-        self.session.add_judge(message["judge"])
+        named = judge_at(str(message["judge"]).strip(), self.session.pool, str(message.get("server") or ""))
+        added = self.session.add_judge(named)
         self.session.save_state()
         self._alert("")
+        if not self._running:
+            where = server_of(added)
+            self._status(text=f"added {added.name}{f': its calls go to {where}' if where else ''}")
         self._draw("jury", "suggestions")
         self._plan()
 
@@ -216,7 +231,7 @@ class TunerController(NotebookWidget):
         self.session.criterion = message["name"]
         self.session.held_out = {}
         self.session.query = Query()
-        self._draw("page", "item", "figures")
+        self._draw("page", "item", "figures", "notices")
 
     def _query(self, message: Mapping[str, Any]) -> None:
         self.session.query = Query(**message["query"])
@@ -224,6 +239,7 @@ class TunerController(NotebookWidget):
 
     def _select(self, message: Mapping[str, Any]) -> None:
         self.session.selected = str(message["item_id"])
+        self._forget_error("label")
         self._draw("item")
 
     def _label(self, message: Mapping[str, Any]) -> None:
@@ -248,12 +264,13 @@ class TunerController(NotebookWidget):
 
     def _set_annotator(self, message: Mapping[str, Any]) -> None:
         self.session.annotator = str(message["name"]).strip() or self.session.annotator
+        self._forget_error("label", "label_next")
         self.session.save_state()
         self._draw("item", "figures", "queue")
 
     def _count_labels(self, message: Mapping[str, Any]) -> None:
         self.session.count_labels(str(message["annotator"]), counts=bool(message["counts"]))
-        self._draw("page", "item")
+        self._draw("page", "item", "queue")
         self._do("figures", lambda: self._draw("figures"))
 
     def _show_versions(self, current: str, against: str) -> None:
@@ -263,6 +280,7 @@ class TunerController(NotebookWidget):
 
     def _edit_version(self, message: Mapping[str, Any]) -> None:
         self.session.edit_version(message["key"])
+        self._forget_error("run")
         self._redraw_draft()
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:

@@ -7,14 +7,12 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-import pandas as pd
-
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.engine import explain
-from evalkit.errors import counted
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.item_details import item_texts
+from evalkit.notebook.judge_servers import OWN, server_of
 from evalkit.notebook.rubric_form import form_of
+from evalkit.notebook.run_notices import notices
 from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics.prompts import list_templates
 
@@ -46,8 +44,10 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     return {
         "answers": message_id,
         "judges": [
-            {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight} for judge in session.pool
+            {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight, "server": server_of(judge)}
+            for judge in session.pool
         ],
+        "servers": [*servers, OWN] if (servers := sorted({*map(server_of, session.pool)} - {""})) else [],
         "samples": session.samples,
         "aggregate": session.aggregate,
         "aggregates": list(AGGREGATE_RULES),
@@ -122,6 +122,18 @@ def page_payload(session: Session) -> dict[str, Any]:
     }
 
 
+def notices_payload(session: Session) -> list[dict[str, Any]]:
+    """What the version shown left open (see `notices`)."""
+    if session.evaluation is None:
+        return []
+    what_to_do = "Press Run to ask the remaining {n}."
+    if session.options.get("offline"):
+        what_to_do = "They are not in the cache, and offline no judge is asked."
+    elif not session.shows_draft:
+        what_to_do = "To ask the remaining {n}, choose the rubric and the jury of this version, and press Run."
+    return notices(session.evaluation, session.shown_criterion, what_to_do)
+
+
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     """The item to label next; while labelling is blind, nothing of the jury or of other people is sent."""
     queue = session.label_queue
@@ -139,6 +151,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "source": queue.source,
         "blind": queue.blind,
         "annotator": session.annotator,
+        "counts": session.label_log.counts(session.annotator),
         "criterion": criterion.name,
         "question": criterion.description,
         "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
@@ -165,21 +178,14 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
     }
 
 
-PAYLOADS: dict[str, Callable[..., dict[str, Any]]] = {
+PAYLOADS: dict[str, Callable[..., Any]] = {
     "draft": draft_payload,
     "jury": jury_payload,
     "figures": figures_payload,
     "page": page_payload,
+    "notices": notices_payload,
     "item": lambda session: session.detail(session.selected),
     "suggestions": suggestions_payload,
     "queue": queue_payload,
 }
 """Part of the screen -> its content; the draft, the jury and the queue also take their last message."""
-
-
-def unscored_lines(judgments: pd.DataFrame) -> list[str]:
-    """Unscored judgments and what to do about them, one line per judge and reason."""
-    return [
-        f"{row.judge}: {counted(int(str(row.n)), 'judgment')} {str(row.error).replace('_', ' ')} ({row.what_to_do})"
-        for row in explain(judgments).itertuples()
-    ]

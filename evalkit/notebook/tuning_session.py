@@ -28,7 +28,8 @@ from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.tables import ItemsLike
+from evalkit.stats.alignment.label_splits import DEV
+from evalkit.tables import LABEL_KEY, ItemsLike
 
 
 class Session(TuningState):
@@ -130,6 +131,14 @@ class Session(TuningState):
         rubrics = [] if self.evaluation is None else [self.evaluation.rubric]
         return labels_on_scale(self.label_log.counted if counted else self.label_log.table, criterion, *rubrics)
 
+    def labels_for(self, rubric: Rubric) -> pd.DataFrame | None:
+        """The dev labels that the tiles count for a version of the rubric (see `drop_new_annotators`), or None."""
+        counted = self.label_log.counted
+        parts = [drop_new_annotators(labels_on_scale(counted, name, rubric))[0] for name in rubric.names]
+        labels = pd.concat(parts, ignore_index=True)
+        labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
+        return None if labels.empty else labels
+
     @property
     def n_off_scale(self) -> int:
         """Number of labels of the criterion shown that are not on its scale in the version shown."""
@@ -194,6 +203,12 @@ class Session(TuningState):
                 edit = LabelEdit(label, self.label_queue.source, turn.probability, self.is_blind(turn))
                 self.label_log.add(item_id, criterion, self.annotator, edit)
                 self._revision += 1
+
+    def skip_item(self, item_id: str, criterion: str) -> None:
+        """Leave the next item of the queue unlabelled; it comes again at the end."""
+        with self.lock:
+            if (self.turn().item_id, self.shown_criterion) == (item_id, criterion):
+                self.label_queue.skip(item_id, criterion, self.annotator)
 
     def undo_label(self) -> None:
         """Take back the last label of the queue; its item is the next one again."""

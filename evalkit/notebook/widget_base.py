@@ -74,7 +74,7 @@ class Worker:
 class NotebookWidget:
     """An object that draws itself in a notebook, and as HTML and text if no widget can be drawn.
 
-    An error appears in the widget's `alert` until the same action succeeds.
+    An error appears in the widget's `alert` until the same action succeeds, or its cause is gone.
 
     Attributes
     ----------
@@ -112,10 +112,15 @@ class NotebookWidget:
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         """Name of an action -> the function that takes its message."""
-        return {"dismiss": lambda _: self._alert("")}
+        return {"dismiss": lambda message: self._forget_error(message.get("action", self._failed_action))}
 
     def _alert(self, text: str, action: str = "") -> None:
         self.widget.alert, self._failed_action = text, action
+
+    def _forget_error(self, *actions: str) -> None:
+        """Remove the message of these actions: its cause is gone."""
+        if self._failed_action in actions:
+            self._alert("")
 
     def _failed(self) -> None:
         """What else an error changes on screen."""
@@ -128,8 +133,8 @@ class NotebookWidget:
             self._alert(f"{kind}{problem}", action)
             self._failed()
         else:
-            if action and action == self._failed_action:
-                self._alert("")
+            if action:
+                self._forget_error(action)
 
     def _do(self, name: str, job: Callable[[], object], queue: str = "main") -> None:
         # another name than the action's: an action that was queued may still fail

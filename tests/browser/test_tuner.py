@@ -142,11 +142,14 @@ def test_stop_in_the_middle_and_run_on(notebook):
         first = int(scored.inner_text().split(" of ")[0])
         assert 2 <= first < 24
         assert first == len(server.seen)
-        expect(tuner.get_by_role("alert").first).to_contain_text("judge again; you pay only for the rest")
+        expect(tuner.locator(".ekw-notice")).to_have_text(
+            f"{24 - first} of 24 judgments are missing. Press Run to ask the remaining {24 - first}."
+        )
+        expect(tuner.get_by_role("alert").first).to_be_empty()
         server.errors = None
         run(tuner)
         expect(scored).to_have_text("24 of 24")
-        expect(tuner.get_by_role("alert").first).to_be_empty()
+        expect(tuner.locator(".ekw-notice")).to_have_count(0)
         assert len(server.seen) == 24
     assert notebook.page.console_errors == []
 
@@ -290,7 +293,9 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
     expect(item.get_by_label("Annotator")).to_have_count(0)
     # no column and no filter that can only be empty; a column of the items
     browser.get_by_label("Search items").fill("")
-    expect(browser.locator(".ekw-rows thead th")).to_have_text(["Item", "Jury", "Judges", "Disagreement", "Text"])
+    expect(browser.locator(".ekw-rows thead th")).to_have_text(
+        ["Item", "Jury", "strict", "lenient", "Disagreement", "Text"]
+    )
     expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 8", "Not fully scored 2"])
     browser.get_by_label("Column of the items").select_option("system_id: cora")
     expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
@@ -853,3 +858,43 @@ def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
     assert before.startswith(f"{sum(compared) / len(compared):.2f}")
     assert notebook.errors() == []
     assert page.console_errors == []
+
+
+@pytest.mark.slow
+def test_a_quiet_line_shows_its_items_and_a_judge_joins_on_the_server_of_the_jury(notebook):
+    from playwright.sync_api import expect
+
+    with judge_server(faults=lambda body: {"content": "hm"} if "number 7" in str(body["messages"]) else None) as server:
+        tuner = notebook.open(OWN.format(url=server.url, name="x", jury='[judge, "fake:strict"]')).tuner
+        run(tuner)
+        show = tuner.get_by_role("button", name="Show this item")
+        press(show)
+        expect(show).to_have_attribute("aria-pressed", "true")
+        expect(tuner.locator("tr[data-id]")).to_have_count(1)
+        expect(tuner.locator(".ekw-judge")).to_have_text(["x", "strict"])  # in sight, not on hover only
+        press(show)
+        expect(tuner.locator("tr[data-id]")).to_have_count(24)
+        tuner.get_by_text("Jury: 2 judges").click()
+        name = tuner.get_by_label("Another judge, provider:model")
+        name.fill("nobody:y")
+        name.press("Enter")
+        alert = tuner.get_by_role("alert").first
+        expect(alert).to_contain_text("unknown judge provider")
+        name.fill("openai:y")
+        expect(alert).to_be_empty()  # the error is about another name
+        name.press("Enter")
+        expect(tuner.locator(".ekw-done")).to_contain_text(f"added openai:y: its calls go to {server.url}")
+        expect(tuner.locator(".ekw-jury")).to_contain_text(re.compile(f"openai:y.*{re.escape(server.url)}"))
+        press(tuner.get_by_role("button", name="Label next"))
+        head = tuner.get_by_role("region", name="Label queue").get_by_role("status")
+        expect(head).to_contain_text("0 of 24 labelled")
+        first = head.inner_text().split()[0]
+        notebook.page.keyboard.press("s")
+        expect(head).to_contain_text("0 of 24 labelled, 1 skipped: asked again at the end")
+        assert head.inner_text().split()[0] != first
+        notebook.page.keyboard.press("1")
+        expect(head).to_contain_text("1 of 24 labelled")
+        press(tuner.get_by_role("button", name="Leave them out"))
+        press(tuner.get_by_role("button", name="Count them"))
+        expect(tuner.get_by_role("button", name="Leave them out")).to_be_visible()
+    assert notebook.page.console_errors == []

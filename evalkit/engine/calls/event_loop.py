@@ -97,23 +97,29 @@ def fetch(
         except BaseException as reason:
             if not future.done():
                 thread.loop.call_soon_threadsafe(scheduler.stop)
-                interrupted = isinstance(reason, (KeyboardInterrupt, SystemExit))
-                _leave(thread, future, scheduler, on_progress if interrupted else None)
+                if isinstance(reason, (KeyboardInterrupt, SystemExit)):
+                    _leave(thread, future, scheduler, _GRACE_S, on_progress)
+                else:
+                    _leave(thread, future, scheduler, max(request.judge.timeout_s for request in requests))
             raise
         _report(scheduler)
         return outcomes
 
 
 def _leave(
-    thread: LoopThread, future: Future[list[Outcome]], scheduler: Scheduler, on_progress: OnProgress | None
+    thread: LoopThread,
+    future: Future[list[Outcome]],
+    scheduler: Scheduler,
+    patience_s: float,
+    on_progress: OnProgress | None = None,
 ) -> None:
-    """Wait a moment for the calls in flight, so that they are not paid twice; another signal ends the wait."""
+    """Wait for the calls in flight, so that they are not paid twice; a signal ends the wait."""
     try:
         if on_progress is not None:
             scheduler.stopped = True  # so that it can be shown now: the loop thread may be busy
             on_progress(scheduler.progress)
         with contextlib.suppress(Exception):  # the caller raises the error that came first
-            future.result(_GRACE_S)
+            future.result(patience_s)
     finally:
         if not future.done():
             thread.release(future)

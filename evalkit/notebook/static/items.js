@@ -38,7 +38,12 @@ function itemsPart(ctx) {
     const tools = Object.entries(FILTERS).filter(([name]) => !page.filters || page.filters.includes(name)).map(([name, title]) => [name, title, page.counts[name]]).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
     if (!active) put(".ekw-tools", `${tools}${columnSelect(page.item_columns, query.column)}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
     const column = query.column?.[0], columns = COLUMNS.filter(([key]) => (key === "column" ? column : !page.columns || page.columns.includes(key)));
-    const head = columns.map(([key, fixed, sorts]) => [key, fixed || esc(column), sorts]).map(([key, title, sorts]) => sorts
+    // one column per judge, under its name without provider and owner if names differ without them
+    const judges = [...new Set(page.rows.flatMap((row) => row.votes.map(([who]) => who)))], brief = judges.map((who) => who.split(/[:/]/).pop());
+    const names = new Set(brief).size === judges.length ? brief : judges;
+    const head = columns.map(([key, fixed, sorts]) => [key, fixed || esc(column), sorts]).map(([key, title, sorts]) => key === "judges"
+      ? judges.map((who, at) => `<th scope="col" class="ekw-judge" style="min-width:${Math.min(13, names[at].length + 2)}ch" title="${esc(who)}">${esc(names[at])}</th>`).join("")
+      : sorts
       ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
       : `<th scope="col">${title}</th>`).join("");
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
@@ -46,7 +51,7 @@ function itemsPart(ctx) {
       item: (row) => `<th scope="row" title="${esc(row.item_id)}">${esc(row.item_id)}</th>`,
       people: (row) => `<td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>`,
       jury: (row) => `<td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>`,
-      judges: (row) => `<td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`,
+      judges: (row) => judges.map((name) => `<td>${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join(""),
       split: (row) => `<td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>`,
       change: (row) => `<td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>`,
       column: (row) => `<td>${esc(row.item_columns[column])}</td>`,
@@ -55,7 +60,7 @@ function itemsPart(ctx) {
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
         ${columns.map(([key]) => cells[key](row)).join("")}</tr>`).join("");
     const scroll = find(".ekw-scroll").scrollTop, at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
-    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
     const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(document.activeElement);
     if (lost) (left[Math.min(at, left.length - 1)] || find("[data-search]")).click(); // a labelled row has left the filter: the next one is selected
@@ -64,6 +69,13 @@ function itemsPart(ctx) {
       <span class="ekw-push"></span>${ctx.pager(page)}`);
   }
 
+  // What a run left open: one quiet line each, with a filter that shows its items.
+  function drawNotices() {
+    const chosen = get("page").query?.filter, notices = ctx.get("notices");
+    put(".ekw-notices", notices.map((one) => `<div class="ekw-notice"><span>${esc(one.text)}</span>${one.filter
+      ? ` <button data-do="filter" data-key="notice" data-name="${esc(one.filter)}" aria-pressed="${chosen === one.filter}">Show ${one.n_items === 1 ? "this item" : `these ${+one.n_items} items`}</button>` : ""}${
+      one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
+  }
   // -- one item
   function judgeArticles(judges) {
     const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
@@ -102,5 +114,5 @@ function itemsPart(ctx) {
       if (there) row.tabIndex = row.dataset.id === id ? 0 : -1;
     });
   }
-  return { drawRows, drawItem, mark, reveal, judgeArticles };
+  return { drawRows, drawItem, drawNotices, mark, reveal, judgeArticles };
 }

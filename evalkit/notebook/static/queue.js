@@ -9,18 +9,17 @@ function queuePart(ctx, { judgeArticles }) {
     send({ ...message, id: waiting });
   }
   const level = (code) => ask({ do: "label_next", item_id: get("queue").item_id, criterion: get("queue").criterion, label: code });
+  const skip = () => ask({ do: "skip_item", item_id: get("queue").item_id, criterion: get("queue").criterion });
   const ACTIONS = {
     queue: () => set({}),
     close_queue: () => set({ open: false }),
     source: (one) => set({ source: one.dataset.name }),
     level: (one) => level(one.dataset.label),
     undo_label: () => ask({ do: "undo_label" }),
-    count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: true }),
+    skip_item: skip,
+    count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
   };
-  const NOTES = {
-    random: "All items, in a fixed random order. These labels count in the figures.",
-    disputed: "Items drawn by how much the judges disagree, for improving the rubric. These labels do not count in the figures.",
-  };
+  const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. These labels do not count in the figures.";
   function drawQueue() {
     const queue = get("queue"), focused = root.contains(document.activeElement), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
@@ -35,18 +34,22 @@ function queuePart(ctx, { judgeArticles }) {
     const none = queue.item_id === null, source = (name, title) => `<button data-do="source" data-key="source ${name}" data-name="${name}" aria-pressed="${queue.source === name}">${title}</button>`;
     const levels = queue.levels.map(([code, text, key]) => `<button data-do="level" data-key="level ${esc(code)}" data-label="${esc(code)}" ${key ? `aria-keyshortcuts="${esc(key)}"` : ""}>${
         key && key !== code ? `<kbd>${esc(key)}</kbd> ` : ""}<b>${esc(code)}</b> <span>${esc(text)}</span></button>`).join("");
+    const random = `All items, in a fixed random order. Labels of ${esc(queue.annotator)} ${queue.counts ? "count" : "do not count"} in the figures.
+      <button data-do="count_labels" data-key="counts" data-name="${esc(queue.annotator)}" data-counts="${!queue.counts}">${queue.counts ? "Leave them out" : "Count them"}</button>`;
+    const skips = !queue.levels.some((one) => one[2] === "s"); // the key of a level goes first
     const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
     const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges disagree on none, or nothing is judged yet.";
     return `<div class="ekw-queue-head"><div class="ekw-line"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(queue.annotator)}" aria-label="Annotator"></label>
       <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}</span>
       <label class="ekw-check"><input type="checkbox" data-blind data-key="blind" ${queue.blind ? "checked" : ""}>Blind: hide the jury</label>
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
-      <small>${NOTES[queue.source]}</small></div>
-      <div class="ekw-head"><h3 role="status">${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled</small>`}</h3></div>
+      <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small></div>
+      <div class="ekw-head"><h3 role="status">${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
       ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
-      <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></div>`;
+      <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" ${skips ? 'aria-keyshortcuts="s"' : ""}>Skip${skips ? " <kbd>S</kbd>" : ""}</button>`}
+      <button class="ekw-quiet" data-do="undo_label" data-key="undo" aria-keyshortcuts="u" ${offIf(!queue.undo)}>${undo} <kbd>U</kbd></button></span></div>`;
   }
   // Returns whether the queue handled the key; `l` opens it from anywhere but a field.
   function pressed(event) {
@@ -57,6 +60,7 @@ function queuePart(ctx, { judgeArticles }) {
     const chosen = queue.item_id !== null && queue.levels.find((one) => one[2] === key);
     if (key === "Escape") ACTIONS.close_queue();
     else if (chosen) level(chosen[0]);
+    else if (key === "s" && queue.item_id !== null) skip();
     else if (key === "u" && queue.undo) ACTIONS.undo_label();
     else return true;
     event.preventDefault();

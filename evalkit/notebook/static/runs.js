@@ -23,13 +23,13 @@ function runsPart(ctx) {
     if (jury.answers !== answer) [answer, filled] = [jury.answers, answered(jury)];
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
-      .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
+      .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}><span>${esc(judge.name)}${judge.server ? `<br><small>${esc(judge.server)}</small>` : ""}</span></label></td>
         <td><input type="number" min="0" step="0.5" data-jury="weight" data-key="weight ${esc(judge.name)}" data-name="${esc(judge.name)}" value="${+judge.weight}" aria-label="Weight of ${esc(judge.name)}"></td></tr>`)
       .join("")}</tbody></table>
       <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
       <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
-      <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model"><button data-do="judge" data-key="add judge">Add judge</button></div>`);
+      <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>`);
   }
   const juryFields = () => [...find(".ekw-jury").querySelectorAll("[data-jury]")];
   // Remember the fields as they are sent now; returns the id of the message.

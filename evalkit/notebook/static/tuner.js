@@ -4,6 +4,7 @@ const SKELETON = `
 <div class="ekw-alert" role="alert"></div>
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
 <section class="ekw-top" aria-label="Figures"></section>
+<div class="ekw-notices" role="status" data-keep></div>
 <div class="ekw-main">
   <section class="ekw-left" aria-label="Rubric and jury">
     <div class="ekw-run"></div>
@@ -64,7 +65,7 @@ function render({ model, el }) {
       const judge = find("[data-new]").value.trim();
       if (!judge || judge === adding) return; // a second click: a second judge of that name would be an error
       adding = judge;
-      send({ do: "judge", judge });
+      send({ do: "judge", judge, server: find("[data-server]")?.value || "" });
     },
     take: () => send({ do: "take", key: get("figures").current }),
     code: () => send({ do: "code" }),
@@ -73,7 +74,7 @@ function render({ model, el }) {
       ask({ cell: same ? null : [cell.human, cell.jury, cell.verdict] });
     },
     uncell: () => ask({ cell: null }),
-    filter: (one) => ask({ filter: one.dataset.name }),
+    filter: (one) => ask({ filter: one.getAttribute("aria-pressed") === "true" ? "all" : one.dataset.name }),
     sort: (one) => { const query = ctx.query(), name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
     turn: (one) => ctx.turn(Number(one.dataset.step)),
     select: (one) => { one.focus(); rows.choose(one.dataset.id); },
@@ -98,7 +99,10 @@ function render({ model, el }) {
     }
     return true;
   });
-  listen(ctx, ACTIONS, (event) => event.target.closest(".ekw-fields") && (editor.typed(event), true));
+  listen(ctx, ACTIONS, (event) => {
+    if (event.target.matches("[data-new]") && model.get("alert")) send({ do: "dismiss", action: "judge" }); // another name: the error is about the last one
+    return event.target.closest(".ekw-fields") && (editor.typed(event), true);
+  });
   root.addEventListener("change", (event) => {
     const one = event.target;
     if (one.dataset.jury) jury();
@@ -116,11 +120,11 @@ function render({ model, el }) {
     else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
   });
 
-  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
+  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
     draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, reveal, labelEarly], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
-    page: [drawRows, drawMatrix, drawItem, drawSuggestions], queue: [queue.drawQueue],
+    page: [drawRows, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
   };
   return drawOnChange(ctx, model, draws);
 }
