@@ -38,6 +38,8 @@ class JudgmentBrowser(NotebookWidget):
         The judged items, as `judge` takes them; without them only ids are shown.
     item_id
         The column of the items with their ids.
+    inputs
+        For inputs of the rubric the column of the items that holds them, as for `judge`.
     cache
         The cache folder that holds the raw replies; missing ones are left out.
 
@@ -67,6 +69,7 @@ class JudgmentBrowser(NotebookWidget):
         items: ItemsLike | None = None,
         *,
         item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
         cache: str | Path | None = None,
     ) -> None:
         super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))
@@ -88,7 +91,7 @@ class JudgmentBrowser(NotebookWidget):
                 f"the items lack {listed(sorted(missing))}, which were judged; pass all judged items, or omit items="
             )
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
-        self._browsed = evaluation or Evaluation.of(table, shown)
+        self._browsed = evaluation or Evaluation.of(table, shown, inputs=inputs)
         self._labels = split_labels(empty("labels"))
         self._cache = None if cache is None else Path(cache)
         self._criterion: str = self._browsed.rubric.names[0]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging import judge_worklist
@@ -35,6 +36,8 @@ class ProbeRun:
         item_id -> unit of the intervals.
     spent_usd, calls
         What the calls so far have used, replies from the cache left out.
+    n_skipped
+        Items that lack a required input; they are not among `items`.
     """
 
     spec: Spec
@@ -43,6 +46,7 @@ class ProbeRun:
     clusters: Mapping[str, Any] | pd.Series
     spent_usd: float = 0.0
     calls: int = 0
+    n_skipped: int = 0
 
     @classmethod
     def of(
@@ -53,14 +57,21 @@ class ProbeRun:
         samples: int | None,
         template: str | None,
         item_id: str | None,
+        inputs: Mapping[str, str] | None,
+        on_missing: OnMissing,
         clusters: Any,
         options: Mapping[str, Any],
     ) -> ProbeRun:
-        """A run from the arguments of a probe."""
+        """A run from the arguments of a probe; its items have the inputs in columns of their own names."""
         chosen = Options.of("judge", options)
-        spec = Spec.of(rubric, judges, samples, template)
+        spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
         frame = as_items(items, item_id=item_id)
-        return cls(spec, chosen, frame, _units(frame, spec) if clusters is None else clusters)
+        skipped = Worklist.of(spec, frame).skipped
+        frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items()})
+        frame = frame.drop(index=sorted(skipped)).reset_index(drop=True)
+        spec = replace(spec, inputs={}, on_missing="raise")
+        units = _units(frame, spec) if clusters is None else clusters
+        return cls(spec, chosen, frame, units, n_skipped=len(skipped))
 
     def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
         """The unchanged items with twice the samples; the first half of them is in the cache."""

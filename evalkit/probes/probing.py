@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import JudgeOptions
@@ -36,6 +37,8 @@ def probe_position(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     clusters: Mapping[str, Any] | pd.Series | None = None,
     **options: Unpack[JudgeOptions],
 ) -> Probe:
@@ -45,7 +48,7 @@ def probe_position(
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
         As for `judge`; the rubric is pairwise. The pairs are sampled a second time, for the noise floor.
     clusters
         item_id -> unit of the intervals; by default the items' `group_id` if present, else their content.
@@ -79,7 +82,7 @@ def probe_position(
     >>> bool(row["shift"] > 0.3), bool(row["excess_low"] > 0)
     (True, True)
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
     if run.spec.rubric.mode != "pairwise":
         raise ConfigError(
             f"probe_position needs a pairwise rubric, such as 'preference', but {run.spec.rubric.id!r} judges single "
@@ -104,6 +107,8 @@ def probe_verbosity(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     clusters: Mapping[str, Any] | pd.Series | None = None,
     **options: Unpack[JudgeOptions],
 ) -> Probe:
@@ -113,7 +118,7 @@ def probe_verbosity(
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
         As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once, and so does
         the noise floor.
     paddings
@@ -152,7 +157,7 @@ def probe_verbosity(
     >>> found.table[["variant", "n_items"]].values.tolist()
     [['repetition', 12]]
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
     run.check_field("probe_verbosity", field)
     used = chosen(paddings, load_paddings())
     makers: dict[str, Callable[[str], str]] = {PLAIN: str, **{padding.name: padding.on for padding in used}}
@@ -175,6 +180,8 @@ def probe_injection(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
     clusters: Mapping[str, Any] | pd.Series | None = None,
     **options: Unpack[JudgeOptions],
 ) -> Probe:
@@ -185,7 +192,7 @@ def probe_injection(
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
         As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
         failed items once, and so does the noise floor.
     attacks
@@ -228,7 +235,7 @@ def probe_injection(
     >>> found.table[["variant", "n_items", "flips"]].values.tolist()
     [['all', 24, 0], ['fake_reply', 12, 0], ['ru_ignore_above', 12, 0]]
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
     run.check_field("probe_injection", field)
     lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
     if lacking:
@@ -299,6 +306,8 @@ def _probe(
         [(rubric.id, rubric.label, criterion, name) for criterion in rubric.names for name in names], columns=KEYS
     )
     size, samples = counted(len(run.items), "item"), counted(run.spec.samples, "sample")
+    if run.n_skipped:
+        size += f" ({run.n_skipped} more skipped for a missing input)"
     return Probe(
         kind,
         f"{rubric.id}@{rubric.label}, {size}, judged by {', '.join(names)}, {samples} each",
