@@ -358,11 +358,17 @@ def test_options_that_cannot_be_applied_are_refused():
         align(votes, labels, level="system", systems={"i00": "s"}, ties="half")
     with pytest.raises(ConfigError, match=r"figure 'mae' uses scores, to which ties="):
         jury_value(votes, labels, figure="mae", ties="wrong")
-    with pytest.raises(ConfigError, match=r"pass_threshold got ties='na'; .*all its figures are of the same items"):
+    with pytest.raises(
+        ConfigError, match=r"pass_threshold got ties='na'; .*because all its figures must be of the same items"
+    ):
         pass_threshold(votes, labels, ties="na")
-    with pytest.raises(ConfigError, match=r"reliability got ties='wrong'; .*no judge's label is known to be right"):
+    with pytest.raises(
+        ConfigError, match=r"reliability got ties='wrong'; .*because no judge's label is known to be right"
+    ):
         reliability(votes, ties="wrong")
-    with pytest.raises(ConfigError, match=r"reliability got ties='half'; .*shares of labels"):
+    with pytest.raises(
+        ConfigError, match=r"reliability got ties='half'; .*because a judge's samples already count as shares"
+    ):
         reliability(judgments({("i", "j"): [1]}, PLAIN), ties="half")
     plain = votes_of({("i00", "j"): [1, 2]}, PLAIN)
     two = pd.concat([labels_of([1]), labels_of([2], "bob")])

@@ -246,10 +246,9 @@ def _logs(args: argparse.Namespace) -> None:
 
     run = _read(args)
     if not args.follow and not (run.artifacts.get("folder") and run.log.is_file()):
-        where = run.artifacts.get("environment", {}).get("host", "none was started")
-        raise RegistryError(
-            f"run {run.id} has no log on this machine (status: {run.status}; host of its process: {where})"
-        )
+        host = run.artifacts.get("environment", {}).get("host")
+        where = f"it ran on {host}" if host else "no process was started"
+        raise RegistryError(f"run {run.id} has no log on this machine (status: {run.status}; {where})")
     tail = Tail(run.log)
     while True:
         over = run.status not in ("queued", "running")

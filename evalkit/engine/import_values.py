@@ -206,8 +206,7 @@ class Rows:
             if number is None or not number >= 0 or number % 1:
                 raise values.error(
                     at,
-                    f"sample {value!r} is not a whole number from 0; without a column of samples rows are numbered "
-                    "in their order",
+                    f"sample {value!r} is not a whole number ≥ 0; to number the rows in their order, omit sample=",
                 )
             if (before := first.setdefault((*keys[at], int(number)), at)) != at:
                 raise values.error(

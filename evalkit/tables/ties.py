@@ -42,7 +42,7 @@ def check_counting(
     for name, given, choices in (("ties", ties, TIES), ("unscored", unscored, UNSCORED)):
         allowed = [choice for choice in choices if f"{name}={choice}" not in but]
         if given not in allowed:
-            reason = f": {why}" if why and given in choices else ""
+            reason = f", because {why}" if why and given in choices else ""
             raise ConfigError(f"{function} got {name}={given!r}; allowed: {listed(allowed)}{reason}")
     return Counting(ties, unscored)
 

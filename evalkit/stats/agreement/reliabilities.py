@@ -106,7 +106,7 @@ def reliability(
     """
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
-    why = "judgments count as shares of labels" if ties == "half" else "no judge's label is known to be right"
+    why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
     frame = checked(judged, form)
     found = list(answered(frame, form, clusters, half=ties == "half"))

@@ -117,7 +117,7 @@ def pass_threshold(
     check_choice("objective", objective, get_args(ObjectiveOption))
     check_whole_numbers("folds", folds, least=_FEWEST)
     counting = check_counting(
-        "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures are of the same items"
+        "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
     clusters = clusters_for(judged, clusters)
     frame, said, chosen = checked_part(judged, labels, part)
