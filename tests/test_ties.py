@@ -161,7 +161,7 @@ def test_choices_are_refused_by_name():
         check_counting("align", "low")
     with pytest.raises(ConfigError, match=r"align got unscored=0; allowed: 'drop', 'wrong'$"):
         check_counting("align", "na", 0)
-    with pytest.raises(ConfigError, match=r"f got ties='wrong'; allowed: 'na', 'half': nothing is right$"):
+    with pytest.raises(ConfigError, match=r"f got ties='wrong'; allowed: 'na', 'half', because nothing is right$"):
         check_counting("f", "wrong", but=("ties=wrong",), why="nothing is right")
 
 
