@@ -1,3 +1,4 @@
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -6,6 +7,7 @@ import pandas as pd
 import pytest
 from judgment_tables import BINARY, NAMES, ORDINAL, PAIR, PLAIN, judgments
 from pandas.testing import assert_frame_equal
+from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
@@ -426,6 +428,20 @@ def test_a_price_before_sampling_again(tmp_path, monkeypatch):
         sample_again(evaluation, n_items=0)
     with pytest.raises(TypeError, match="unexpected 'sampels'"):
         sample_again(evaluation, sampels=3)
+
+
+@pytest.mark.network
+def test_sampling_again_keeps_to_its_budget_over_all_rounds(tmp_path, monkeypatch):
+    """Verdicts waver on every second item, so 61 items are too few and a second round follows. A call costs US$ 0.1."""
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    turns = itertools.count()
+    items = pd.DataFrame({"question": "q", "answer": [f"text {n}" for n in range(150)]})
+    with judge_server(faults=lambda _body: {"content": "02"[next(turns) % 2]}) as server:
+        judge = ek.Judge("openai", "m", base_url=server.url, price=(1_000.0, 0.0), max_tokens=1)
+        evaluation = ek.evaluate(items, "relevancy", judge, samples=1, template="number@v1", progress=False)
+        n = len(server.seen)
+        sample_again(evaluation, budget_usd=8.0, progress=False)
+    assert 61 <= len(server.seen) - n <= 80
 
 
 @pytest.mark.parametrize("again", [sample_again, plan_again])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import Bill
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.planning import Plan, plan_worklist
@@ -79,8 +80,9 @@ def sample_again(
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
         judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen)
-        if n_items is not None or n == len(ids):
+        if n_items is not None or n == len(ids) or judgments["error"].eq("budget").any():
             break
+        chosen = _rest(chosen, judgments)
         floors = _shown(evaluation, judgments)
         widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2
         if widest <= half_width or not floors:
@@ -110,7 +112,19 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
         floor = float(((known["low"] + known["high"]) / 2).fillna(_FLOOR).max()) if len(known) else _FLOOR
         n_items = min(len(ids), items_for(math.sqrt(_SPREAD * floor), half_width))
     work = _work(evaluation, ids[: _checked(n_items, len(ids))])
-    return plan_worklist(work, cache=evaluation.options.cache)
+    asked = evaluation.options
+    return plan_worklist(work, takes_recorded=asked.recorded == "use", cache=asked.cache)
+
+
+def _rest(options: Options, judgments: pd.DataFrame) -> Options:
+    """The options with what these judgments left of the limits."""
+    live = judgments[judgments["source"].eq("live")]
+    budget, calls = options.budget_usd, options.max_calls
+    return replace(
+        options,
+        budget_usd=None if budget is None else max(0.0, budget - Bill.of(live).known_usd),
+        max_calls=None if calls is None else max(0, calls - len(live)),
+    )
 
 
 def _checked(n_items: int, most: int) -> int:
