@@ -15,6 +15,7 @@ import pytest
 from commandline import ITEMS, LABELS, evalkit, write_lines
 
 import evalkit as ek
+from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.core.formatting import count_of, figure
 
 pytestmark = pytest.mark.long
@@ -174,6 +175,7 @@ class TestContent:
         assert "What changed since the baseline" in page.text
         for _, row in found.table.iterrows():
             assert f"{row['changed']} of {row['n_verdicts']}" in page.text
+            assert chance_sentences(row) in page.text  # test, measured floor and range
         assert "Two versions" in page.source
         assert "baseline" not in written(edited, tmp_path).text
 

@@ -30,9 +30,16 @@ from evalkit.plots import (
 )
 from evalkit.plots.theme import STYLE as PLOT_STYLE
 from evalkit.stats.comparison.compare_evaluations import compare
+from evalkit.stats.comparison.comparison_table import chance_sentences
 
 
-def report(evaluation: Evaluation, path: str | Path, *, baseline: Evaluation | pd.DataFrame | None = None) -> Path:
+def report(
+    evaluation: Evaluation,
+    path: str | Path,
+    *,
+    baseline: Evaluation | pd.DataFrame | None = None,
+    floor: Evaluation | pd.DataFrame | None = None,
+) -> Path:
     """Write an evaluation as one HTML file without scripts or network access, for the screen (light, dark) and paper.
 
     Parameters
@@ -43,6 +50,8 @@ def report(evaluation: Evaluation, path: str | Path, *, baseline: Evaluation | p
         The file, ``.html``; one that is there is replaced, at once and as a whole.
     baseline
         An earlier evaluation of the same items, or its judgments: then the report says what changed since.
+    floor
+        Judgments of the baseline's prompts with twice the samples, for a measured noise floor (see `compare`).
 
     Returns
     -------
@@ -72,7 +81,7 @@ def report(evaluation: Evaluation, path: str | Path, *, baseline: Evaluation | p
     target = Path(path)
     if target.suffix not in (".html", ".htm"):
         raise ConfigError(f"a report is an HTML file: name it .html, not {target.name!r}")
-    _write(target, _page(evaluation, baseline))
+    _write(target, _page(evaluation, "" if baseline is None else _changes(evaluation, baseline, floor)))
     return target
 
 
@@ -85,7 +94,7 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"{path} cannot be written: {problem.strerror or problem}") from None
 
 
-def _page(evaluation: Evaluation, baseline: Evaluation | pd.DataFrame | None) -> str:
+def _page(evaluation: Evaluation, changes: str) -> str:
     rubric, judgments = evaluation.rubric, evaluation.judgments
     heading = overview.heading(evaluation).splitlines()
     if unscored := int(judgments["error"].notna().sum()):
@@ -104,7 +113,7 @@ def _page(evaluation: Evaluation, baseline: Evaluation | pd.DataFrame | None) ->
         tiles=overview.tiles(evaluation) if with_items else "",
         figures=list(overview.sections(evaluation)) if with_items else [],
         plots=_plots(evaluation) if with_items else "",
-        changes="" if baseline is None else _changes(evaluation, baseline),
+        changes=changes,
         unscored=_unscored(evaluation) if with_items else [],
         kinds=items_to_review(evaluation) if with_items else [],
         used=provenance(evaluation),
@@ -132,11 +141,21 @@ def _drawn(*plots: Callable[[], Any]) -> str:
         return f"<p class='note'>{html.escape(str(problem))}</p>"
 
 
-def _changes(evaluation: Evaluation, baseline: Evaluation | pd.DataFrame) -> str:
+def _changes(
+    evaluation: Evaluation, baseline: Evaluation | pd.DataFrame, floor: Evaluation | pd.DataFrame | None
+) -> str:
     options: dict[str, Any] = {"labels": evaluation.labels, "across_modes": True, "clusters": evaluation.clusters}
-    changes = compare(baseline, evaluation, **options)._repr_html_().partition("</style>")[2]
+    options["floor"] = floor
+    comparison = compare(baseline, evaluation, **options)
+    changes = comparison._repr_html_().partition("</style>")[2]
     changes = changes.replace("<table>", "<table><caption>From the baseline (a) to this evaluation (b)</caption>", 1)
-    return changes + _drawn(partial(plot_versions, baseline, evaluation, **options))
+    lines = [
+        f"<li>{html.escape(f'{row.criterion}, {row.judge}: {row.changed} of {row.n_verdicts} changed')} · "
+        f"{html.escape(chance_sentences(row._asdict()))}</li>"
+        for row in comparison.table.itertuples()
+    ]
+    plot = _drawn(partial(plot_versions, baseline, evaluation, **options))
+    return f"{changes}<ul aria-label='What chance explains'>{''.join(lines)}</ul>{plot}"
 
 
 def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:

@@ -25,7 +25,11 @@ _COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
 
 
 def change_of(
-    evaluation: Evaluation, against: Evaluation, labels: pd.DataFrame | None, criterion: str
+    evaluation: Evaluation,
+    against: Evaluation,
+    labels: pd.DataFrame | None,
+    criterion: str,
+    repeats: pd.DataFrame | None = None,
 ) -> tuple[pd.Series | None, str]:
     """The row of `compare` for the jury (or the one judge) on a criterion; or None and the reason.
 
@@ -37,11 +41,13 @@ def change_of(
         The labels to compare by; None or empty for verdicts alone.
     criterion
         Which criterion.
+    repeats
+        Judgments of `against` with twice the samples, for a measured noise floor; by default its own.
     """
     own = None if labels is None else labels[labels["criterion"] == criterion]
     try:
         comparison = compare(
-            _side(against, criterion, against.repeats),
+            _side(against, criterion, against.repeats if repeats is None else repeats),
             _side(evaluation, criterion),
             labels=own if own is not None and len(own) else None,
             across_modes=True,

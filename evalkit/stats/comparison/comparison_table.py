@@ -39,6 +39,33 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"
 
 
+def chance_sentences(row: Any) -> str:
+    """What chance alone changes, and whether the replies changed more than that, from a row of `compare`.
+
+    The range is about the number of changed verdicts. p is about all replies: it can be small though few verdicts
+    changed.
+
+    Examples
+    --------
+    >>> chance_sentences({"floor_source": "measured", "chance_up_to": 11.0, "change_p": 0.03})
+    'Asking the same prompt again changes 0 to 11 (measured). The replies changed more than by chance, p 0.030.'
+    """
+    if row["floor_source"] == SAME:
+        return SAME
+    if np.isnan(row["change_p"]):
+        return "cannot tell change from noise"
+    limit, floor = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f}", ""
+    if "floor" in row and not np.isnan(row["floor"]):
+        floor = f": {figure(row['floor'], row['floor_low'], row['floor_high'])} of items"
+    limit += (
+        f" (measured{floor})" if row["floor_source"] == "measured" else " (not measured: all that the samples allow)"
+    )
+    if np.isnan(row["chance_up_to"]):
+        limit = "How many change when the same prompt is asked again: not measured"
+    than = "more than by chance" if row["change_p"] <= _LEVEL else "no more than by chance"
+    return f"{limit}. The replies changed {than}, p {_p(row['change_p'])}."
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What changed between two evaluations.
