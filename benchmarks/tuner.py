@@ -69,7 +69,8 @@ TUNER = f"""
 tuner = ek.RubricTuner(items, "faithfulness", {JURY!r}, {{"faithfulness": "people"}})
 tuner"""
 CLICK = """async () => {
-    const shown = () => [...document.querySelectorAll('.ekw-versions option:checked')].map((one) => one.value).join();
+    const marked = () => [...document.querySelectorAll('.ekw-dot:is(.ekw-shown, .ekw-compared)')];
+    const shown = () => marked().map((one) => one.className + one.textContent).join();
     const before = shown(), started = performance.now();
     document.querySelector('.ekw [data-do=run]').click();
     while (shown() === before) await new Promise((done) => requestAnimationFrame(done));

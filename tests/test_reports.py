@@ -15,8 +15,8 @@ import pytest
 from commandline import ITEMS, LABELS, evalkit, write_lines
 
 import evalkit as ek
-from evalkit.stats.comparison.comparison_table import chance_sentences
 from evalkit.core.formatting import count_of, figure
+from evalkit.stats.comparison.comparison_table import chance_sentences
 
 pytestmark = pytest.mark.long
 

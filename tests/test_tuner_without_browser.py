@@ -1184,7 +1184,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         fixed = int((at % 3 == 1).sum())
         assert effect["counts"] == f"▲ {fixed} fixed ▼ 0 broke"
         # judged once each: what chance alone changes is not known; every third verdict changed
-        assert effect["changed"] == "40 verdicts changed, unlabelled items included (cannot tell change from noise)"
+        assert effect["changed"] == "40 verdicts changed, unlabelled items included · cannot tell change from noise"
         assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
     assert ek.stats.held_out_looks()["n_looks"].sum() == 2
@@ -1225,6 +1225,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     do(tuner, do="run")
     board = tuner.state["figures"]
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
+    assert [version["name"] for version in board["versions"]] == ["v1", "v1.1"]
     assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == [
         "▲ 1 fixed ▼ 0 broke on dev labels"
     ]
@@ -1555,7 +1556,7 @@ def test_the_same_by_call(tuner, tmp_path):
     tuner.run()
     tuner.edit("c", scale={1: "nearly so"})
     tuner.run()
-    assert tuner.state["figures"]["diff"] == ["c: level 1 reads 'nearly so' instead of 'nearly'"]
+    assert tuner.state["figures"]["diff"] == [{"where": "c: level 1", "words": [("same", "nearly"), ("new", "so")]}]
     tuner.label("d", 1)
     assert len(tuner.versions) == 2
     assert len(tuner.judgments) == len(tuner.scores) == 4

@@ -28,6 +28,7 @@ class TunerWidget(anywidget.AnyWidget):
     suggestions = traitlets.Dict().tag(sync=True)
     queue = traitlets.Dict().tag(sync=True)
     notices = traitlets.List().tag(sync=True)
+    price = traitlets.Unicode().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)

@@ -28,7 +28,8 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 from evalkit.tables import ItemsLike, as_items, load_items
 
-_REMEMBERED = 8
+SHOWN_VERSIONS = 10
+"""How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
 _MOST_SAMPLES = 25
 
 
@@ -66,6 +67,9 @@ class TuningState:
         self.lock = threading.RLock()
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
+        self.undone: list[dict[str, Any]] = []
+        self.edits: list[dict[str, Any]] = []
+        self._step = ""
         self._revision = 0
         self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
         self.spec = spec
@@ -120,8 +124,11 @@ class TuningState:
         }
 
     # -- what to judge
-    def edit_draft(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
-        """Make a new draft from base and draft; an error is kept in `problem`, and the last valid draft stays."""
+    def edit_draft(self, make: Callable[[Rubric, Rubric], Rubric], step: str = "") -> None:
+        """Make a new draft from base and draft; an error is kept in `problem`, and the last valid draft stays.
+
+        Edits of the same `step`, one after another, are undone together.
+        """
         with self.lock:
             try:
                 draft = make(self.base, self.draft)
@@ -129,8 +136,33 @@ class TuningState:
             except EvalkitError as problem:
                 self.problem = str(problem)
                 return
-            self.draft, self.problem = draft, ""
+            self._set_draft(draft, step)
+
+    def _set_draft(self, draft: Rubric, step: str = "") -> None:
+        before = self.draft.to_dict()
+        if draft.to_dict() != before:
+            if not step or step != self._step:
+                self.edits.append(before)
+            self._step, self.undone = step, []
+        self.draft, self.problem = draft, ""
+        self.save_state()
+
+    def undo_edit(self, *, redo: bool = False) -> None:
+        """Undo the last edit of the draft, or redo it; of an invalid draft, undo what made it invalid."""
+        with self.lock:
+            source, target = (self.undone, self.edits) if redo else (self.edits, self.undone)
+            if source and (redo or not self.problem):
+                target.append(self.draft.to_dict())
+                self.draft = rebase(self.base, source.pop())
+            self.problem = self._step = ""
             self.save_state()
+
+    @property
+    def draft_name(self) -> str:
+        """The name of the version that a run would make; empty if the draft or the jury is invalid."""
+        with suppress(EvalkitError):
+            return self.next_version().name
+        return ""
 
     @property
     def judges(self) -> list[Judge]:
@@ -201,7 +233,7 @@ class TuningState:
             raise RubricError(f"fix the rubric first: {self.problem}")
         now = datetime.now(UTC).isoformat(timespec="seconds")
         version = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
-        return self.history.versions.get(version.key, version)
+        return self.history.named(version)
 
     @property
     def shows_draft(self) -> bool:
@@ -304,10 +336,10 @@ class TuningState:
         key = version.key
         if self.current and self.current != key:
             self.against = self.current
-        self.history.versions[key] = version
-        self.current = key
+        self.history.versions[key] = self.history.named(replace(version, name=""))
+        self.current, self._step = key, ""
         self._evaluations[key] = evaluation
-        for old in [name for name in self._evaluations if name not in (self.current, self.against)][:-_REMEMBERED]:
+        for old in set(self._evaluations) - set(self.shown_versions):
             del self._evaluations[old]
         self.invalidate()
         self.save_state()
@@ -316,16 +348,33 @@ class TuningState:
         """Drop what was computed for the version shown so far."""
         self._revision += 1
 
-    def replay(self, key: str) -> Evaluation:
-        """The evaluation of a version, from the cache alone."""
+    @property
+    def shown_versions(self) -> list[str]:
+        """The keys of the newest versions, of the one shown and of the one compared with; oldest first."""
+        keys = list(self.history.versions)
+        return [key for key in keys if key in (*keys[-SHOWN_VERSIONS:], self.current, self.against)]
+
+    def load(self, key: str) -> Evaluation:
+        """The evaluation of a version, from memory or else from the cache, without any call."""
         if key not in self._evaluations:
             if key not in self.history.versions:
                 raise InputError(f"version {key!r} not found; available: {listed(self.history.versions)}")
-            evaluation = self._evaluate(self._worklist(self.history.versions[key]), self._offline)
+            self._evaluations[key] = self._evaluate(self._worklist(self.history.versions[key]), self._offline)
+        return self._evaluations[key]
+
+    def replay(self, key: str) -> Evaluation:
+        """`load`, and drop what was computed for another evaluation of it."""
+        if key not in self._evaluations:
+            self.load(key)
             with self.lock:
-                self._evaluations[key] = evaluation
                 self.invalidate()
         return self._evaluations[key]
+
+    def set_note(self, key: str, note: str) -> None:
+        """Write a note about a version."""
+        with self.lock:
+            self.history.versions[key] = replace(self.history.versions[key], note=note.strip())
+            self.save_state()
 
     def show_versions(self, current: str, against: str = "") -> None:
         """Show a version, compared with another one (or none)."""
@@ -339,9 +388,7 @@ class TuningState:
     def edit_version(self, key: str) -> None:
         """Make the rubric of a version the draft."""
         with self.lock:
-            version = self.history.versions[key]
-            self.draft, self.problem = rebase(self.base, version.rubric.to_dict()), ""
-            self.save_state()
+            self._set_draft(rebase(self.base, self.history.versions[key].rubric.to_dict()))
 
     @property
     def evaluation(self) -> Evaluation | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -18,22 +18,34 @@ from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, label
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
-from evalkit.stats.comparison.comparison_table import chance_words
+from evalkit.stats.comparison.comparison_table import chance_sentences
 
 _VERDICTS = {True: "true", False: "false", None: None}
 Mark = Literal["", "better", "worse"]
+Place = Literal["head", "ceiling", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One headline figure: title, value, note, and its change from the version compared with."""
+    """One figure: title, value, note, its change from the version compared with, and its place in the strip."""
 
     title: str
     value: str
     note: str
     moved: str = ""
     mark: Mark = ""
+    place: Place = "fact"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The large figure of a version with its interval (None: not known), and in words with its coverage."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    text: str = "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ def make_tiles(
     evaluation: Evaluation,
     labels: pd.DataFrame,
     criterion: str,
-    against: Evaluation | None,
+    change: tuple[pd.Series | None, str] | None = None,
     name: str = "",
     rows: tuple[pd.Series | None, pd.Series | None] = (None, None),
     not_counted: str = "",
@@ -71,21 +83,48 @@ def make_tiles(
         ``dev`` labels are used.
     criterion
         The criterion.
-    against, name
-        The version compared with, and its label.
+    change, name
+        `change_from` the version compared with, and the name of that version.
     rows
         `jury_alignment` of the two.
     not_counted
         The labels that figures do not use, in words.
     """
-    rubrics = [shown.rubric for shown in (evaluation, against) if shown and criterion in shown.rubric.names]
+    people = _people(*rows, name, *_counted(evaluation, labels, criterion), not_counted)
+    scored = _scored(evaluation, criterion)
+    head = people if rows[0] is not None else scored
+    head[0] = replace(head[0], place="head")
+    return [*people, _split(evaluation, criterion), _changed(change, name), *scored, _cost(evaluation)]
+
+
+def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:
+    """The agreement of a version with people (`row` of `jury_alignment`); not `labelled`: its pass rate or mean."""
+    if evaluation is None or criterion not in evaluation.rubric.names or (labelled and row is None):
+        return Point()
+    if not labelled:
+        row = evaluation.summary.set_index("criterion").loc[criterion]
+        if pd.isna(row["pass_rate"]):
+            return _point(
+                "mean (0-1)", row["mean_norm"], row["norm_low"], row["norm_high"], row["n_mean"], row["n_items"]
+            )
+        coverage = row["n_verdicts"], row["n_items"]
+        return _point("pass rate", row["pass_rate"], row["pass_low"], row["pass_high"], *coverage)
+    ends = row["accuracy_low"], row["accuracy_high"]
+    return _point("agreement", row["accuracy"], *ends, row["n_verdicts"], row["n_labelled"], "labelled item")
+
+
+def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:
+    known = [None if pd.isna(number) else round(float(number), 4) for number in (value, low, high)]
+    return Point(*known, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
+
+
+def change_from(
+    against: Evaluation, evaluation: Evaluation, labels: pd.DataFrame, criterion: str, repeats: pd.DataFrame | None
+) -> tuple[pd.Series | None, str]:
+    """`change_of` a version from `against`, on the dev labels that are on the scales of both."""
+    rubrics = [shown.rubric for shown in (evaluation, against) if criterion in shown.rubric.names]
     dev = labels_on_scale(_dev(labels), criterion, *rubrics)
-    tiles = [
-        *_people(*rows, name, *_counted(evaluation, labels, criterion), not_counted),
-        _split(evaluation, criterion),
-    ]
-    tiles.append(_changed(evaluation, dev, criterion, against, name))
-    return [*tiles, *_scored(evaluation, criterion), _cost(evaluation)]
+    return change_of(evaluation, against, dev, criterion, repeats)
 
 
 def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
@@ -126,11 +165,11 @@ def _people(
         tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
         who_and_how = ""  # the first tile shows it for both
     if pd.isna(row["accuracy_ceiling"]):
-        tiles.append(Tile("Agreement among people", "NA", "only one annotator"))
+        tiles.append(Tile("Agreement among people", "NA", "only one annotator", place="ceiling"))
     else:
         value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
         note = f"the ceiling; {counted(row['n_annotators'], 'annotator')}"
-        tiles.append(Tile("Agreement among people", value, note))
+        tiles.append(Tile("Agreement among people", value, note, place="ceiling"))
     return tiles
 
 
@@ -181,23 +220,24 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
     return Tile("Judges disagree", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
 
 
-def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str) -> Tile:
-    if against is None:
-        return Tile("Changed", "–", "first version: nothing to compare with")
-    row, why = change_of(evaluation, against, dev, criterion)
+def _changed(change: tuple[pd.Series | None, str] | None, name: str) -> Tile:
+    if change is None:
+        return Tile("Changed", "–", "first version: nothing to compare with", place="change")
+    row, why = change
     if row is None:
-        return Tile("Changed", "NA", why)
+        return Tile("Changed", "NA", why, place="change")
     value = f"{count_of(row['changed'], row['n_verdicts'])}"
-    note = chance_words(row)
+    ruled = not pd.isna(row["against"])
+    note = f"{'verdicts' if ruled else 'labels'}, from {name} · {chance_sentences(row)}"
+    if not ruled:
+        return Tile("Changed", value, note, place="change")
     up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
-    if pd.isna(row["against"]):
-        return Tile("Changed", value, f"{note}, from {name}")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
     if row["against"] == "labels":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
-    return Tile("Changed", value, f"{note}, from {name}", counts, mark)
+    return Tile("Changed", value, note, counts, mark, "change")
 
 
 def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:

@@ -56,6 +56,22 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     }
 
 
+def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
+    """The judges of an item in two versions: those of `now` with `before` and whether their replies are the `same`.
+
+    ``gone`` has the judges that only `before` has.
+    """
+    old = {judge["judge"]: judge for judge in before}
+    judges = []
+    for judge in now:
+        last = old.pop(judge["judge"], None)
+        replies = [
+            [(one["reply"], one["label"], one["error"]) for one in side["samples"]] for side in (judge, last) if side
+        ]
+        judges.append(judge | {"before": last, "same": len(replies) == 2 and replies[0] == replies[1]})
+    return {"judges": judges, "gone": list(old.values())}
+
+
 def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) -> list[tuple[str, str]]:
     """The inputs that an item has, as name and text; `columns` maps the inputs of the rubric to columns."""
     item = items[items["item_id"] == item_id].iloc[0]

@@ -101,7 +101,7 @@ class JudgmentBrowser(NotebookWidget):
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
-        tiles = make_tiles(self._browsed, self._labels, self._criterion, None)
+        tiles = make_tiles(self._browsed, self._labels, self._criterion)
         self.widget.figures = {
             "browse": True,
             "criteria": list(self._browsed.rubric.names),

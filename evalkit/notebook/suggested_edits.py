@@ -21,7 +21,7 @@ from evalkit.evaluation.suggestions.requests import suggest_edits
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT
-from evalkit.stats.comparison.comparison_table import chance_words
+from evalkit.stats.comparison.comparison_table import chance_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,6 @@ def _effect(row: Mapping[str, Any]) -> dict[str, str]:
         "effect": f"{sign}{step}",
         "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
         "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-        "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included ({chance_words(row)})",
+        "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included · {chance_sentences(row)}",
         "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
     }

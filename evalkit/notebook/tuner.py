@@ -113,12 +113,24 @@ class RubricTuner(TunerController):
 
     @property
     def versions(self) -> pd.DataFrame:
-        """One row per version that was run: `key`, `label`, `judges`, `samples`, `aggregate`, `at` (UTC)."""
+        """One row per version that was run, with its `name` and `note`; `label` is its rubric's version in tables.
+
+        The other columns: `key`, `judges`, `samples`, `aggregate`, `at` (UTC).
+        """
         rows = [
-            (key, one.label, ", ".join(judge.name for judge in one.judges), one.samples, one.aggregate, one.at)
+            (
+                key,
+                one.name,
+                one.note,
+                one.label,
+                ", ".join(judge.name for judge in one.judges),
+                one.samples,
+                one.aggregate,
+                one.at,
+            )
             for key, one in self.session.history.versions.items()
         ]
-        return pd.DataFrame(rows, columns=["key", "label", "judges", "samples", "aggregate", "at"])
+        return pd.DataFrame(rows, columns=["key", "name", "note", "label", "judges", "samples", "aggregate", "at"])
 
     @property
     def labels(self) -> pd.DataFrame:

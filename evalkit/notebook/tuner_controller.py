@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
-from evalkit.errors import counted
+from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import Query
 from evalkit.notebook.judge_servers import judge_at, server_of
@@ -19,7 +20,7 @@ from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
 
-_PAID_ACTIONS = ("run", "suggest", "try")
+_PAID_ACTIONS = ("run", "suggest", "try", "measure")
 
 
 class TunerController(NotebookWidget):
@@ -38,6 +39,8 @@ class TunerController(NotebookWidget):
         self._draw("draft", "jury", "figures", "page", "suggestions")
         if session.current:
             self._do("restore", lambda: self._show_versions(session.current, session.against))
+            for key in session.shown_versions:
+                self._do(f"load {key}", lambda key=key: self._load(key), "samples")
         self._plan()
 
     # -- drawing
@@ -51,6 +54,21 @@ class TunerController(NotebookWidget):
         with self.session.lock:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
+            if "figures" in names:
+                self.widget.price = self.session.prices.get(self.session.against, "")
+                if self.widget.figures["measure"]:
+                    self._do("price", self._show_floor_price, "plan")
+
+    def _load(self, key: str) -> None:
+        """Draw the point of a version of an earlier session; one whose replies are gone has none."""
+        with suppress(EvalkitError):
+            self.session.load(key)
+            self._draw("figures")
+
+    def _show_floor_price(self) -> None:
+        text = self.session.floor_price()
+        with self.session.lock:
+            self.widget.price = text
 
     def _redraw_draft(self) -> None:
         """Redraw the fields of the rubric, which was changed elsewhere."""
@@ -85,7 +103,7 @@ class TunerController(NotebookWidget):
         self._plan()
 
     def _draw_run(self, text: str, *more: str) -> str:
-        self._draw("figures", "page", "item", "queue", *more)
+        self._draw("draft", "figures", "page", "item", "queue", *more)
         self._alert_unscored()
         return text or "done: all replies came from the cache"
 
@@ -114,6 +132,10 @@ class TunerController(NotebookWidget):
             "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
             "run": lambda _: self._start_run(),
             "stop": lambda _: self.session.stop(),
+            "measure": lambda _: self._start_judging(lambda: self.session.measure_floor(self._show_progress)),
+            "undo_edit": lambda _: self._undo_edit(),
+            "redo_edit": lambda _: self._undo_edit(redo=True),
+            "note": self._set_note,
             "jury": self._set_jury,
             "judge": self._add_judge,
             "criterion": self._choose_criterion,
@@ -194,12 +216,20 @@ class TunerController(NotebookWidget):
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         with self.session.lock:  # the worker may save meanwhile
-            self.session.edit_draft(make)
+            self.session.edit_draft(make, str(message.get("step", "")))
             self._draft_message = message
             self._draw("draft")
         if not self.session.problem:
             self._forget_error("run")
         self._plan()
+
+    def _undo_edit(self, *, redo: bool = False) -> None:
+        self.session.undo_edit(redo=redo)
+        self._redraw_draft()
+
+    def _set_note(self, message: Mapping[str, Any]) -> None:
+        self.session.set_note(message["key"], str(message["note"]))
+        self._draw("figures")
 
     def _set_jury(self, message: Mapping[str, Any]) -> None:
         self._jury_message = str(message.get("id", ""))
@@ -212,7 +242,7 @@ class TunerController(NotebookWidget):
             self.session.budget_usd = budget
             self.session.save_state()
         finally:
-            self._draw("jury")  # no field keeps a rejected value, which the next run would not use
+            self._draw("jury", "draft")  # no field keeps a rejected value, which the next run would not use
         self._forget_error("run", "worker: run", "judge")  # for example because no judge was selected
         self._plan()
 
@@ -224,7 +254,7 @@ class TunerController(NotebookWidget):
         if not self._running:
             where = server_of(added)
             self._status(text=f"added {added.name}{f': its calls go to {where}' if where else ''}")
-        self._draw("jury", "suggestions")
+        self._draw("jury", "draft", "suggestions")
         self._plan()
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from itertools import zip_longest
@@ -9,11 +10,13 @@ from typing import Any
 
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
+from evalkit.notebook.figure_tiles import Point
 from evalkit.notebook.item_details import item_texts
 from evalkit.notebook.judge_servers import OWN, server_of
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.run_notices import notices
 from evalkit.notebook.tuning_session import Session
+from evalkit.notebook.version_history import changes_of
 from evalkit.rubrics.prompts import list_templates
 
 
@@ -22,15 +25,18 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
 
     `message` is the last one about the draft. If it was invalid, other views show what was typed.
     """
-    draft = session.draft
+    draft, name = session.draft, session.draft_name
     findings = draft.lint() if not session.problem else None
     return {
         "revision": revision,
         "answers": str(message.get("id", "")),
         "typed": {key: message[key] for key in ("form", "text") if key in message} if session.problem else {},
         "id": draft.id,
-        "label": draft.label,
+        "name": name,
+        "ran": name in {version.name for version in session.history.versions.values()},
         "edited": draft.edited,
+        "undo": bool(session.edits or session.problem),
+        "redo": bool(session.undone),
         "form": form_of(draft),
         "yaml": str(draft),
         "problem": session.problem,
@@ -60,6 +66,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
     evaluation = session.evaluation
     names = session.draft.names if evaluation is None else evaluation.rubric.names
+    points, versions = session.points(), session.history.versions
     return {
         "criteria": list(names),
         "criterion": session.shown_criterion,
@@ -75,16 +82,31 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "versions": [
             {
                 "key": key,
+                "name": version.name,
+                "note": version.note,
                 "label": version.label,
                 "at": version.at,
                 "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}",
+                "point": asdict(points[key]) if key in points else None,
             }
-            for key, version in session.history.versions.items()
+            for key, version in versions.items()
         ],
+        "ceiling": session.ceiling,
+        "axis": _axis([*points.values(), Point(session.ceiling)]),
         "current": session.current,
         "against": session.against,
-        "diff": _diff_of(session),
+        "diff": [asdict(change) for change in changes_of(versions[session.against], versions[session.current])]
+        if session.against and session.current
+        else [],
+        "measure": session.floor_missing,
     }
+
+
+def _axis(points: list[Point]) -> list[float]:
+    """The ends of the axis of these points: tenths, around all intervals."""
+    ends = [number for point in points for number in (point.value, point.low, point.high) if number is not None]
+    low, high = (math.floor(min(ends) * 10) / 10, math.ceil(max(ends) * 10) / 10) if ends else (0.0, 1.0)
+    return [low, high] if high > low else [max(0.0, low - 0.1), min(1.0, high + 0.1)]
 
 
 def _other_criteria(session: Session) -> dict[str, int]:
@@ -94,23 +116,6 @@ def _other_criteria(session: Session) -> dict[str, int]:
     names = session.label_log.table["criterion"].astype(str)
     counts = names[~names.isin(session.evaluation.rubric.names)].value_counts(sort=False)
     return {str(name): int(n) for name, n in counts.items()}
-
-
-def _diff_of(session: Session) -> list[str]:
-    """The differences between the version shown and the one that it is compared with, in words."""
-    versions = session.history.versions
-    now, last = versions.get(session.current), versions.get(session.against)
-    if now is None or last is None:
-        return []
-    lines = last.rubric.diff(now.rubric).splitlines()
-    for what, one, other in (
-        ("judges", *(", ".join(judge.name for judge in version.judges) for version in (now, last))),
-        ("samples", now.samples, last.samples),
-        ("aggregate", now.aggregate, last.aggregate),
-    ):
-        if one != other:
-            lines.append(f"{what}: {one} instead of {other}")
-    return lines or ["the rubric is the same; weights or settings of judges differ"]
 
 
 def page_payload(session: Session) -> dict[str, Any]:
@@ -168,7 +173,7 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "judges": [judge.name for judge in session.pool],
         "judge": suggested.judge or session.pool[0].name,
         "base": suggested.base,
-        "of": "" if base is None else base.label,
+        "of": "" if base is None else base.name,
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [

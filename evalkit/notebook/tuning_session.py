@@ -16,11 +16,21 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Spec, Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
-from evalkit.evaluation import Evaluation, promote
+from evalkit.evaluation import Evaluation, promote, sample_again
+from evalkit.evaluation.sampling_again import plan_again
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.drafts_and_judging import Stopped, TuningState
-from evalkit.notebook.figure_tiles import Cell, Tile, confusion_cells, jury_alignment, make_tiles
-from evalkit.notebook.item_details import item_detail
+from evalkit.notebook.figure_tiles import (
+    Cell,
+    Point,
+    Tile,
+    change_from,
+    confusion_cells,
+    jury_alignment,
+    make_tiles,
+    point_of,
+)
+from evalkit.notebook.item_details import item_detail, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.label_queue import LabelQueue, Turn
@@ -29,6 +39,8 @@ from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV
+from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import LABEL_KEY, ItemsLike
 
 
@@ -69,6 +81,10 @@ class Session(TuningState):
         self.suggested = SuggestedEdits()
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
+        self._change: tuple[Any, tuple[pd.Series | None, str] | None] = (None, None)
+        self.floor_sizes: dict[str, int] = {}
+        self._floors: dict[str, pd.DataFrame] = {}
+        self.prices: dict[str, str] = {}
         worklist = Worklist.of(spec, self.items)
         texts = {item: of_item[0][:16] for item, of_item in zip(self.items["item_id"], worklist.hashes, strict=True)}
         labels = None if labels is None else as_labels(labels, self.items, self.base)
@@ -87,10 +103,12 @@ class Session(TuningState):
         self.label_log.read()
         self.annotator = self.history.state.get("annotator", self.annotator)
         self.suggested = SuggestedEdits.from_dict(self.history.state.get("suggested"), self.history.versions)
+        self.floor_sizes = dict(self.history.state.get("floor_sizes", {}))
 
     def state(self) -> dict[str, Any]:
         """What a restart restores, as plain values."""
-        return super().state() | {"annotator": self.annotator, "suggested": asdict(self.suggested)}
+        more = {"annotator": self.annotator, "suggested": asdict(self.suggested), "floor_sizes": self.floor_sizes}
+        return super().state() | more
 
     def invalidate(self) -> None:
         """Drop what was computed for the version shown so far."""
@@ -110,12 +128,102 @@ class Session(TuningState):
         """The headline figures; empty before the first run."""
         if self.evaluation is None:
             return []
-        name = self.history.versions[self.against].label if self.compared is not None else ""
+        name = self.history.versions[self.against].name if self.compared is not None else ""
         rows = self._alignment(self.current), self._alignment(self.against)
         not_counted = self.label_log.not_counted(self.shown_criterion)
         return make_tiles(
-            self.evaluation, self.label_log.counted, self.shown_criterion, self.compared, name, rows, not_counted
+            self.evaluation, self.label_log.counted, self.shown_criterion, self.change(), name, rows, not_counted
         )
+
+    def change(self) -> tuple[pd.Series | None, str] | None:
+        """The row of `compare` from the version compared with, or None and the reason; None if there is no such one."""
+        now, last, criterion = self.evaluation, self.compared, self.shown_criterion
+        if now is None or last is None:
+            return None
+        repeats = self._repeats(self.against)
+        about = (now, last, criterion, self.label_log.n_edits, repeats is None)
+        if self._change[0] != about:
+            self._change = about, change_from(last, now, self.label_log.counted, criterion, repeats)
+        return self._change[1]
+
+    def points(self) -> dict[str, Point]:
+        """The large figure of each of the `shown_versions`, by key."""
+        labelled, name = self._alignment(self.current) is not None, self.shown_criterion
+        return {
+            key: point_of(self._evaluations.get(key), self._alignment(key), name, labelled=labelled)
+            for key in self.shown_versions
+        }
+
+    @property
+    def ceiling(self) -> float | None:
+        """Agreement among people, 0-1, on the labels that the version shown is compared with."""
+        row = self._alignment(self.current)
+        return None if row is None or pd.isna(row["accuracy_ceiling"]) else float(row["accuracy_ceiling"])
+
+    # -- chance
+    @property
+    def floor_missing(self) -> bool:
+        """Whether measuring the noise floor of the version compared with would show more than is known."""
+        row, _ = self.change() or (None, "")
+        return row is not None and not pd.isna(row["change_p"]) and row["floor_source"] not in (SAME, "measured")
+
+    def floor_price(self) -> str:
+        """What `measure_floor` would ask and cost; makes no calls."""
+        key, last = self.against, self.compared
+        if last is not None and key not in self.prices:
+            plan = plan_again(last)
+            size = counted(plan.n_items, "item")
+            size = f"all {size} again" if plan.n_items == len(self.items) else f"{size} again for ± 3 points"
+            self.prices[key] = f"{size}: {counted(plan.n_to_call, 'call')}, {str(plan).splitlines()[0].split('; ')[-1]}"
+        return self.prices.get(key, "")
+
+    def measure_floor(self, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
+
+        Replies are kept and never bought twice, also after a stop. The floor counts as measured only if all of its
+        judgments were made: the items of a part would not be drawn at random.
+
+        Raises
+        ------
+        InputError
+            When no version is compared with.
+        JudgeError, CacheError, ConfigError
+            As `sample_again`.
+        """
+        key, last = self.against, self.compared
+        if last is None:
+            raise InputError("nothing to measure; choose a version to compare with")
+
+        def report(progress: Any) -> None:
+            if on_progress is not None:
+                on_progress(progress)
+            self.check_stop()
+
+        self.begin_run()
+        try:
+            again = self._sample_again(last, budget_usd=self.budget_usd, on_progress=report)
+        except Stopped:
+            return "stopped: chance is not measured yet; measure again to pay for the rest only"
+        finally:
+            self.prices.pop(key, None)
+            self.end_run()
+        if n_missing := int(again["error"].isin(NOT_ASKED).sum()):
+            missing = f"{n_missing} of {counted(len(again), 'judgment')} missing"
+            return f"chance is not measured yet: {missing}; measure again to pay for the rest only"
+        with self.lock:
+            self._floors[key], self.floor_sizes[key] = again, again["item_id"].nunique()
+            self.save_state()
+        return f"chance measured on {counted(self.floor_sizes[key], 'item')}"
+
+    def _repeats(self, key: str) -> pd.DataFrame | None:
+        """Twice the samples of a version whose floor was measured, after a restart from the cache."""
+        if key in self.floor_sizes and key not in self._floors:
+            self._floors[key] = self._sample_again(self.load(key), n_items=self.floor_sizes[key], offline=True)
+        return self._floors.get(key)
+
+    def _sample_again(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
+        options = {**self.options, "cache": self.cache, "adopt": True, "progress": False, "refresh": False, **changed}
+        return sample_again(evaluation, n_items=n_items, **options)
 
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
@@ -173,6 +281,10 @@ class Session(TuningState):
         held = any(row.held for row in self.rows() if row.item_id == item_id)
         shown = {who: label for who, label in labels.items() if not held or who == self.annotator}
         scale = self.evaluation.rubric.criterion(self.shown_criterion).scale
+        if self.compared is not None and self.shown_criterion in self.compared.rubric.names:
+            before = item_detail(self.compared, item_id, self.shown_criterion, self.cache)["judges"]
+            names = [self.history.versions[key].name for key in (self.current, self.against)]
+            detail |= {"versions": names, **side_by_side(detail["judges"], before)}
         return detail | {"labels": shown, "held": held, "codes": list(scale.labels)}
 
     # -- labels and versions
@@ -261,7 +373,9 @@ class Session(TuningState):
                 promote(f"{saved.id}@{saved.version}", cache=self.cache)
             self.base = self.draft = saved
             if key in self.history.versions:
-                self.history.versions[key] = replace(self.history.versions[key], base=saved, rubric=saved)
+                old, others = self.history.versions[key], {k: v for k, v in self.history.versions.items() if k != key}
+                name = old.name if saved.version in {other.name for other in others.values()} else saved.version
+                self.history.versions[key] = replace(old, base=saved, rubric=saved, name=name)
                 if self._evaluations.pop(key, None) is not None:
                     self.replay(key)
             self.save_state()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from evalkit.core.files import whole
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import digest
 from evalkit.errors import CacheError, ConfigError, RubricError
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, code_text
 from evalkit.rubrics.judge_profiles import judge_dict
 
 _SCHEMA = 1
@@ -38,7 +40,11 @@ def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A rubric with the jury that applied it; `at` is the time of its first run (UTC)."""
+    """A rubric with the jury that applied it.
+
+    `at` is the time of its first run (UTC), `name` its name in the tuner (see `History.named`), and `note` what a
+    person wrote about it.
+    """
 
     base: Rubric
     rubric: Rubric
@@ -46,6 +52,8 @@ class Version:
     samples: int
     aggregate: str
     at: str = ""
+    name: str = ""
+    note: str = ""
 
     @property
     def key(self) -> str:
@@ -68,6 +76,8 @@ class Version:
             "samples": self.samples,
             "aggregate": self.aggregate,
             "at": self.at,
+            "name": self.name,
+            "note": self.note,
         }
 
     @classmethod
@@ -76,7 +86,50 @@ class Version:
         same = {orjson.dumps(judge_dict(judge)): judge for judge in known}
         judges = tuple(same.get(orjson.dumps(judge)) or Judge.of(judge) for judge in values["judges"])
         base = Rubric(**values["base"])
-        return cls(base, rebase(base, values["rubric"]), judges, values["samples"], values["aggregate"], values["at"])
+        rubric, texts = rebase(base, values["rubric"]), {name: values.get(name, "") for name in ("at", "name", "note")}
+        return cls(base, rubric, judges, values["samples"], values["aggregate"], **texts)
+
+    def texts(self) -> dict[str, str]:
+        """Everything that tells versions apart, as text: name of the part -> text."""
+        values = self.rubric.to_dict()
+        for criterion in values.pop("criteria"):
+            name, scale = criterion.pop("name"), criterion.pop("scale")
+            parts = criterion | {f"level {code_text(code)}": text for code, text in scale.items()}
+            values |= {f"{name}: {part}": value for part, value in parts.items()}
+        jury = ", ".join(f"{judge.name} (weight {judge.weight:g})" for judge in self.judges)
+        values |= {"judges": jury, "samples": self.samples, "aggregate": self.aggregate}
+        return {name: "" if value is None else str(value) for name, value in values.items() if name != "version"}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A part in which two versions differ; `words` are its runs: ``same``, ``old`` or ``new``, and the words."""
+
+    where: str
+    words: list[tuple[str, str]]
+
+
+def changes_of(old: Version, new: Version) -> list[Change]:
+    """The parts in which two versions differ, word by word; empty if only settings of judges do."""
+    was, now = old.texts(), new.texts()
+    names = [name for name in {**was, **now} if was.get(name, "") != now.get(name, "")]
+    return [Change(name, changed_words(was.get(name, ""), now.get(name, ""))) for name in names]
+
+
+def changed_words(old: str, new: str) -> list[tuple[str, str]]:
+    """Two texts as runs of words.
+
+    Examples
+    --------
+    >>> changed_words("one small step", "one large step")
+    [('same', 'one'), ('old', 'small'), ('new', 'large'), ('same', 'step')]
+    """
+    was, now = old.split(), new.split()
+    runs = []
+    for kind, a, b, c, d in SequenceMatcher(None, was, now, autojunk=False).get_opcodes():
+        pairs = [("same", now[c:d])] if kind == "equal" else [("old", was[a:b]), ("new", now[c:d])]
+        runs += [(name, " ".join(words)) for name, words in pairs if words]
+    return runs
 
 
 @dataclass(slots=True)
@@ -111,7 +164,20 @@ class History:
         for stored in values.get("versions", []):
             if stored["base"]["id"] == rubric_id:
                 with suppress(RubricError, ConfigError):  # written by an evalkit with other rules
-                    self.versions[stored["key"]] = Version.from_dict(stored, self.known)
+                    self.versions[stored["key"]] = self.named(Version.from_dict(stored, self.known))
+
+    def named(self, version: Version) -> Version:
+        """The version as it is in the history; a new one gets a name that no other has.
+
+        A saved version keeps its own name (``v1``). Others are numbered after the one that they are an edit of:
+        ``v1.1``, ``v1.2`` …
+        """
+        if version.key in self.versions:
+            return self.versions[version.key]
+        saved, taken = version.rubric.version, {other.name for other in self.versions.values()}
+        wanted = [version.name or (saved if not version.rubric.edited else f"{saved}.1")]
+        free = (name for name in chain(wanted, (f"{saved}.{n}" for n in count(1))) if name not in taken)
+        return replace(version, name=next(free))
 
     def _stored(self) -> dict[str, Any]:
         try:

@@ -32,6 +32,12 @@ tuner = ek.RubricTuner(items, rubric, {jury}, samples=1, retries=0, concurrency=
 tuner"""
 
 
+CHANCE = re.compile(
+    r"from v1(\.\d)? · Asking the same prompt again changes 0 to \d+ \(measured: 0\.\d\d \[.*\] of items\)\. "
+    r"The replies changed (no )?more than by chance, p [<\d.]+"
+)
+
+
 def tile(tuner, title):
     return tuner.locator(".ekw-tile").filter(has=tuner.page.get_by_text(title, exact=True))
 
@@ -61,9 +67,9 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
 
     # edit a level, run: what changed, and how much of it chance would have
     tuner.get_by_label("What level 2 means").fill(FORGIVING)
-    expect(tuner.get_by_text("edited")).to_be_visible()
+    expect(tuner.get_by_text("v1.1, not run yet")).to_be_visible()
     run(tuner)
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
     expect(tile(tuner, "Changed")).to_contain_text("fixed")
     expect(agreement).not_to_have_text(before)
 
@@ -109,11 +115,100 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     tuner.locator(f"tr[data-id='{item_id}']").click()
     expect(tuner.get_by_text("eva: 1")).to_be_visible()
     tuner.get_by_text("Versions: 2").click()
-    expect(tuner.get_by_label("Changes in the version shown")).to_contain_text(f"level 2 reads '{FORGIVING}'")
-    tuner.get_by_label("Compared with").select_option(label="nothing")
+    changes = tuner.get_by_label("Changes in the version shown")
+    expect(changes).to_contain_text("faithfulness: level 2")
+    for kind, words in (("ins", "in the main"), ("del", "Every claim")):
+        expect(changes.locator(kind, has_text=words)).to_be_visible()
+    press(tuner.get_by_role("button", name="Compare with v1", exact=True))
     expect(tile(tuner, "Changed")).to_contain_text("nothing to compare with")
     assert notebook.errors() == []
     assert notebook.page.console_errors == []
+
+
+@pytest.mark.slow
+def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    level, points = tuner.get_by_label("What level 2 means"), tuner.get_by_role("group", name="Versions")
+    run(tuner)
+    first = level.input_value()
+    for n, text in enumerate([FORGIVING, "Every claim is supported."], start=2):
+        expect(points.get_by_role("button")).to_have_count(n - 1)
+        level.fill(text)
+        run(tuner)
+    v1, edited, last = (
+        points.locator(".ekw-dot", has_text=re.compile(rf"^{name}$")) for name in ("v1", "v1.1", "v1.2")
+    )
+    expect(last).to_have_attribute("aria-pressed", "true")
+    expect(last).to_have_attribute(
+        "aria-label", re.compile(r"v1\.2: agreement 0\.\d\d \[.*\], 24 of 24 labelled items; shown")
+    )
+    expect(edited).to_have_attribute("aria-label", re.compile("; compared with"))
+
+    # click: show; shift-click: compare with it, again: with nothing; by keyboard too
+    v1.click()
+    expect(v1).to_have_attribute("aria-pressed", "true")
+    expect(tile(tuner, "Changed")).to_contain_text("from v1.1")
+    last.click(modifiers=["Shift"])
+    expect(tile(tuner, "Changed")).to_contain_text("from v1.2")
+    last.click(modifiers=["Shift"])
+    expect(tile(tuner, "Changed")).to_contain_text("nothing to compare with")
+    edited.focus()
+    page.keyboard.press("Enter")
+    expect(edited).to_have_attribute("aria-pressed", "true")
+    expect(edited).to_be_focused()
+    v1.focus()
+    page.keyboard.press("Shift+Enter")
+    expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
+
+    # a note, here and in the strip
+    tuner.get_by_text("Versions: 3").click()
+    note = tuner.get_by_label("Note on v1.1")
+    note.fill("asks <b>less</b>")
+    note.press("Tab")
+    expect(edited).to_have_attribute("aria-label", re.compile("asks <b>less</b>"))
+
+    # one item in both versions, side by side
+    tuner.get_by_role("button", name="Changed").click()
+    tuner.locator("tr[data-id]").first.click()
+    both = tuner.locator(".ekw-judges .ekw-both").first
+    sides = [both.get_by_role("region", name=name, exact=True) for name in ("v1", "v1.1")]
+    for side in sides:
+        expect(side.locator("ol > li")).to_have_count(3)
+    left, right = (side.bounding_box() for side in sides)
+    assert left["x"] + left["width"] <= right["x"]
+    assert left["y"] == right["y"]
+
+    # undo by key, outside of a text field; in one the browser undoes what is typed
+    expect(level).to_have_value("Every claim is supported.")
+    tuner.locator("tr[data-id]").first.focus()
+    page.keyboard.press("Control+z")
+    expect(level).to_have_value(FORGIVING)
+    page.keyboard.press("Control+z")
+    expect(level).to_have_value(first)
+    expect(tuner.get_by_role("button", name="Undo the last edit")).to_be_disabled()
+    page.keyboard.press("Control+Shift+Z")
+    expect(level).to_have_value(FORGIVING)
+    tuner.get_by_role("button", name="Redo the edit").click()
+    expect(level).to_have_value("Every claim is supported.")
+    level.press("End")
+    page.keyboard.type(" Really.")
+    tuner.get_by_role("button", name="Undo the last edit").click()
+    expect(level).to_have_value("Every claim is supported.")
+
+    # the strip stays on screen while one reads on
+    tuner.locator(".ekw-prompt").scroll_into_view_if_needed()
+    expect(tile(tuner, "Agreement with people")).to_be_in_viewport()
+    names = [point.inner_text() for point in points.get_by_role("button").all()]
+    tuner = notebook.restart().tuner
+    points = tuner.get_by_role("group", name="Versions")
+    expect(points.get_by_role("button")).to_have_text(names)
+    expect(points.locator(".ekw-point")).to_have_count(3)
+    expect(points.get_by_role("button").nth(1)).to_have_attribute("aria-label", re.compile("asks <b>less</b>"))
+    assert notebook.errors() == []
+    assert page.console_errors == []
 
 
 @pytest.mark.usefixtures("each_kernel")
@@ -402,7 +497,7 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     page.keyboard.down(" ")
     notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner.wait_idle(20)")
     page.keyboard.up(" ")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from"))
+    expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
     assert page.console_errors == []
 
 
@@ -430,7 +525,7 @@ def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
     expect(text).to_be_focused()
     page.keyboard.type(" and third")
     expect(text).to_have_value("first and second and third")
-    expect(tuner.locator(".ekw-label")).to_have_text(re.compile("v2.*edited"))
+    expect(tuner.locator(".ekw-label")).to_have_text(re.compile("v2.*not run yet"))
     saved = (notebook.folder / "rubrics" / "faithfulness" / "v2.yaml").read_text()
     assert re.search("first( and second)?\n", saved)
 
@@ -719,13 +814,15 @@ def test_edits_are_suggested_and_tried(notebook):
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
     expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
     expect(first).to_contain_text(
-        re.compile(r"verdicts? changed, unlabelled items included \(by chance up to \d+, p [<\d.]+\)")
+        re.compile(
+            r"verdicts? changed, unlabelled items included · Asking the same prompt again changes 0 to \d+ \(mea"
+        )
     )
     expect(tile(first, "Agreement, held-out labels")).to_contain_text(
         re.compile("look [24]")  # before and after; the other kernel looked at them first
     )
     expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(CHANCE)
     level = tuner.get_by_label("What level 2 means")
     assert level.input_value() != text  # what a person was editing stays
     press(first.get_by_role("button", name="in the rubric"))

@@ -3,7 +3,7 @@ const LEVELS = ["ordinal", "nominal", "interval"];
 
 function editorPart(ctx) {
   const { root, find, get, send } = ctx;
-  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, answered = 0, drawnAs = null, otherView = "", toggling = false;
+  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, answered = 0, drawnAs = null, otherView = "", toggling = false, step = 0;
 
   function level(code, text, at) {
     return `<div class="ekw-level"><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
@@ -59,10 +59,11 @@ function editorPart(ctx) {
       drawnAs = yaml;
       const body = yaml ? `<textarea class="ekw-yaml" rows="22" spellcheck="false" aria-label="Rubric as YAML">${esc(draft.yaml)}</textarea>` : fields(draft);
       find(".ekw-editor").innerHTML = `<div class="ekw-head"><h3>${esc(draft.id)} <small class="ekw-label"></small></h3>
-        <button data-do="toggle" aria-pressed="${yaml}">YAML</button></div><div class="ekw-fields">${body}</div><div class="ekw-problem" role="alert"></div><div class="ekw-warnings"></div>`;
+        <span class="ekw-line"><button class="ekw-quiet" data-do="undo_edit" aria-label="Undo the last edit" title="Undo (Ctrl+Z)">↶</button><button class="ekw-quiet" data-do="redo_edit" aria-label="Redo the edit" title="Redo (Ctrl+Shift+Z)">↷</button><button data-do="toggle" aria-pressed="${yaml}">YAML</button></span></div><div class="ekw-fields">${body}</div><div class="ekw-problem" role="alert"></div><div class="ekw-warnings"></div>`;
     }
     drawn = draft.revision;
-    find(".ekw-label").textContent = draft.edited ? `${draft.label}, edited` : draft.label;
+    find(".ekw-label").textContent = draft.name && !draft.ran ? `${draft.name}, not run yet` : draft.name;
+    ["undo", "redo"].forEach((name) => find(`[data-do="${name}_edit"]`).setAttribute("aria-disabled", !draft[name]));
     find(".ekw-problem").textContent = draft.problem;
         const warnings = draft.warnings || [];
     find(".ekw-warnings").innerHTML = warnings.length
@@ -86,8 +87,8 @@ function editorPart(ctx) {
     typing = null;
     sent += 1;
     const id = `${ctx.id} ${sent}`;
-    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, id });
-    else send({ do: "form", form: collect(), id });
+    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, id, step: `${ctx.id} ${step}` });
+    else send({ do: "form", form: collect(), id, step: `${ctx.id} ${step}` });
   }
   function typed(event) {
     const one = event?.target.closest?.(".ekw-criterion");
@@ -112,6 +113,7 @@ function editorPart(ctx) {
     next?.focus();
     typed();
   }
+  root.addEventListener("focusin", ({ target }) => { if (target.closest(".ekw-fields")) step += 1; }); // what is typed in one visit to a field is undone at once
   const actions = {
     toggle: () => {
       flush();

@@ -1,4 +1,4 @@
-// Tiles, the confusion matrix, and notes on the labels.
+// The strip of figures and versions, the confusion matrix, and notes on the labels.
 const KINDS = {
   same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no verdict",
 };
@@ -13,15 +13,13 @@ function figuresPart(ctx) {
           .map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === figures.criterion}">${esc(name)}</button>`)
           .join("")}</div>`
       : "";
-    const tiles = (figures.tiles || [])
-      .map((tile) => `<div class="ekw-tile"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, ' <i>[$1]</i>')}</b>${
-          tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`)
-      .join("");
+    const tiles = figures.tiles || [], at = (place) => tiles.filter((tile) => tile.place === place).map(drawTile).join("");
+    const measure = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" ${offIf(get("status").running)}>Measure chance: ${esc(get("price"))}</button>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
       : "<span>Figures use the dev labels. Held-out labels stay hidden until you look at them; each look is counted.</span>";
-    const split = !tiles ? "" : figures.split
+    const split = !tiles.length ? "" : figures.split
       ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
       : figures.cells?.length ? '<div class="ekw-held">You tune on all labels: with fewer than 50 labelled items, none are held out.</div>' : "";
     const strays = figures.other_texts ? `<div class="ekw-held">${counted(figures.other_texts, "label")} in the file ${figures.other_texts === 1 ? "belongs" : "belong"} to other texts and ${figures.other_texts === 1 ? "does" : "do"} not count.</div>` : "";
@@ -29,9 +27,21 @@ function figuresPart(ctx) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
-    const name = (key) => (figures.versions || []).find((one) => one.key === key)?.label;
-    const which = !tiles || !name(figures.current) ? "" : `<div class="ekw-held">Showing ${esc(name(figures.current))}${name(figures.against) ? `, compared with ${esc(name(figures.against))}` : ""}.</div>`;
-    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off + gone + newcomers);
+    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("ceiling")}</dl>${drawPoints(figures)}<div class="ekw-change"><dl class="ekw-tiles">${at("change")}</dl>${measure}</div></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
+    put(".ekw-notes", split + strays + off + gone + newcomers);
+  }
+  const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
+    tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
+  // One point with its interval per version; the dashed line is the agreement among people.
+  function drawPoints({ versions = [], axis, ceiling, current, against }) {
+    if (!axis) return "";
+    const y = (value) => (100 * (value - axis[0])) / (axis[1] - axis[0]), line = (name, low, high) => `<i class="ekw-${name}" style="bottom:${y(low)}%;height:${y(high) - y(low)}%"></i>`;
+    const buttons = versions.filter(({ point }) => point).map(({ key, name, note, point }) => {
+      const use = key === current ? "shown" : key === against ? "compared with" : "", about = [`${name}: ${point.text}`, use, note].filter(Boolean).join("; ");
+      const marks = point.value === null ? "" : (point.low === null ? "" : line("whisker", point.low, point.high)) + line("point", point.value, point.value);
+      return `<button class="ekw-dot ${use && `ekw-${use.split(" ")[0]}`}" data-do="version" data-key="version ${esc(key)}" data-version="${esc(key)}" aria-pressed="${key === current}" aria-label="${esc(about)}" title="${esc(about)}. Click: show. Shift-click: compare with it."><span class="ekw-plot">${ceiling === null ? "" : line("limit", ceiling, ceiling)}${marks}</span>${esc(name)}</button>`;
+    });
+    return `<div class="ekw-dots" role="group" aria-label="Versions, with 95 % intervals"><span class="ekw-axis" aria-hidden="true"><small>${axis[1].toFixed(1)}</small><small>${axis[0].toFixed(1)}</small></span>${buttons.join("")}</div>`;
   }
 
   function drawMatrix() {

@@ -77,11 +77,16 @@ function itemsPart(ctx) {
       one.advice.length ? `<details><summary>what to do</summary><ul>${one.advice.map((line) => `<li>${esc(line)}</li>`).join("")}</ul></details>` : ""}</div>`).join(""));
   }
   // -- one item
-  function judgeArticles(judges) {
-    const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
+  // The replies of each judge; with the names of two versions, side by side in both.
+  function judgeArticles(judges, versions) {
+    const samples = (judge) => `<ol>${judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
-        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
-    return judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("");
+        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("")}</ol>`;
+    const vote = (judge) => `<span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small>`;
+    const side = (name, judge) => `<section aria-label="${esc(name)}"><h5>${esc(name)} ${judge ? vote(judge) : "<small>not in the jury</small>"}</h5>${judge ? samples(judge) : ""}</section>`;
+    return judges.map((judge) => (versions && !judge.same
+      ? `<article class="ekw-both"><h4>${esc(judge.judge)}</h4><div>${side(versions[1], judge.before)}${side(versions[0], judge.gone ? null : judge)}</div></article>`
+      : `<article><h4>${esc(judge.judge)} ${vote(judge)}</h4>${versions ? `<small>same replies in ${esc(versions[1])}</small>` : ""}${samples(judge)}</article>`)).join("");
   }
   let shown = null;
   function drawItem() {
@@ -97,7 +102,7 @@ function itemsPart(ctx) {
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
       ${figures.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</p>`}
       <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
-      <div class="ekw-judges">${judgeArticles(item.judges)}</div>
+      <div class="ekw-judges">${judgeArticles([...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], item.versions)}</div>
       ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
   }
   // Scroll an item that was just chosen, and its row, into view once it is drawn.

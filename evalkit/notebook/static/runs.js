@@ -49,14 +49,16 @@ function runsPart(ctx) {
     return new Map();
   }
   function drawVersions() {
-    const board = get("figures"), versions = board.versions || [];
+    const { versions = [], diff = [], current, against } = get("figures");
+    const name = (key) => esc(versions.find((one) => one.key === key)?.name);
     find('[data-box="versions"] > summary').textContent = `Versions: ${versions.length}`;
-    const options = (chosen) => versions.map((one, at) => `<option value="${esc(one.key)}" ${one.key === chosen ? "selected" : ""}>${esc(`${at + 1}. ${one.label} · ${clock(one.at)} · ${one.jury}`)}</option>`).join("");
-    const words = (board.diff || []).map((line) => `<li>${esc(line)}</li>`).join("");
+    const rows = versions.map((one) => `<li><div class="ekw-line"><button data-do="version" data-key="list ${esc(one.key)}" data-version="${esc(one.key)}" aria-pressed="${one.key === current}" aria-label="Show ${esc(one.name)}">${esc(one.name)}</button>
+      <button class="ekw-quiet" data-do="compare" data-key="compare ${esc(one.key)}" data-version="${esc(one.key)}" aria-label="Compare with ${esc(one.name)}" aria-pressed="${one.key === against}" ${offIf(one.key === current)}>Compare</button>
+      <input data-note="${esc(one.key)}" data-key="note ${esc(one.key)}" aria-label="Note on ${esc(one.name)}" placeholder="Note" value="${esc(one.note)}"></div>
+      <small>${one.point ? `${esc(one.point.text)} · ` : ""}${esc(one.jury)} · ${esc(clock(one.at))} · in tables ${esc(one.label)}</small></li>`).reverse().join("");
+    const words = diff.map(({ where, words }) => `<li><b>${esc(where)}</b> ${words.map(([kind, text]) => (kind === "same" ? esc(text) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}</li>`).join("");
     put(".ekw-versions", versions.length
-      ? `<label>Shown<select data-version="current" data-key="current">${options(board.current)}</select></label>
-        <label>Compared with<select data-version="against" data-key="against"><option value="">nothing</option>${options(board.against)}</select></label>
-        ${words ? `<ul class="ekw-diff" aria-label="Changes in the version shown">${words}</ul>` : ""}
+      ? `<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
         <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }

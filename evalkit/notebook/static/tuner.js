@@ -5,13 +5,14 @@ const SKELETON = `
 <section class="ekw-queue" data-stay aria-label="Label queue" tabindex="-1"></section>
 <section class="ekw-top" aria-label="Figures"></section>
 <div class="ekw-notices" role="status" data-keep></div>
+<section class="ekw-notes" aria-label="Notes on the labels"></section>
 <div class="ekw-main">
   <section class="ekw-left" aria-label="Rubric and jury">
     <div class="ekw-run"></div>
     <div class="ekw-editor"></div>
     <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
     <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay></div></details>
-    <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions"></div></details>
+    <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions" data-stay></div></details>
   </section>
   <section class="ekw-right" aria-label="Items">
     <div class="ekw-list"><div class="ekw-matrix"></div><div class="ekw-rows">
@@ -48,9 +49,22 @@ function render({ model, el }) {
   }
   // the label is for the criterion on screen, even if the kernel shows another by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
+  function show(version) {
+    const { current, against } = get("figures");
+    if (version !== current) send({ do: "versions", current: version, against: version === against ? current : against });
+  }
+  function compare(version) { // a second time: with nothing
+    const { current, against } = get("figures");
+    if (version !== current) send({ do: "versions", current, against: version === against ? "" : version });
+  }
   const ACTIONS = {
     run: () => send({ do: "run" }),
     stop: () => send({ do: "stop" }),
+    measure: () => send({ do: "measure" }),
+    undo_edit: () => send({ do: "undo_edit" }),
+    redo_edit: () => send({ do: "redo_edit" }),
+    version: ({ dataset: { version } }, event) => (event.shiftKey ? compare(version) : show(version)),
+    compare: (one) => compare(one.dataset.version),
     save: () => send({ do: "save" }),
     held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
@@ -106,7 +120,7 @@ function render({ model, el }) {
   root.addEventListener("change", (event) => {
     const one = event.target;
     if (one.dataset.jury) jury();
-    else if (one.dataset.version) send({ do: "versions", current: find('[data-version="current"]').value, against: find('[data-version="against"]').value });
+    else if (one.dataset.note) send({ do: "note", key: one.dataset.note, note: one.value });
     else if (one.matches("[data-annotator]")) {
       if (!one.value.trim()) one.value = get("figures").annotator; // a blank name keeps the last annotator
       one.dataset.sent = one.value;
@@ -115,6 +129,10 @@ function render({ model, el }) {
   });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation();
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && !event.target.matches("input, textarea") && !root.matches(".ekw-labelling")) {
+      event.preventDefault();
+      return ACTIONS[event.shiftKey ? "redo_edit" : "undo_edit"]();
+    }
     if (queue.pressed(event) || rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
     else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
@@ -122,7 +140,7 @@ function render({ model, el }) {
 
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, drawNotices, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions], alert: [drawAlert, added], code: [drawCode],
+    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions, drawTop], price: [drawTop], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, reveal, labelEarly], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
     page: [drawRows, drawMatrix, drawItem, drawSuggestions, drawNotices], notices: [drawNotices], queue: [queue.drawQueue],
   };

@@ -145,7 +145,7 @@ function listen({ root, ask }, actions, typed) {
   let searching = null;
   root.addEventListener("click", (event) => {
     const one = event.target.closest("[data-do]");
-    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") actions[one.dataset.do]?.(one);
+    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") actions[one.dataset.do]?.(one, event);
   });
   root.addEventListener("input", (event) => {
     if (typed(event) || !event.target.matches("[data-search]")) return;
