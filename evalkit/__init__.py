@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evalkit.core import Judge
     from evalkit.engine import ajudge, explain, import_judgments, judge, plan, record
     from evalkit.evaluation import Evaluation, evaluate, freeze, history, load_example, report, show, suggest_edits
-    from evalkit.notebook import RubricTuner
+    from evalkit.notebook import RubricTuner, start
     from evalkit.rubrics import (
         Criterion,
         Rubric,
@@ -92,6 +92,7 @@ __all__ = [
     "report",
     "freeze",
     "suggest_edits",
+    "start",
     "RubricTuner",
     "__version__",
 ]

@@ -75,6 +75,14 @@ class TestMeaning:
         given = [2, 2.0, "2", " 2 ", np.int64(2), "2.0", "good", "GOOD ", True, "True", np.bool_(False), "false"]
         assert found(given) == ["2"] * 8 + ["true", "true", "false", "false"]
 
+    def test_sides_of_a_pair(self):
+        winners = {"a": "model_a", "b": "Response B", "c": "tie", "d": "A"}
+        items = [{"item_id": item, "winner": winner} for item, winner in winners.items()]
+        made = extract_labels(items, {"preference": "winner"}, rubric="preference")
+        assert made["label"].tolist() == ["A", "B", "tie", "A"]
+        with pytest.raises(InputError, match="'model_1' is not on the scale"):  # 1 may be the first or the second
+            extract_labels([{"winner": "model_1"}], {"preference": "winner"}, rubric="preference")
+
     def test_interval_takes_decimals(self):
         assert found([0.25, "0,5", 1, "all"], "share") == ["0.25", "0.5", "1", "1"]
 

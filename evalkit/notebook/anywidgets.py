@@ -16,10 +16,11 @@ def _joined(kind: str, *names: str) -> str:
 
 
 class TunerWidget(anywidget.AnyWidget):
-    """The screen of `RubricTuner` and `JudgmentBrowser`: draws its traits, and sends back what the user does."""
+    """The screen of `RubricTuner`, `StartCard` and `JudgmentBrowser`: draws its traits, sends what the user does."""
 
-    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "queue", "tuner")
+    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "queue", "start", "tuner")
     _css = _joined("css", "tuner")
+    card = traitlets.Dict().tag(sync=True)
     draft = traitlets.Dict().tag(sync=True)
     jury = traitlets.Dict().tag(sync=True)
     figures = traitlets.Dict().tag(sync=True)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from pprint import pformat
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules
+from evalkit.errors import RubricError
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import DEFAULTS, Version
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 
 
@@ -56,14 +58,23 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
     options |= {"cache": None if session.cache is None else str(session.cache)}
     named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
-    judges = f"[{', '.join(map(_judge, version.judges))}]"
+    judges = f"[{', '.join(map(judge_code, version.judges))}]"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
     return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}{named}{labels}, adopt=True)"]
 
 
-def _judge(judge: Judge) -> str:
+def judge_code(judge: Judge) -> str:
+    """A judge as Python."""
     short = f"{judge.provider}:{judge.model}"
     return repr(short) if judge.ask is None and Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
+
+
+def rubric_code(rubric: Rubric) -> str:
+    """A rubric as Python: by name, or in full if it is in no file."""
+    with suppress(RubricError):
+        if load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash:
+            return f"ek.load_rubric({f'{rubric.id}@{rubric.version}'!r})"
+    return f"ek.Rubric(**{pformat(rubric.to_dict(), sort_dicts=False, width=110)})"
 
 
 def _rubric(base: Rubric, rubric: Rubric) -> str:
@@ -71,4 +82,4 @@ def _rubric(base: Rubric, rubric: Rubric) -> str:
     old, new = ({**DEFAULTS, **version.to_dict()} for version in (base, rubric))
     changes = {key: value for key, value in new.items() if value != old[key]}
     edit = f".edit(**{pformat(changes, sort_dicts=False, width=110)})" if changes else ""
-    return f"ek.load_rubric({f'{base.id}@{base.version}'!r}){edit}"
+    return f"{rubric_code(base)}{edit}"

@@ -13,6 +13,7 @@ from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Plan
+from evalkit.errors import ConfigError
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.code_snippets import session_code
@@ -75,7 +76,7 @@ class RubricTuner(TunerController):
     def __init__(
         self,
         items: ItemsLike | str | Path,
-        rubric: RubricLike,
+        rubric: RubricLike | None = None,
         judges: JudgesLike | None = None,
         labels: LabelsLike | None = None,
         *,
@@ -90,11 +91,22 @@ class RubricTuner(TunerController):
         annotator: str = "me",
         **options: Unpack[JudgeOptions],
     ) -> None:
+        if rubric is None:
+            raise ConfigError(
+                "no rubric is named; pass one such as 'helpfulness', or use ek.start(items) to choose one"
+            )
         session = Session(
             items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
             on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
         )  # fmt: skip
         super().__init__(session)
+
+    @classmethod
+    def of(cls, session: Session, widget: Any) -> RubricTuner:
+        """The tuner of a session, drawn in a widget that is on screen already."""
+        tuner = cls.__new__(cls)
+        TunerController.__init__(tuner, session, widget)
+        return tuner
 
     @property
     def rubric(self) -> Rubric:

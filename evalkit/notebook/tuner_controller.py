@@ -29,8 +29,9 @@ class TunerController(NotebookWidget):
     No callback of the kernel waits: long jobs run in the background, one after another.
     """
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
+    def __init__(self, session: Session, widget: Any = None) -> None:
+        instead = "evaluate and compare give the same figures"
+        super().__init__(new_widget("TunerWidget", "RubricTuner", instead) if widget is None else widget)
         self.session = session
         self._revision, self._running = 0, False
         self._draft_message: Mapping[str, Any] = {}

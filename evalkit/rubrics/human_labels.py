@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from evalkit.tables.schemas import LABEL_KEY, check, columns_of
 
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
+
+_SIDE = re.compile(r"(?:model|answer|response|output|completion|assistant)[ _]([ab])")
 
 
 def extract_labels(
@@ -34,7 +37,8 @@ def extract_labels(
         For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
     rubric
         Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
-        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans.
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans. On a scale of A
+        and B, ``model_a`` and ``response_b`` count as A and B.
     item_id
         The column that holds the ids.
 
@@ -94,22 +98,33 @@ def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: Rubric
     return extract_labels(items, labels, rubric=rubric)
 
 
-def _label(value: Any, scale: Scale | None, where: str) -> str:
-    if isinstance(value, (list, dict)):
-        raise InputError(f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}")
+def label_text(value: Any, scale: Scale | None) -> str | None:
+    """A label as text, or None if it is not on the scale.
+
+    On a scale of A and B, ``model_a`` and ``response_b`` are read as A and B.
+    """
     text = str(value).strip()
     word = text.casefold() if text.casefold() in ("true", "false") else None
     if scale is None:
         return word or text
     code = scale.code(value)
     if code is None and word:
-        if not scale.has_rule:
-            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
-        return word
+        return word if scale.has_rule else None
     if code is None:
         code = scale.named(text)
-    if code is None:
-        booleans = ", true, false" if scale.has_rule else ""
-        allowed = ", ".join(scale.labels) + booleans
-        raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")
-    return str(code)
+    if code is None and (side := _SIDE.fullmatch(text.casefold())) and {"A", "B"} <= {*scale.codes}:
+        code = side[1].upper()
+    return None if code is None else str(code)
+
+
+def _label(value: Any, scale: Scale | None, where: str) -> str:
+    if isinstance(value, (list, dict)):
+        raise InputError(f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}")
+    label = label_text(value, scale)
+    if label is not None or scale is None:
+        return str(label)
+    text = str(value).strip()
+    if text.casefold() in ("true", "false"):
+        raise InputError(f"{where}: a boolean label needs a criterion with a pass rule; use a code or a level name")
+    allowed = ", ".join(scale.labels) + (", true, false" if scale.has_rule else "")
+    raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")

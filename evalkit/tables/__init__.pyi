@@ -5,11 +5,13 @@ from .files import read_table as read_table
 from .files import records as records
 from .files import write_frame as write_frame
 from .items import ItemsLike as ItemsLike
+from .items import as_frame as as_frame
 from .items import as_items as as_items
 from .items import canonical as canonical
 from .items import canonical_text as canonical_text
 from .items import input_text as input_text
 from .items import is_missing as is_missing
+from .messages import split_messages as split_messages
 from .schemas import JUDGMENT_KEY as JUDGMENT_KEY
 from .schemas import LABEL_KEY as LABEL_KEY
 from .schemas import SCORE_KEY as SCORE_KEY

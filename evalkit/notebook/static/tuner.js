@@ -146,4 +146,4 @@ function render({ model, el }) {
   };
   return drawOnChange(ctx, model, draws);
 }
-export default { render };
+export default { render: (context) => startOrTuner(context, render) };

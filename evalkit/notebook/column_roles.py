@@ -1,0 +1,285 @@
+"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evalkit.errors import InputError
+from evalkit.rubrics import Rubric, Scale, load_rubric, number
+from evalkit.rubrics.human_labels import label_text
+from evalkit.stats.intervals import FEW_CLUSTERS
+from evalkit.tables import is_missing
+from evalkit.tables.items import as_frame
+from evalkit.tables.messages import messages_of
+
+NEW = "new"
+"""The id of the rubric that is made from the chosen inputs."""
+
+NEW_INPUTS = ("question", "answer", "context", "reference", "conversation")
+"""Names that inputs of a new rubric can have."""
+
+# Usual names of columns; the parts of a name count as well: `resp` finds `bot_resp`. The best names come first.
+_NAMES = {
+    "id": "item_id id uuid uid guid key idx index request_id conversation_id session_id",
+    "system": "system_id system model model_name model_id assistant_model assistant_name engine llm generator",
+    "group": "group_id group conversation_id conversation dialog_id thread_id session_id document_id doc_id",
+    "few": "source document topic category subset domain language lang user_id task",
+    "annotator": "annotator annotator_id rater rater_id worker worker_id reviewer labeler labeller",
+    "question": "question query prompt instruction user_message user_input request problem ask input user human q",
+    "answer": "answer response output completion reply prediction generation summary bot assistant candidate resp ans",
+    "context": "context passages passage documents evidence article facts knowledge source document ctx",
+    "reference": "reference reference_answer correct_answer ground_truth gold_answer expected ideal target gold ref",
+    "conversation": "conversation messages dialogue dialog chat turns transcript history",
+    "answer_a": "answer_a response_a output_a completion_a answer_1 response_1 output_1 completion_1 chosen a",
+    "answer_b": "answer_b response_b output_b completion_b answer_2 response_2 output_2 completion_2 rejected b",
+}
+_LABEL = re.compile(
+    r"label|score|rating|rate|human|gold|ann|winner|prefer|verdict|grade|judg|thumb|vote|quality|correct"
+)
+_NO_LABEL = re.compile(
+    r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"
+)
+_BY_INPUTS = (
+    *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
+    *("coherence", "conversation_quality"),
+)
+_MOST_LABELS, _LONGEST_ID, _SHORTEST_TEXT = 12, 64, 20
+_NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRoles:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    roles
+        Column -> its role: ``id``, ``group``, ``system``, ``input: answer`` (an input of the rubric),
+        ``label: helpfulness`` (human labels for a criterion), ``annotator`` (who gave the label of this row, where an
+        item has several rows), ``messages`` (a chat, which is split into question and answer), or empty: not used.
+    """
+
+    roles: Mapping[str, str]
+
+    def columns(self, role: str) -> list[str]:
+        """The columns with this role; a role that ends in ``: `` stands for all roles that begin so."""
+        return [name for name, one in self.roles.items() if one == role or (role[-2:] == ": " and one.startswith(role))]
+
+    def column(self, role: str) -> str | None:
+        """The first column with this role, or None."""
+        return next(iter(self.columns(role)), None)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Input of the rubric -> column."""
+        return {self.roles[name].removeprefix("input: "): name for name in self.columns("input: ")}
+
+    @property
+    def labels(self) -> dict[str, list[str]]:
+        """Criterion -> columns of human labels."""
+        criteria = dict.fromkeys(self.roles[name].removeprefix("label: ") for name in self.columns("label: "))
+        return {criterion: self.columns(f"label: {criterion}") for criterion in criteria}
+
+
+class Column:
+    """What is in one column."""
+
+    def __init__(self, name: str, cells: Iterable[Any]) -> None:
+        cells = list(cells)
+        self.name = name
+        self.present = [cell for cell in cells if not is_missing(cell)]
+        self.texts = [
+            str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
+        ]
+        self.n_missing = len(cells) - len(self.present)
+        self.longest = max(map(len, self.texts), default=0)
+        self.distinct = dict(zip(self.texts, self.present, strict=True))
+        parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()
+        self.words = re.sub(r"[\W_]+", "_", parts).strip("_")
+        self.is_number = all(number(cell) is not None for cell in self.distinct.values())
+        self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
+        self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
+        is_label = self.is_short and len(self.distinct) <= _MOST_LABELS
+        self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
+        self.is_unique = not self.n_missing and len(self.distinct) == len(cells) and "" not in self.distinct
+        self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it may be an input: texts, or lists and mappings of them."""
+        return self.longest > 0 and all(not isinstance(cell, _NUMBERS) for cell in self.present) and not self.is_number
+
+    @cached_property
+    def is_chat(self) -> bool:
+        """Whether each cell is a list of chat messages."""
+        try:
+            return bool(self.present) and all(messages_of(cell) for cell in self.present)
+        except InputError:
+            return False
+
+    @property
+    def examples(self) -> list[str]:
+        """Two of its values; of chats what was said."""
+        cells = list(self.distinct.values())[:2]
+        chats = [messages_of(cell) for cell in cells] if self.is_chat else []
+        return [" / ".join(str(one["content"]) for one in chat) for chat in chats] or list(self.distinct)[:2]
+
+    @property
+    def looks_like_labels(self) -> bool:
+        """Whether the name is one of labels, and the values are few."""
+        return bool(_LABEL.search(self.words)) and len(self.values) > 1 and self.is_repeated
+
+    def fits(self, scale: Scale) -> bool:
+        """Whether its values are labels on a scale."""
+        return bool(self.values) and all(label_text(value, scale) is not None for value in self.values)
+
+
+def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
+    """Guess what each column of a table is for, by its name and its values.
+
+    Parameters
+    ----------
+    table
+        Whatever `load_items` takes, but a path.
+    rubric
+        The rubric whose inputs and scales are looked for; by default the one that `suggest_rubric` suggests.
+
+    Returns
+    -------
+    ColumnRoles
+        Each column has one role. A group needs ten or more values unless its name is that of a conversation or
+        document, because intervals count groups. Labels are columns of few values, all of them on the scale.
+
+    Examples
+    --------
+    >>> row = {"uuid": "4f2a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today."}
+    >>> guess_columns([row]).roles
+    {'uuid': 'id', 'prompt': 'input: question', 'bot_resp': 'input: answer'}
+    """
+    frame = as_frame(table)
+    columns = {str(name): Column(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)}
+    return guess_roles(columns, rubric or suggest_rubric(columns))
+
+
+def guess_roles(columns: Mapping[str, Column], rubric: Rubric) -> ColumnRoles:
+    """`guess_columns` for columns that were looked at already."""
+    roles = dict.fromkeys(columns, "")
+    free = list(columns.values())
+
+    def take(column: Column | None, role: str) -> None:
+        if column is not None:
+            roles[column.name] = role
+            free.remove(column)
+
+    def repeated() -> list[Column]:
+        return [one for one in free if one.is_repeated]
+
+    unique = [one for one in free if one.is_unique and one.is_short]
+    key, who = _named(unique, "id"), _named(repeated(), "annotator", exact=True)
+    item = _named(repeated(), "id", exact=True)
+    pairs = {*zip(item.texts, who.texts, strict=False)} if key is None and who and item else {}
+    if who and item and len(pairs) == len(item.texts) == len(who.texts):
+        take(who, "annotator")
+        key = item
+    take(key, "id")
+    take(_named(repeated(), "system", exact=True), "system")
+    many = [one for one in repeated() if len(one.distinct) >= FEW_CLUSTERS]
+    take(_named(repeated(), "group", exact=True) or _named(many, "few", exact=True), "group")
+    _guess_inputs(free, rubric, take)
+    _guess_labels(free, rubric, take)
+    return ColumnRoles(roles)
+
+
+def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Column | None:
+    """The column whose name is usual for a role, or (unless `exact`) has a part that is."""
+    names, usual = list(columns), _NAMES.get(role, role).split()
+    found = [one for name in usual for one in names if one.words == name]
+    if not found and not exact:
+        found = [one for name in usual for one in names if len(name) > 1 and f"_{name}_" in f"_{one.words}_"]
+    return found[0] if found else None
+
+
+def _guess_inputs(free: list[Column], rubric: Rubric, take: Any) -> None:
+    """Inputs by name; a chat stands for question and answer; then texts by their order."""
+    wanted, known = list(rubric.input_names), [_named(free, name) for name in NEW_INPUTS]
+
+    def find(name: str, columns: list[Column], *, exact: bool) -> None:
+        own = next((one for one in columns if one in free and one.words == name.casefold()), None)
+        column = own or _named([one for one in columns if one in free], name, exact=exact)
+        if column is not None and name in wanted:
+            take(column, f"input: {name}")
+            wanted.remove(name)
+
+    chats = [one for one in free if one.is_chat]
+    coded = [one for one in free if one.values and len(one.texts) > 2 * _MOST_LABELS and _LABEL.search(one.words)]
+    others = [one for one in free if one.is_text and one not in (*chats, *coded)]
+    for name in rubric.input_names:
+        find(name, others, exact=True)
+    if chats and "conversation" in rubric.required_inputs:
+        take(chats[0], "input: conversation")
+    elif chats and {"question", "answer"} <= {*wanted}:
+        take(chats[0], "messages")
+        return
+    scores = [one for one in others if isinstance(one.present[0], Mapping) and _LABEL.search(one.words)]
+    others = [one for one in others if one not in scores and any(" " in text for text in one.distinct)]
+    for name in rubric.input_names:
+        find(name, others, exact=False)
+    for name in ("question", "answer"):
+        if name in wanted and name in rubric.required_inputs:
+            rest = [one for one in others if one in free and one not in known and one.longest >= _SHORTEST_TEXT]
+            take(next((one for one in rest if isinstance(one.present[0], str)), None), f"input: {name}")
+
+
+def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
+    """Labels by name and values; columns without such a name only if there are two or more of them."""
+    only = len(rubric.criteria) == 1
+    for criterion in rubric.criteria:
+        fitting = [one for one in free if one.fits(criterion.scale)]
+        named = [one for one in fitting if criterion.name in one.words or (only and _LABEL.search(one.words))]
+        plain = [one for one in fitting if len(one.values) > 1 and not _NO_LABEL.search(one.words)]
+        for column in named or (plain if only and len(plain) > 1 else []):
+            take(column, f"label: {criterion.name}")
+
+
+def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
+    """The shipped rubric that suits the columns best; if none does, a new one."""
+    words = " ".join(column.words for column in columns.values() if column.values)
+    for rubric in sorted(map(load_rubric, _BY_INPUTS), key=lambda one: one.id[:7] not in words):
+        roles = guess_roles(columns, rubric)
+        missing = {*rubric.required_inputs} - {*roles.inputs}
+        if roles.column("messages"):
+            missing -= {"question", "answer"}
+        if not missing or (rubric.mode == "pairwise" and missing == {"question"}):
+            return rubric
+    return new_rubric(columns)
+
+
+def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) -> Rubric:
+    """A rubric of one criterion from the inputs in `roles`; its scale has the numbers of the columns of labels."""
+    if roles is None:
+        texts = [one for one in columns.values() if one.is_text]
+        inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
+        labels = [one for one in columns.values() if _LABEL.search(one.words)]
+    else:
+        inputs, labels = list(roles.inputs), [columns[name] for name in roles.columns("label: ")]
+    numbers = sorted(
+        {code for one in labels if one.is_number for value in one.values if (code := number(value)) is not None}
+    )
+    if not 1 < len(numbers) <= _MOST_LABELS:
+        numbers = [0, 1, 2]
+    elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < _MOST_LABELS:
+        numbers = list(range(int(numbers[0]), int(numbers[-1]) + 1))
+    ends = {numbers[0]: "Not at all.", numbers[-1]: "Fully."}
+    criterion = {
+        "name": "quality",
+        "description": "Does the answer do what was asked for?",
+        "scale": {code: ends.get(code, "In part.") for code in numbers},
+        "pass_at": numbers[-1],
+    }
+    return Rubric(id=NEW, description="Is the answer good?", inputs=inputs or ["answer"], criteria=[criterion])

@@ -1,0 +1,127 @@
+"""Items and labels from a table and the roles of its columns, and the code that makes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from evalkit.errors import InputError, counted, listed
+from evalkit.notebook.column_roles import Column, ColumnRoles
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import label_text
+from evalkit.tables import load_items, split_messages
+
+_ONCE = {"id": "the id", "group": "the group", "system": "the system", "annotator": "the annotator"}
+_ONCE |= {"messages": "the messages"}
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MappedTable:
+    """What a table holds, by the roles of its columns.
+
+    Attributes
+    ----------
+    items
+        The items, with `group_id` and `system_id` if there are such columns.
+    inputs
+        Input of the rubric -> column of the items, where the names differ.
+    labels
+        Criterion -> columns of the items.
+    lines
+        Python that makes `items` from `table`.
+    """
+
+    items: pd.DataFrame
+    inputs: dict[str, str]
+    labels: dict[str, list[str]]
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric) -> MappedTable:
+        """Arrange a table.
+
+        Raises
+        ------
+        InputError
+            When ids are missing or repeated, a cell holds no messages, or the rows of an item contradict each other.
+        """
+        key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
+        lines, source, labels = list[str](), "table", roles.labels
+        if key is None and "item_id" in table.columns:
+            table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
+        if annotator is not None:
+            people = _one_row_per_item(table, roles)
+            [(criterion, [score])] = labels.items()
+            lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
+            table = table.drop_duplicates(key).join(people, on=key)
+            source, labels = (
+                f"table.drop_duplicates({key!r}).join(people, on={key!r})",
+                {criterion: list(people.columns)},
+            )
+        items = load_items(table, item_id=key)
+        lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
+        if chat is not None:
+            items = split_messages(items, chat)
+            lines.append(f"items = ek.tables.split_messages(items, {chat!r})")
+        names = {roles.column(role): f"{role}_id" for role in ("group", "system") if roles.column(role)}
+        used = {*roles.inputs.values(), *names} | (
+            {"question", "answer", "conversation"} if chat is not None else set()
+        )
+        implied = {"group_id", "system_id", *rubric.input_names}
+        if unused := [name for name in items.columns if name in implied and name not in used]:
+            items = items.drop(columns=unused)
+            lines.append(f"items = items.drop(columns={unused!r})")
+        if renamed := {column: name for column, name in names.items() if column != name}:
+            items = items.rename(columns=renamed)
+            lines.append(f"items = items.rename(columns={renamed!r})")
+        inputs = {name: column for name, column in roles.inputs.items() if name != column}
+        return cls(items, inputs, labels, tuple(lines))
+
+
+def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
+    """The labels of a table with one row per item and annotator, one column per annotator."""
+    key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
+    if key is None or len(scores) != 1:
+        raise InputError("with an annotator column, choose one id and one column of labels")
+    if table[[key, annotator]].isna().any(axis=None):
+        raise InputError(f"columns {key!r} and {annotator!r} must have a value in every row")
+    texts = table[[key, *roles.inputs.values()]].astype("str")
+    if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
+        raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")
+    if n_again := int(table[[key, annotator]].astype("str").duplicated().sum()):
+        raise InputError(f"{counted(n_again, 'row')} repeat {key!r} and {annotator!r} of another row")
+    people = table.pivot(index=key, columns=annotator, values=scores[0])
+    if both := [name for name in people.columns if not isinstance(name, str) or name in table.columns]:
+        raise InputError(f"annotators must be texts other than the names of columns, unlike {listed(both)}")
+    return people
+
+
+def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> list[str]:
+    """What is wrong with the roles themselves: two ids, an input without a column, labels off the scale."""
+    problems = [
+        f"two columns are {what}: {listed(roles.columns(role))}"
+        for role, what in _ONCE.items()
+        if roles.columns(role)[1:]
+    ]
+    made = {"question", "answer", "conversation"} if roles.columns("messages") else set()
+    for name in rubric.input_names:
+        several = [*roles.columns("messages")[: name in made], *roles.columns(f"input: {name}")]
+        if len(several) > 1:
+            problems.append(f"two columns give the input {name!r}: {listed(several)}")
+        if not several and name in rubric.required_inputs:
+            problems.append(f"no column is the input {name!r}, which rubric {rubric.id!r} needs")
+    for criterion, names in roles.labels.items():
+        scale = rubric.criterion(criterion).scale
+        for column in map(columns.__getitem__, names):
+            off = Counter(str(one).strip() for one in column.present if label_text(one, scale) is None)
+            if n_off := sum(n for text, n in off.items() if text):
+                values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN) if text)
+                problems.append(
+                    f"{n_off} of {counted(len(column.present), 'label')} in {column.name!r} are not on the scale of "
+                    f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}"
+                )
+    return problems

@@ -1,0 +1,340 @@
+"""`start`: from any table to the tuner, by one card that maps its columns."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import html_page, html_table, text_table
+from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.printable_text import one_line
+from evalkit.engine import Spec, Worklist
+from evalkit.engine.planning import plan_worklist
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.notebook.code_snippets import judge_code, rubric_code
+from evalkit.notebook.column_roles import (
+    NEW,
+    NEW_INPUTS,
+    Column,
+    ColumnRoles,
+    guess_roles,
+    new_rubric,
+    suggest_rubric,
+)
+from evalkit.notebook.mapped_table import MappedTable, role_problems
+from evalkit.notebook.tuner import RubricTuner
+from evalkit.notebook.tuning_session import Session
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics import Rubric, extract_labels, load_rubric
+from evalkit.rubrics.files import rubric_ids
+from evalkit.tables import ItemsLike, load_items, read_frame
+from evalkit.tables.items import as_frame
+
+_STAND_INS = ("fake:strict", "fake:lenient")
+_CUT = 60
+
+
+class StartCard(NotebookWidget):
+    """A card that maps the columns of a table to the inputs of a rubric, and opens the tuner in its place.
+
+    As the last line of a notebook cell it draws itself; ``print`` shows the same as text. Nothing is judged and nothing
+    is paid before *Run* in the tuner. Made by `start`.
+
+    Attributes
+    ----------
+    roles
+        What each column is for (`ColumnRoles`).
+    rubric, judges
+        The rubric and the judges, as chosen so far.
+    problems
+        What keeps the tuner from opening: empty if nothing does.
+    notes
+        What else the person should know.
+    """
+
+    def __init__(
+        self,
+        table: ItemsLike | str | Path,
+        rubric: Rubric | str | Path | None,
+        judges: JudgesLike | None,
+        roles: Mapping[str, str],
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
+        self._file = str(table) if isinstance(table, (str, Path)) else ""
+        self._is_path = bool(self._file) and Path(self._file).exists()
+        self._table = as_frame(
+            read_frame(self._file) if self._is_path else load_items(self._file) if self._file else table
+        )
+        self._is_frame = isinstance(table, pd.DataFrame)
+        self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
+        self._options = dict(options)
+        self._opened: RubricTuner | None = None
+        named: Any = judges if isinstance(judges, (list, tuple)) else [judges]
+        self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
+        self._choose_rubric(suggest_rubric(self._columns) if rubric is None else rubric)
+        if roles:
+            self._set_roles(roles)
+
+    # -- from Python
+    @property
+    def items(self) -> pd.DataFrame:
+        """The items as `load_items` returns them, with `group_id` and `system_id` if there are such columns.
+
+        Raises
+        ------
+        InputError
+            When something is wrong with the mapping (see `problems`).
+        """
+        return self._ready().items
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Input of the rubric -> column of `items`, where the names differ."""
+        return self._ready().inputs
+
+    @property
+    def labels(self) -> dict[str, list[str]]:
+        """Criterion -> columns of `items` that hold human labels."""
+        return self._ready().labels
+
+    @property
+    def code(self) -> str:
+        """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
+        lines, mapped = ["import evalkit as ek", ""], self._ready()
+        if self._file:
+            lines.append(f"table = ek.{'tables.read_frame' if self._is_path else 'load_items'}({self._file!r})")
+        elif not self._is_frame:
+            lines.append("table = ek.tables.as_frame(table)")
+        lines += [
+            *mapped.lines,
+            f"rubric = {repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)}",
+        ]
+        lines.append(f"judges = [{', '.join(map(judge_code, self.judges))}]")
+        named = "".join(f"    {name}={value!r},\n" for name, value in self._arguments().items())
+        return "\n".join(
+            [*lines, f"tuner = ek.RubricTuner(\n    items,\n    rubric,\n    judges,\n{named})", "tuner", ""]
+        )
+
+    def tuner(self) -> RubricTuner:
+        """The tuner; it replaces the card on screen. A second call returns the same tuner.
+
+        Raises
+        ------
+        InputError
+            When something is wrong with the mapping (see `problems`).
+        """
+        if self._opened is None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
+                session = Session(self.items, self.rubric, self.judges, **self._arguments())
+            self._opened = RubricTuner.of(session, self.widget)
+            self.widget.card = {}
+        return self._opened
+
+    def _ready(self) -> MappedTable:
+        if self._mapped is None:
+            raise InputError("; ".join(self.problems))
+        return self._mapped
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments of the tuner beside items, rubric and judges."""
+        path = Path(self._file)
+        place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._is_path else {}
+        given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
+        return {name: value for name, value in given.items() if value} | place | self._options
+
+    # -- what is chosen
+    def receive(self, message: Any) -> None:
+        """Do what a message from the card asks for; once the tuner is open, messages are its own."""
+        if self._opened is None:
+            super().receive(message)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {
+            "role": lambda message: self._set_roles({message["column"]: message["role"]}),
+            "rubric": lambda message: self._choose_rubric(message["name"].strip()),
+            "judges": lambda message: self._choose_judges(message["text"]),
+            "open": lambda _: self.tuner(),
+        }
+
+    def _choose_rubric(self, rubric: Rubric | str | Path) -> None:
+        """Take a rubric, and guess the roles for it."""
+        self._rubric_file = str(rubric) if str(rubric).endswith((".yaml", ".yml")) else ""
+        if not isinstance(rubric, Rubric):
+            rubric = new_rubric(self._columns) if rubric == NEW else load_rubric(rubric)
+        self.rubric, self.roles = rubric, guess_roles(self._columns, rubric)
+        self._check()
+
+    def _choose_judges(self, text: str) -> None:
+        known = {judge.name: judge for judge in self.judges}
+        names = [name.strip() for name in text.split(",") if name.strip()] or _STAND_INS
+        self.judges = [known.get(name) or Judge.of(name) for name in names]
+        self._check()
+
+    def _set_roles(self, roles: Mapping[str, str]) -> None:
+        for column, role in roles.items():
+            if role not in self._choices(column):
+                raise ConfigError(
+                    f"column {column!r} cannot be {role!r}; allowed: {listed(self._choices(column), most=30)}"
+                )
+        self.roles = ColumnRoles({**self.roles.roles, **roles})
+        if self.rubric.id == NEW:
+            self.rubric = new_rubric(self._columns, self.roles)
+        self._check()
+
+    def _choices(self, column: str) -> list[str]:
+        """The roles that a column can have."""
+        if column not in self._columns:
+            raise InputError(f"the table has no column {column!r}; available: {listed(self._columns, most=30)}")
+        names = NEW_INPUTS if self.rubric.id == NEW else self.rubric.input_names
+        chat = ["messages"] if self._columns[column].is_chat else []
+        roles = [*(f"input: {name}" for name in names), *chat, *(f"label: {name}" for name in self.rubric.names)]
+        return ["", *roles, *(["id", "annotator", "group", "system"] if self._columns[column].is_scalar else [])]
+
+    # -- what follows from it
+    def _check(self) -> None:
+        """Map the table, name what is wrong, and draw the card."""
+        self._mapped: MappedTable | None = None
+        self._n_skipped, prompts = 0, dict[str, str]()
+        self.notes, self.problems = self._remarks(), role_problems(self._columns, self.roles, self.rubric)
+        self.widget.status = {"plan": ""}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", EvalkitWarning)
+            try:
+                if not self.problems:
+                    prompts = self._map()
+            except EvalkitError as problem:
+                self.problems.append(str(problem))
+        self.notes += [str(one.message) for one in said]
+        if self._n_skipped:
+            n_items = counted(len(self.items), "item lacks", "items lack")
+            self.notes.append(
+                f"{self._n_skipped} of {n_items} a required input: they count as unscored (on_missing='skip')"
+            )
+        self.widget.card = {
+            "n_rows": len(self._table),
+            "columns": [row | {"choices": self._choices(row["column"])} for row in self._rows()],
+            "rubric": self._rubric_file or self.rubric.id,
+            "rubrics": list(dict.fromkeys([self._rubric_file or self.rubric.id, NEW, *rubric_ids()])),
+            "about": self.rubric.description,
+            "judges": ", ".join(judge.name for judge in self.judges),
+            "problems": self.problems,
+            "notes": self.notes,
+            "prompts": prompts,
+            "code": "" if self._mapped is None else self.code,
+        }
+
+    def _map(self) -> dict[str, str]:
+        """Map the table, and plan in the background; the prompts of its first whole item, by criterion."""
+        mapped = MappedTable.of(self._table, self.roles, self.rubric)
+        own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
+        spec = Spec.of(self.rubric, self.judges, **own, inputs=mapped.inputs, on_missing="skip")
+        extract_labels(mapped.items, mapped.labels, rubric=self.rubric)  # raises what the tuner would raise
+        work = Worklist.of(spec, mapped.items)
+        whole = [values for at, values in enumerate(work.inputs) if at not in work.skipped]
+        if not whole:
+            raise InputError("no item has all inputs that the rubric needs")
+        builder = spec.prompt_builders[0]
+        prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
+        self._mapped, self._n_skipped = mapped, len(work.skipped)
+
+        def show_plan() -> None:
+            head = str(plan_worklist(work, cache=self._options.get("cache"))).splitlines()[0]
+            if self._opened is None and self._mapped is mapped:
+                self.widget.status = {"plan": head}
+
+        self._do("plan", show_plan, "plan")
+        return prompts
+
+    def _remarks(self) -> list[str]:
+        notes = []
+        if self.roles.column("id") is None:
+            notes.append("no column is the id: the row number is, so keep the order of the rows")
+        if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
+            notes.append(
+                f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
+            )
+        if self.rubric.id == NEW:
+            notes.append("a new rubric asks one general question: write your own question and levels before you run")
+        for name, column in self._columns.items():
+            if not self.roles.roles[name] and column.looks_like_labels:
+                notes.append(
+                    f"{name!r} may hold labels, but not on the scale of this rubric; a new rubric takes its scale"
+                )
+        return notes
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row per column of the table."""
+        return [
+            {
+                "column": name,
+                "role": self.roles.roles[name] or "not used",
+                "missing": f"{one.n_missing / len(self._table):.0%}" if one.n_missing else "–",
+                "longest": f"{one.longest:,}",
+                "examples": " | ".join(one_line(text[:_CUT]) for text in one.examples),
+            }
+            for name, one in self._columns.items()
+        ]
+
+    def __repr__(self) -> str:
+        self.wait_idle()
+        lines = [f"rubric {self.rubric.id}, judges {', '.join(judge.name for judge in self.judges)}"]
+        lines += [self.widget.status["plan"], *(f"✗ {problem}" for problem in self.problems), *self.notes]
+        table = text_table(self._rows(), width=80, left=["role", "examples"], whole=["role"])
+        return "\n".join([table, *(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines if line)])
+
+    def _repr_html_(self) -> str:
+        note = "<p class='note'>Run this cell to map the columns; the card needs a kernel.</p>"
+        return html_page([html_table(self._rows(), texts=["role", "examples"]), note])
+
+
+def start(
+    table: ItemsLike | str | Path,
+    rubric: Rubric | str | Path | None = None,
+    judges: JudgesLike | None = None,
+    *,
+    roles: Mapping[str, str] | None = None,
+    **options: Any,
+) -> StartCard:
+    """From a table of your own to the tuner: a card that guesses what each column is for, and lets you change it.
+
+    Parameters
+    ----------
+    table
+        A DataFrame, a list of dicts, a `datasets.Dataset`, the path of a JSONL, CSV or parquet file, or the name of a
+        data set on the Hugging Face hub.
+    rubric
+        A `Rubric`, the name or file of one, or ``"new"``: a rubric of one question, made from the inputs that you
+        choose and the scale of your labels. By default the shipped rubric that suits the columns.
+    judges
+        As for `judge`; by default offline stand-ins, which are no LLMs.
+    roles
+        Column -> role, where you know better than the guess: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
+    **options
+        Other arguments of `RubricTuner`: `samples`, `template`, `folder`, `name`, `cache`, `budget_usd` …
+
+    Returns
+    -------
+    StartCard
+        In a notebook the card; ``print`` shows it as text. `StartCard.tuner` opens the tuner, `StartCard.code` is
+        the code that does the same.
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError
+        When the table, the rubric, a judge or a role cannot be read. A wrong mapping is no error: the card names it.
+
+    Examples
+    --------
+    >>> table = [{"uuid": "a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today.", "stars": 4}]
+    >>> card = start(table)
+    >>> card.rubric.id, card.inputs, card.problems
+    ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
+    """
+    return StartCard(table, rubric, judges, roles or {}, options)

@@ -1,0 +1,54 @@
+// The card of `start`: columns and their roles, rubric, judges, prompts, code. When Python empties it, the tuner is drawn.
+function startScreen({ model, el }) {
+  const ctx = createWidget(model, el, "ekw ekw-start", `<div class="ekw-alert" role="alert"></div><section class="ekw-card" data-stay data-keep aria-label="Your data"></section>`);
+  const { root, find, put, get, send, drawAlert } = ctx;
+  const options = (names, chosen) => names.map((name) => `<option value="${esc(name)}" ${(name || "not used") === chosen ? "selected" : ""}>${esc(name) || "not used"}</option>`).join("");
+  const row = (one) => `<tr><th scope="row">${esc(one.column)}</th>
+    <td><select data-column="${esc(one.column)}" data-key="role ${esc(one.column)}" aria-label="Role of ${esc(one.column)}" class="${one.role === "not used" ? "" : "ekw-used"}">${options(one.choices, one.role)}</select></td>
+    <td class="ekw-number">${esc(one.missing)}</td><td class="ekw-number">${esc(one.longest)}</td><td class="ekw-examples">${esc(one.examples)}</td></tr>`;
+  function drawCard() {
+    const card = get("card");
+    if (!card.columns) return;
+    const problems = card.problems.map((text) => `<p>${esc(text)}</p>`).join(""), notes = card.notes.map((text) => `<li>${esc(text)}</li>`).join("");
+    const prompts = Object.entries(card.prompts).map(([name, text]) => `<details><summary>Prompt for ${esc(name)}</summary><pre tabindex="0">${esc(text)}</pre></details>`).join("");
+    put(".ekw-card", `<h3>${counted(card.n_rows, "row")}: what is in the columns?</h3>
+      <div class="ekw-columns" tabindex="0" role="group" aria-label="Columns"><table><thead><tr><th scope="col">Column</th><th scope="col">Used as</th><th scope="col">Missing</th><th scope="col">Longest text<br><small>characters</small></th><th scope="col">Examples</th></tr></thead><tbody>${card.columns.map(row).join("")}</tbody></table></div>
+      <div class="ekw-choices"><label>Rubric<select data-rubric data-key="rubric">${options(card.rubrics, card.rubric)}</select></label>
+        <label>or a rubric file<input data-file data-key="file" placeholder="rubric.yaml"></label>
+        <label class="ekw-wide">Judges<input data-judges data-key="judges" value="${esc(card.judges)}"></label></div>
+      <p><small>${esc(card.about)}</small></p>
+      <div class="ekw-problems" role="status" aria-label="Problems">${problems}</div><ul class="ekw-lines">${notes}</ul>
+      ${prompts}${card.code ? `<details><summary>Code that does the same</summary><pre class="ekw-codetext" tabindex="0">${esc(card.code)}</pre><button data-do="copy" data-key="copy">Copy</button></details>` : ""}
+      <div class="ekw-line"><button class="ekw-primary" data-do="open" data-key="open" ${offIf(problems)}>Open the tuner</button><small class="ekw-plan">${esc(get("status").plan)}</small></div>
+      <small>Nothing is judged and nothing is paid before you press Run in the tuner.</small>`);
+  }
+  listen(ctx, {
+    dismiss: () => send({ do: "dismiss" }),
+    open: () => send({ do: "open" }),
+    copy: () => navigator.clipboard?.writeText(get("card").code).catch(() => {}), // without a secure page: copy from the box
+  }, () => false);
+  root.addEventListener("change", ({ target }) => {
+    if (target.dataset.column !== undefined) send({ do: "role", column: target.dataset.column, role: target.value });
+    else if (target.matches("[data-rubric]") || (target.matches("[data-file]") && target.value.trim())) send({ do: "rubric", name: target.value });
+    else if (target.matches("[data-judges]")) send({ do: "judges", text: target.value });
+  });
+  root.addEventListener("keydown", (event) => event.stopPropagation());
+  return drawOnChange(ctx, model, { card: [drawCard], status: [drawCard], alert: [drawAlert] });
+}
+
+// The card if there is one, and in its place the tuner as soon as Python has opened it.
+function startOrTuner(context, tuner) {
+  const { model, el } = context;
+  if (!model.get("card").columns) return tuner(context);
+  let end = startScreen(context);
+  function opened() {
+    if (model.get("card").columns) return;
+    model.off("change:card", opened);
+    end();
+    el.replaceChildren();
+    end = tuner(context);
+    el.querySelector('[data-key="run"]')?.focus();
+  }
+  model.on("change:card", opened);
+  return () => { model.off("change:card", opened); end(); };
+}

@@ -1,0 +1,475 @@
+"""`start`: guessing what columns are for, the card by its messages, and the code that it prints."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.notebook import guess_columns
+from evalkit.tables import split_messages, write_frame
+
+
+def said(role, content):
+    return {"role": role, "content": content}
+
+
+CHATS = pd.DataFrame(
+    {
+        "ConvUUID": [f"9f-{at}" for at in range(12)],
+        "log": [
+            [said("system", "Be kind."), said("user", f"May I return order {at}?"), said("assistant", f"Yes, {at}.")]
+            for at in range(12)
+        ],
+        "llm": ["small", "large"] * 6,
+        "lang": ["en", "de", "fr"] * 4,
+        "Human Score": [1, 2, 3, 4, 5, 5] * 2,
+        "n_turns": [3, 4] * 6,
+    }
+)
+GAPS = pd.DataFrame(
+    {
+        "nr": [7, 8, 9, 9],
+        "usr_q": ["How long is the warranty of the kettle?"] * 4,
+        "bot_resp": ["It is two years for the kettle.", None, "It is three years for it.", "That is not known to me."],
+        "gold_ans": ["The warranty is two years."] * 4,
+        "ana": [2, None, 0, 1],
+        "ben": [2, None, 0, 0],
+    }
+)
+PAIRS = pd.DataFrame(
+    {
+        "question_id": [81, 82, 83, 84],
+        "prompt": ["Name a river in Italy.", "Name a lake.", "Name a hill.", "Name a sea."],
+        "model_a": ["x", "y", "x", "y"],
+        "response_a": ["The Po is a river.", "Garda is a lake.", "I do not know any.", "The Baltic Sea."],
+        "response_b": ["I do not know.", "Como is a lake.", "Monte Testaccio.", "A sea."],
+        "winner": ["model_a", "tie", "model_b", "model_a"],
+    }
+)
+TABLES = {"chats": CHATS, "gaps": GAPS, "pairs": PAIRS}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def start(table, rubric=None, *judges, **options):
+    return ek.start(table, rubric, list(judges) or None, **options)
+
+
+# -- guessing
+def test_a_chat_log_with_odd_names_and_a_column_of_messages():
+    roles = guess_columns(CHATS)
+    assert roles.roles == {
+        "ConvUUID": "id",
+        "log": "messages",
+        "llm": "system",
+        "lang": "",
+        "Human Score": "label: helpfulness",
+        "n_turns": "",
+    }
+
+
+def test_questions_and_answers_with_gaps_and_two_annotators():
+    roles = guess_columns(GAPS)
+    assert roles.inputs == {"question": "usr_q", "answer": "bot_resp", "reference": "gold_ans"}
+    assert roles.labels == {"correctness": ["ana", "ben"]}
+    assert roles.column("id") is None  # 9 comes twice
+
+
+def test_pairs_with_a_winner():
+    roles = guess_columns(PAIRS)
+    assert roles.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+    assert (roles.labels, roles.column("id")) == ({"preference": ["winner"]}, "question_id")
+    assert roles.column("system") is None  # model_a is not who wrote the answer to the item
+    assert guess_columns([{"chosen": "x is so", "rejected": "y is so"}] * 2).inputs == {
+        "answer_a": "chosen",
+        "answer_b": "rejected",
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs"),
+    [
+        (("instruction", "output"), {"question": "instruction", "answer": "output"}),
+        (("вопрос", "ответ"), {"question": "вопрос", "answer": "ответ"}),
+        (("userQuery", "modelOutput"), {"question": "userQuery", "answer": "modelOutput"}),
+        (("user_input", "response", "retrieved_passages"), {"context": "retrieved_passages"}),
+        (("question", "answer", "ground_truth"), {"reference": "ground_truth"}),
+        (("completion",), {"answer": "completion"}),
+    ],
+)
+def test_inputs_by_name_and_by_order(names, inputs):
+    table = pd.DataFrame({name: [f"a text of some words {name} {at}" for at in range(5)] for name in names})
+    assert guess_columns(table).inputs.items() >= inputs.items()
+
+
+def test_a_group_needs_ten_values_or_the_name_of_a_conversation():
+    table = {"answer": [f"It is number {at} in the list." for at in range(40)]}
+    few, many = [at % 4 for at in range(40)], [at % 20 for at in range(40)]
+    assert guess_columns(pd.DataFrame(table | {"topic": few})).column("group") is None
+    assert guess_columns(pd.DataFrame(table | {"topic": many})).column("group") == "topic"
+    assert guess_columns(pd.DataFrame(table | {"conversation_id": few})).column("group") == "conversation_id"
+
+
+def test_labels_are_on_the_scale_and_counts_are_none():
+    table = pd.DataFrame(
+        {"answer": ["so"] * 6, "rating": [0, 1, 2] * 2, "n_turns": [0, 1, 2] * 2, "stars": [1, 5, 9] * 2}
+    )
+    rubric = ek.load_rubric("relevancy")
+    assert guess_columns(table, rubric).labels == {"relevancy": ["rating"]}
+
+
+def test_labels_of_several_criteria_go_to_the_criterion_of_their_name():
+    table = pd.DataFrame(
+        {"messages": [[said("user", "x")]] * 4, "resolution_score": [0, 1, 2, 1], "score": [0, 1, 2, 0]}
+    )
+    rubric = ek.load_rubric("conversation_quality")
+    roles = guess_columns(table, rubric)
+    assert (roles.inputs, roles.labels) == ({"conversation": "messages"}, {"resolution": ["resolution_score"]})
+
+
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=8), st.sampled_from(["a b", "model_a"]),
+    st.lists(st.integers(0, 1), max_size=2), st.just([said("user", "hm")]),
+    st.dictionaries(st.text(max_size=2), st.none()),
+)  # fmt: skip
+NAMES = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(["id", "item_id", "question", "answer", "score", "messages", "annotator", "group_id", "chosen"]),
+)
+
+
+@st.composite
+def tables(draw):
+    n_rows = draw(st.integers(0, 5))
+    columns = draw(st.lists(NAMES, unique=True, max_size=6))
+    cells = {name: draw(st.lists(CELLS, min_size=n_rows, max_size=n_rows)) for name in columns}
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in cells.items()})
+
+
+@settings(max_examples=150, deadline=None)
+@given(tables())
+def test_guessing_never_fails_and_gives_each_column_one_role(table):
+    roles = guess_columns(table)
+    assert list(roles.roles) == list(table.columns)
+    used = [*roles.inputs.values(), *(name for names in roles.labels.values() for name in names)]
+    used += [roles.column(role) for role in ("id", "group", "system", "annotator", "messages")]
+    used = [name for name in used if name is not None]
+    assert len(set(used)) == len(used)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.data())
+def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
+    card = start(table)
+    for _ in range(3):
+        row = data.draw(st.sampled_from(card.state["card"]["columns"] or [None]))
+        if row is not None:
+            role = data.draw(st.sampled_from(row["choices"]))
+            card.receive({"do": "role", "column": row["column"], "role": role})
+        assert card.wait_idle()
+        assert card.state["alert"] == ""
+        assert bool(card.problems) != bool(card.state["card"]["code"])
+        if not card.problems:
+            executed = run_code(card, table)
+            pd.testing.assert_frame_equal(executed["items"], card.items)
+        str(card)
+    if not card.problems and len(table):
+        card.tuner()
+
+
+def run_code(card, table):
+    values = {"table": table}
+    exec(card.code.rpartition("tuner = ")[0], values)  # what a person would paste
+    return values
+
+
+# -- the code does the same
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kind", ["frame", "rows", "jsonl", "parquet"])
+def test_the_code_gives_the_same_items_and_the_same_tuner(name, kind, tmp_path):
+    table = TABLES[name]
+    source = {"frame": table, "rows": table.to_dict("records")}.get(kind)
+    if source is None:
+        source = write_frame(table, tmp_path / f"{name}.{kind}")
+    card = start(source, samples=1)
+    assert card.problems == []
+    values = {"table": source}
+    exec(card.code, values)  # what a person would paste
+    tuner, other = card.tuner(), values["tuner"]
+    pd.testing.assert_frame_equal(card.items, values["items"])
+    pd.testing.assert_frame_equal(tuner.session.items, other.session.items)
+    pd.testing.assert_frame_equal(tuner.labels, other.labels)
+    assert (tuner.rubric, tuner.session.spec.inputs) == (other.rubric, other.session.spec.inputs)
+    assert (tuner.session.folder, tuner.session.name) == (other.session.folder, other.session.name)
+    assert str(tuner.plan()) == str(other.plan())
+
+
+def test_a_csv_file(tmp_path):
+    path = write_frame(PAIRS, tmp_path / "pairs.csv")
+    card = start(path)
+    assert card.labels == {"preference": ["winner"]}
+    assert f"ek.tables.read_frame({str(path)!r})" in card.code
+    tuner = card.tuner()
+    assert (tuner.session.folder, tuner.session.name) == (tmp_path, "pairs-preference")
+    assert tuner.labels["label"].tolist() == ["A", "tie", "B", "A"]
+
+
+def test_a_dataset():
+    datasets = pytest.importorskip("datasets")
+    card = start(datasets.Dataset.from_pandas(PAIRS))
+    assert card.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+
+
+def test_chats_become_question_answer_and_what_was_said_before():
+    items = start(CHATS).items
+    assert items.loc[1, ["item_id", "question", "answer", "system_id"]].tolist() == [
+        "9f-1",
+        "May I return order 1?",
+        "Yes, 1.",
+        "large",
+    ]
+    assert items["conversation"][1] == [said("system", "Be kind.")]
+    assert "large" in set(items["system_id"])
+
+
+def test_messages_are_split_at_the_last_answer():
+    chat = [
+        said("user", "one"),
+        said("assistant", "1"),
+        said("user", "two"),
+        said("assistant", "2"),
+        said("user", "bye"),
+    ]
+    parts = [said("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]
+    table = pd.DataFrame({"log": [chat, json.dumps(chat[:2]), parts, None]})
+    made = split_messages(table, "log").to_dict("list")
+    assert made["question"] == ["two", "one", "a\nb", None]
+    assert made["answer"] == ["2", "1", None, None]
+    assert made["conversation"] == [chat[:2], None, None, None]
+    with pytest.raises(InputError, match="list of messages"):
+        split_messages(pd.DataFrame({"log": ["hello"]}), "log")
+    with pytest.raises(InputError, match="no column 'chat'"):
+        split_messages(table, "chat")
+
+
+def test_a_table_with_one_row_per_item_and_annotator():
+    table = pd.DataFrame(
+        {
+            "item_id": ["a", "a", "b", "b"],
+            "question": ["What is the capital of Italy?"] * 4,
+            "answer": ["It is Rome.", "It is Rome.", "It is Bari.", "It is Bari."],
+            "annotator": ["ana", "ben", "ana", "ben"],
+            "rating": [5, 4, 1, None],
+        }
+    )
+    card = start(table)
+    assert card.problems == []
+    assert (len(card.items), card.labels) == (2, {"helpfulness": ["ana", "ben"]})
+    labels = card.tuner().labels
+    assert sorted(labels[["item_id", "annotator", "label"]].itertuples(index=False, name=None)) == [
+        ("a", "ana", "5"),
+        ("a", "ben", "4"),
+        ("b", "ana", "1"),
+    ]
+    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+    other = start(table.assign(answer=["It is Rome.", "It is Oslo.", "It is Bari.", "It is Bari."]))
+    assert "1 row with the same 'item_id' differ" in other.problems[0]
+
+
+# -- the card
+def test_nothing_is_judged_before_run_in_the_tuner():
+    calls = []
+
+    @ek.Judge.function(name="counting", version="1")
+    def judge(prompt):
+        calls.append(prompt)
+        return '{"explanation": "so", "score": 3}'
+
+    card = ek.start(CHATS, "helpfulness", judge, samples=1)
+    str(card)
+    tuner = card.tuner()
+    assert tuner.wait_idle()
+    assert calls == []
+    tuner.run()
+    assert len(calls) == 12
+
+
+def test_gaps_are_counted_and_skipped():
+    card = start(GAPS)
+    assert "1 of 4 items lack a required input: they count as unscored (on_missing='skip')" in card.notes
+    assert any("row number" in note for note in card.notes)
+    assert "on_missing='skip'" in card.code
+    tuner = card.tuner()
+    tuner.run()
+    assert tuner.scores["score"].isna().tolist() == [False, True, False, False]
+
+
+def test_the_stand_ins_are_named_as_such():
+    assert any("not LLMs" in note for note in start(PAIRS).notes)
+    card = start(PAIRS, None, "openai:gpt-4o-mini")
+    assert not any("not LLMs" in note for note in card.notes)
+    assert card.wait_idle()
+    assert "24 to call; about US$" in card.state["status"]["plan"]  # 4 items, 2 orders, 3 samples
+
+
+def test_print_is_a_table_within_80_columns():
+    for table in TABLES.values():
+        text = str(start(table))
+        assert max(map(len, text.splitlines())) <= 80
+    lines = str(start(GAPS)).splitlines()
+    assert lines[3].split()[:5] == ["bot_resp", "input:", "answer", "25%", "31"]
+    assert any("24 judgments" in line for line in str(start(PAIRS, "preference", "fake:strict")).splitlines())
+
+
+def test_wrong_mappings_are_named_and_the_tuner_stays_closed():
+    card = start(GAPS)
+    card.receive({"do": "role", "column": "usr_q", "role": "id"})
+    card.receive({"do": "role", "column": "nr", "role": "id"})
+    assert "two columns are the id: 'nr', 'usr_q'" in card.problems
+    assert "no column is the input 'question', which rubric 'correctness' needs" in card.problems
+    card.receive({"do": "open"})
+    assert "two columns are the id" in card.state["alert"]
+    with pytest.raises(InputError, match="two columns are the id"):
+        card.tuner()
+    card.receive({"do": "role", "column": "usr_q", "role": "input: question"})
+    assert "repeated in column 'nr': '9'" in card.problems[0]
+    card.receive({"do": "role", "column": "nr", "role": ""})
+    assert card.problems == []
+
+
+def test_labels_off_the_scale_are_counted():
+    card = start(CHATS, "relevancy")
+    assert card.labels == {}
+    assert any("'Human Score' may hold labels" in note for note in card.notes)
+    card.receive({"do": "role", "column": "Human Score", "role": "label: relevancy"})
+    assert card.problems == [
+        "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2)"
+    ]
+    assert card.state["card"]["code"] == ""
+
+
+def test_two_columns_for_one_input():
+    card = start(GAPS, roles={"gold_ans": "input: answer"})
+    assert "two columns give the input 'answer': 'bot_resp', 'gold_ans'" in card.problems
+    card = start(CHATS, roles={"lang": "input: question"})
+    assert "two columns give the input 'question': 'log', 'lang'" in card.problems
+
+
+def test_a_prompt_for_each_criterion_without_gaps():
+    card = start(GAPS.iloc[::-1].iloc[1:], "helpfulness")
+    (prompt,) = card.state["card"]["prompts"].values()
+    assert "It is three years for it." in prompt
+    several = start(CHATS, "conversation_quality").state["card"]["prompts"]
+    assert list(several) == list(ek.load_rubric("conversation_quality").names)
+
+
+def test_another_rubric_another_guess():
+    card = start(GAPS)
+    card.receive({"do": "rubric", "name": "faithfulness"})
+    assert card.roles.roles["gold_ans"] == ""
+    assert card.problems == ["no column is the input 'context', which rubric 'faithfulness' needs"]
+    card.receive({"do": "rubric", "name": "faithfulnes"})
+    assert "faithfulness" in card.state["alert"]
+    assert card.rubric.id == "faithfulness"
+    card.receive({"do": "rubric", "name": "helpfulness"})
+    assert card.state["alert"] == ""
+
+
+def test_a_rubric_from_a_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(str(ek.load_rubric("relevancy")))
+    card = start(GAPS)
+    card.receive({"do": "rubric", "name": str(path)})
+    assert card.state["card"]["rubric"] == str(path)
+    assert f"rubric = {str(path)!r}" in card.code
+    with pytest.raises(RubricError):
+        start(GAPS, "nothing")
+
+
+def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
+    card = start(CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)]), "new")
+    assert card.rubric.inputs == ("answer",)
+    assert card.rubric.criterion("quality").scale.codes == (1, 2, 3, 4, 5)
+    card.receive({"do": "role", "column": "note", "role": "input: context"})
+    assert card.rubric.inputs == ("context",)
+    assert "ek.Rubric(" in card.code
+    card.receive({"do": "role", "column": "Human Score", "role": ""})
+    assert card.rubric.criterion("quality").scale.codes == (0, 1, 2)
+    tuner = card.tuner()
+    tuner.run()
+    values = {"items": card.items}
+    exec(tuner.code(), values)  # the rubric is in no file, and the code has it nevertheless
+    assert values["ev"].rubric == tuner.rubric
+
+
+def test_judges_by_name():
+    card = start(PAIRS, None, "fake:strict")
+    card.receive({"do": "judges", "text": "fake:first, openai:gpt-4o-mini"})
+    assert [judge.name for judge in card.judges] == ["fake:first", "openai:gpt-4o-mini"]
+    card.receive({"do": "judges", "text": "nobody"})
+    assert "nobody" in card.state["alert"]
+    card.receive({"do": "judges", "text": "fake:strict, fake:strict"})
+    assert "are the same" in card.problems[0]
+    card.receive({"do": "judges", "text": ""})
+    assert [judge.name for judge in card.judges] == ["fake:strict", "fake:lenient"]
+    assert (card.problems, card.state["alert"]) == ([], "")
+
+
+def test_the_tuner_takes_the_place_of_the_card():
+    card = start(PAIRS)
+    card.receive({"do": "open"})
+    tuner = card.tuner()
+    assert tuner.widget is card.widget
+    assert card.state["card"] == {}
+    card.receive({"do": "role", "column": "winner", "role": ""})  # late: the tuner is open
+    assert card.labels == {"preference": ["winner"]}
+    tuner.receive({"do": "run"})
+    assert tuner.wait_idle()
+    assert len(tuner.scores) == 4
+
+
+def test_columns_that_were_not_chosen_are_not_used():
+    table = pd.DataFrame(
+        {
+            "item_id": ["a", "a", "b"],
+            "group_id": [1, 2, 3],
+            "conversation": ["earlier words of the chat"] * 3,
+            "question": ["What is the capital of Italy?"] * 3,
+            "answer": ["Rome, of course, it is.", "It is Bari.", "It is Oslo."],
+        }
+    )
+    card = start(table, "helpfulness", roles={"conversation": "", "group_id": "", "item_id": ""})
+    assert card.items.columns.tolist() == ["item_id", "question", "answer"]
+    assert card.items["item_id"].tolist() == ["0", "1", "2"]
+    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+
+
+def test_roles_by_argument():
+    card = start(GAPS, "helpfulness", roles={"gold_ans": "input: answer", "bot_resp": ""})
+    assert card.inputs == {"question": "usr_q", "answer": "gold_ans"}
+    with pytest.raises(InputError, match="no column 'x'"):
+        start(GAPS, roles={"x": "id"})
+    with pytest.raises(ConfigError, match="cannot be 'input: colour'; allowed"):
+        start(GAPS, roles={"nr": "input: colour"})
+
+
+def test_a_tuner_without_a_rubric_names_start():
+    with pytest.raises(ConfigError, match=r"ek\.start\(items\)"):
+        ek.RubricTuner(GAPS)
+
+
+def test_the_card_as_html_and_its_texts_are_escaped():
+    html = start(
+        [{"question": "<b>What is it that you want?</b>", "answer": "<script>x</script> it is so"}]
+    )._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert "<script>" not in html
