@@ -223,6 +223,17 @@ def test_a_csv_file(tmp_path):
     assert tuner.labels["label"].tolist() == ["A", "tie", "B", "A"]
 
 
+def test_empty_cells_of_a_csv_file_are_shown_and_can_be_skipped(tmp_path):
+    path = write_frame(GAPS, tmp_path / "gaps.csv")
+    card = start(path)
+    rows = {row["column"]: row["missing"] for row in card.state["card"]["columns"]}
+    assert (rows["bot_resp"], rows["usr_q"]) == ("25% empty", "–")
+    assert card.labels == {"correctness": ["ana", "ben"]}
+    assert any("it is judged as an empty text" in note for note in card.notes)
+    other = start(ek.tables.read_frame(path).replace("", None))
+    assert any("1 of 4 items lack a required input" in note for note in other.notes)
+
+
 def test_a_dataset():
     datasets = pytest.importorskip("datasets")
     card = start(datasets.Dataset.from_pandas(PAIRS))
@@ -334,11 +345,11 @@ def test_wrong_mappings_are_named_and_the_tuner_stays_closed():
     card = start(GAPS)
     card.receive({"do": "role", "column": "usr_q", "role": "id"})
     card.receive({"do": "role", "column": "nr", "role": "id"})
-    assert "two columns are the id: 'nr', 'usr_q'" in card.problems
+    assert "two columns are used as id: 'nr', 'usr_q'" in card.problems
     assert "no column is the input 'question', which rubric 'correctness' needs" in card.problems
     card.receive({"do": "open"})
-    assert "two columns are the id" in card.state["alert"]
-    with pytest.raises(InputError, match="two columns are the id"):
+    assert "two columns are used as id" in card.state["alert"]
+    with pytest.raises(InputError, match="two columns are used as id"):
         card.tuner()
     card.receive({"do": "role", "column": "usr_q", "role": "input: question"})
     assert "repeated in column 'nr': '9'" in card.problems[0]

@@ -98,16 +98,17 @@ class Column:
             str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
         ]
         self.n_missing = len(cells) - len(self.present)
+        self.n_empty = sum(not text.strip() for text in self.texts)
         self.longest = max(map(len, self.texts), default=0)
         self.distinct = dict(zip(self.texts, self.present, strict=True))
         parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()
         self.words = re.sub(r"[\W_]+", "_", parts).strip("_")
-        self.is_number = all(number(cell) is not None for cell in self.distinct.values())
+        self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
         self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
         self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
         is_label = self.is_short and len(self.distinct) <= _MOST_LABELS
         self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
-        self.is_unique = not self.n_missing and len(self.distinct) == len(cells) and "" not in self.distinct
+        self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
         self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -14,72 +13,54 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import label_text
 from evalkit.tables import load_items, split_messages
 
-_ONCE = {"id": "the id", "group": "the group", "system": "the system", "annotator": "the annotator"}
-_ONCE |= {"messages": "the messages"}
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class MappedTable:
+def map_table(
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric
+) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
     """What a table holds, by the roles of its columns.
 
-    Attributes
-    ----------
-    items
-        The items, with `group_id` and `system_id` if there are such columns.
-    inputs
-        Input of the rubric -> column of the items, where the names differ.
-    labels
-        Criterion -> columns of the items.
-    lines
-        Python that makes `items` from `table`.
+    Returns
+    -------
+    tuple
+        The items; input of the rubric -> their column, where the names differ; criterion -> their columns of labels;
+        and lines of Python that make ``items`` from ``table``.
+
+    Raises
+    ------
+    InputError
+        When ids are missing or repeated, a cell holds no messages, or the rows of an item contradict each other.
     """
-
-    items: pd.DataFrame
-    inputs: dict[str, str]
-    labels: dict[str, list[str]]
-    lines: tuple[str, ...]
-
-    @classmethod
-    def of(cls, table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric) -> MappedTable:
-        """Arrange a table.
-
-        Raises
-        ------
-        InputError
-            When ids are missing or repeated, a cell holds no messages, or the rows of an item contradict each other.
-        """
-        key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
-        lines, source, labels = list[str](), "table", roles.labels
-        if key is None and "item_id" in table.columns:
-            table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
-        if annotator is not None:
-            people = _one_row_per_item(table, roles)
-            [(criterion, [score])] = labels.items()
-            lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
-            table = table.drop_duplicates(key).join(people, on=key)
-            source, labels = (
-                f"table.drop_duplicates({key!r}).join(people, on={key!r})",
-                {criterion: list(people.columns)},
-            )
-        items = load_items(table, item_id=key)
-        lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
-        if chat is not None:
-            items = split_messages(items, chat)
-            lines.append(f"items = ek.tables.split_messages(items, {chat!r})")
-        names = {roles.column(role): f"{role}_id" for role in ("group", "system") if roles.column(role)}
-        used = {*roles.inputs.values(), *names} | (
-            {"question", "answer", "conversation"} if chat is not None else set()
+    key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
+    lines, source, labels = list[str](), "table", roles.labels
+    if key is None and "item_id" in table.columns:
+        table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
+    if annotator is not None:
+        people = _one_row_per_item(table, roles)
+        [(criterion, [score])] = labels.items()
+        lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
+        table = table.drop_duplicates(key).join(people, on=key)
+        source, labels = (
+            f"table.drop_duplicates({key!r}).join(people, on={key!r})",
+            {criterion: list(people.columns)},
         )
-        implied = {"group_id", "system_id", *rubric.input_names}
-        if unused := [name for name in items.columns if name in implied and name not in used]:
-            items = items.drop(columns=unused)
-            lines.append(f"items = items.drop(columns={unused!r})")
-        if renamed := {column: name for column, name in names.items() if column != name}:
-            items = items.rename(columns=renamed)
-            lines.append(f"items = items.rename(columns={renamed!r})")
-        inputs = {name: column for name, column in roles.inputs.items() if name != column}
-        return cls(items, inputs, labels, tuple(lines))
+    items = load_items(table, item_id=key)
+    lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
+    if chat is not None:
+        items = split_messages(items, chat)
+        lines.append(f"items = ek.tables.split_messages(items, {chat!r})")
+    names = {roles.column(role): f"{role}_id" for role in ("group", "system") if roles.column(role)}
+    used = {*roles.inputs.values(), *names} | ({"question", "answer", "conversation"} if chat is not None else set())
+    implied = {"group_id", "system_id", *rubric.input_names}
+    if unused := [name for name in items.columns if name in implied and name not in used]:
+        items = items.drop(columns=unused)
+        lines.append(f"items = items.drop(columns={unused!r})")
+    if renamed := {column: name for column, name in names.items() if column != name}:
+        items = items.rename(columns=renamed)
+        lines.append(f"items = items.rename(columns={renamed!r})")
+    inputs = {name: column for name, column in roles.inputs.items() if name != column}
+    return items, inputs, labels, lines
 
 
 def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
@@ -102,11 +83,8 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
 
 def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> list[str]:
     """What is wrong with the roles themselves: two ids, an input without a column, labels off the scale."""
-    problems = [
-        f"two columns are {what}: {listed(roles.columns(role))}"
-        for role, what in _ONCE.items()
-        if roles.columns(role)[1:]
-    ]
+    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages")]
+    problems = [f"two columns are used as {role}: {listed(names)}" for role, names in once if len(names) > 1]
     made = {"question", "answer", "conversation"} if roles.columns("messages") else set()
     for name in rubric.input_names:
         several = [*roles.columns("messages")[: name in made], *roles.columns(f"input: {name}")]
@@ -117,7 +95,8 @@ def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rub
     for criterion, names in roles.labels.items():
         scale = rubric.criterion(criterion).scale
         for column in map(columns.__getitem__, names):
-            off = Counter(str(one).strip() for one in column.present if label_text(one, scale) is None)
+            cells = zip(column.texts, column.present, strict=True)
+            off = Counter(text.strip() for text, cell in cells if label_text(cell, scale) is None)
             if n_off := sum(n for text, n in off.items() if text):
                 values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN) if text)
                 problems.append(

@@ -26,13 +26,13 @@ from evalkit.notebook.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.mapped_table import MappedTable, role_problems
+from evalkit.notebook.mapped_table import map_table, role_problems
 from evalkit.notebook.tuner import RubricTuner
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
 from evalkit.rubrics.files import rubric_ids
-from evalkit.tables import ItemsLike, load_items, read_frame
+from evalkit.tables import ItemsLike, read_frame
 from evalkit.tables.items import as_frame
 
 _STAND_INS = ("fake:strict", "fake:lenient")
@@ -51,8 +51,14 @@ class StartCard(NotebookWidget):
         What each column is for (`ColumnRoles`).
     rubric, judges
         The rubric and the judges, as chosen so far.
+    items
+        The items as `load_items` returns them, with `group_id` and `system_id` if there are such columns.
+    inputs
+        Input of the rubric -> column of `items`, where the names differ.
+    labels
+        Criterion -> columns of `items` that hold human labels.
     problems
-        What keeps the tuner from opening: empty if nothing does.
+        What keeps the tuner from opening. As long as there is a problem, `items`, `inputs` and `labels` are empty.
     notes
         What else the person should know.
     """
@@ -67,11 +73,8 @@ class StartCard(NotebookWidget):
     ) -> None:
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
-        self._is_path = bool(self._file) and Path(self._file).exists()
-        self._table = as_frame(
-            read_frame(self._file) if self._is_path else load_items(self._file) if self._file else table
-        )
         self._is_frame = isinstance(table, pd.DataFrame)
+        self._table = read_frame(self._file) if self._file else as_frame(table)
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
         self._options = dict(options)
         self._opened: RubricTuner | None = None
@@ -83,43 +86,21 @@ class StartCard(NotebookWidget):
 
     # -- from Python
     @property
-    def items(self) -> pd.DataFrame:
-        """The items as `load_items` returns them, with `group_id` and `system_id` if there are such columns.
-
-        Raises
-        ------
-        InputError
-            When something is wrong with the mapping (see `problems`).
-        """
-        return self._ready().items
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        """Input of the rubric -> column of `items`, where the names differ."""
-        return self._ready().inputs
-
-    @property
-    def labels(self) -> dict[str, list[str]]:
-        """Criterion -> columns of `items` that hold human labels."""
-        return self._ready().labels
-
-    @property
     def code(self) -> str:
         """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
-        lines, mapped = ["import evalkit as ek", ""], self._ready()
+        lines = ["import evalkit as ek", ""]
         if self._file:
-            lines.append(f"table = ek.{'tables.read_frame' if self._is_path else 'load_items'}({self._file!r})")
+            lines.append(f"table = ek.tables.read_frame({self._file!r})")
         elif not self._is_frame:
             lines.append("table = ek.tables.as_frame(table)")
         lines += [
-            *mapped.lines,
+            *self._lines,
             f"rubric = {repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)}",
         ]
-        lines.append(f"judges = [{', '.join(map(judge_code, self.judges))}]")
-        named = "".join(f"    {name}={value!r},\n" for name, value in self._arguments().items())
-        return "\n".join(
-            [*lines, f"tuner = ek.RubricTuner(\n    items,\n    rubric,\n    judges,\n{named})", "tuner", ""]
-        )
+        lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
+        lines += ["    items,", "    rubric,", "    judges,"]
+        lines += [f"    {name}={value!r}," for name, value in self._arguments().items()]
+        return "" if self.problems else "\n".join([*lines, ")", "tuner", ""])
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.
@@ -130,6 +111,8 @@ class StartCard(NotebookWidget):
             When something is wrong with the mapping (see `problems`).
         """
         if self._opened is None:
+            if self.problems:
+                raise InputError("; ".join(self.problems))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
@@ -137,15 +120,10 @@ class StartCard(NotebookWidget):
             self.widget.card = {}
         return self._opened
 
-    def _ready(self) -> MappedTable:
-        if self._mapped is None:
-            raise InputError("; ".join(self.problems))
-        return self._mapped
-
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the tuner beside items, rubric and judges."""
         path = Path(self._file)
-        place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._is_path else {}
+        place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._file else {}
         given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
         return {name: value for name, value in given.items() if value} | place | self._options
 
@@ -200,7 +178,7 @@ class StartCard(NotebookWidget):
     # -- what follows from it
     def _check(self) -> None:
         """Map the table, name what is wrong, and draw the card."""
-        self._mapped: MappedTable | None = None
+        self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
         self.notes, self.problems = self._remarks(), role_problems(self._columns, self.roles, self.rubric)
         self.widget.status = {"plan": ""}
@@ -227,26 +205,32 @@ class StartCard(NotebookWidget):
             "problems": self.problems,
             "notes": self.notes,
             "prompts": prompts,
-            "code": "" if self._mapped is None else self.code,
+            "code": self.code,
         }
 
     def _map(self) -> dict[str, str]:
         """Map the table, and plan in the background; the prompts of its first whole item, by criterion."""
-        mapped = MappedTable.of(self._table, self.roles, self.rubric)
+        items, inputs, labels, lines = map_table(self._table, self.roles, self.rubric)
         own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
-        spec = Spec.of(self.rubric, self.judges, **own, inputs=mapped.inputs, on_missing="skip")
-        extract_labels(mapped.items, mapped.labels, rubric=self.rubric)  # raises what the tuner would raise
-        work = Worklist.of(spec, mapped.items)
+        spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
+        extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
+        work = Worklist.of(spec, items)
         whole = [values for at, values in enumerate(work.inputs) if at not in work.skipped]
         if not whole:
             raise InputError("no item has all inputs that the rubric needs")
         builder = spec.prompt_builders[0]
         prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
-        self._mapped, self._n_skipped = mapped, len(work.skipped)
+        self.items, self.inputs, self.labels, self._lines, self._n_skipped = (
+            items,
+            inputs,
+            labels,
+            lines,
+            len(work.skipped),
+        )
 
         def show_plan() -> None:
             head = str(plan_worklist(work, cache=self._options.get("cache"))).splitlines()[0]
-            if self._opened is None and self._mapped is mapped:
+            if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 
         self._do("plan", show_plan, "plan")
@@ -275,9 +259,9 @@ class StartCard(NotebookWidget):
             {
                 "column": name,
                 "role": self.roles.roles[name] or "not used",
-                "missing": f"{one.n_missing / len(self._table):.0%}" if one.n_missing else "–",
+                "missing": _shares(len(self._table), {"": one.n_missing, " empty": one.n_empty}),
                 "longest": f"{one.longest:,}",
-                "examples": " | ".join(one_line(text[:_CUT]) for text in one.examples),
+                "examples": " | ".join(one_line(text[:_CUT] + "…"[: len(text) > _CUT]) for text in one.examples),
             }
             for name, one in self._columns.items()
         ]
@@ -294,6 +278,10 @@ class StartCard(NotebookWidget):
         return html_page([html_table(self._rows(), texts=["role", "examples"]), note])
 
 
+def _shares(n_rows: int, counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n / n_rows:.0%}{what}" for what, n in counts.items() if n) or "–"
+
+
 def start(
     table: ItemsLike | str | Path,
     rubric: Rubric | str | Path | None = None,
@@ -307,8 +295,7 @@ def start(
     Parameters
     ----------
     table
-        A DataFrame, a list of dicts, a `datasets.Dataset`, the path of a JSONL, CSV or parquet file, or the name of a
-        data set on the Hugging Face hub.
+        A DataFrame, a list of dicts, a `datasets.Dataset`, or the path of a JSONL, CSV or parquet file.
     rubric
         A `Rubric`, the name or file of one, or ``"new"``: a rubric of one question, made from the inputs that you
         choose and the scale of your labels. By default the shipped rubric that suits the columns.
