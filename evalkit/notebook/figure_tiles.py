@@ -101,21 +101,20 @@ def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: st
     """The agreement of a version with people (`row` of `jury_alignment`); not `labelled`: its pass rate or mean."""
     if evaluation is None or criterion not in evaluation.rubric.names or (labelled and row is None):
         return Point()
-    if not labelled:
-        row = evaluation.summary.set_index("criterion").loc[criterion]
-        if pd.isna(row["pass_rate"]):
-            return _point(
-                "mean (0-1)", row["mean_norm"], row["norm_low"], row["norm_high"], row["n_mean"], row["n_items"]
-            )
-        coverage = row["n_verdicts"], row["n_items"]
-        return _point("pass rate", row["pass_rate"], row["pass_low"], row["pass_high"], *coverage)
-    ends = row["accuracy_low"], row["accuracy_high"]
-    return _point("agreement", row["accuracy"], *ends, row["n_verdicts"], row["n_labelled"], "labelled item")
+    if row is not None and labelled:
+        ends = row["accuracy_low"], row["accuracy_high"]
+        return _point("agreement", row["accuracy"], *ends, row["n_verdicts"], row["n_labelled"], "labelled item")
+    rows = evaluation.summary
+    one = rows[rows["criterion"] == criterion].iloc[0]
+    if pd.isna(one["pass_rate"]):
+        return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
+    ends = one["pass_low"], one["pass_high"]
+    return _point("pass rate", one["pass_rate"], *ends, one["n_verdicts"], one["n_items"])
 
 
 def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:
-    known = [None if pd.isna(number) else round(float(number), 4) for number in (value, low, high)]
-    return Point(*known, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
+    middle, left, right = (None if pd.isna(number) else round(float(number), 4) for number in (value, low, high))
+    return Point(middle, left, right, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
 
 
 def change_from(

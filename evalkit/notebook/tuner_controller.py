@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class TunerController(NotebookWidget):
         if session.current:
             self._do("restore", lambda: self._show_versions(session.current, session.against))
             for key in session.shown_versions:
-                self._do(f"load {key}", lambda key=key: self._load(key), "samples")
+                self._do(f"load {key}", partial(self._load, key), "samples")
         self._plan()
 
     # -- drawing

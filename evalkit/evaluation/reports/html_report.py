@@ -150,12 +150,12 @@ def _changes(
     changes = comparison._repr_html_().partition("</style>")[2]
     changes = changes.replace("<table>", "<table><caption>From the baseline (a) to this evaluation (b)</caption>", 1)
     lines = [
-        f"<li>{html.escape(f'{row.criterion}, {row.judge}: {row.changed} of {row.n_verdicts} changed')} · "
-        f"{html.escape(chance_sentences(row._asdict()))}</li>"
-        for row in comparison.table.itertuples()
+        f"{row['criterion']}, {row['judge']}: {row['changed']} of {row['n_verdicts']} changed · {chance_sentences(row)}"
+        for row in comparison.table.to_dict("records")
     ]
     plot = _drawn(partial(plot_versions, baseline, evaluation, **options))
-    return f"{changes}<ul aria-label='What chance explains'>{''.join(lines)}</ul>{plot}"
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
+    return f"{changes}<ul aria-label='What chance explains'>{items}</ul>{plot}"
 
 
 def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:

@@ -4,6 +4,8 @@ const COLUMNS = [ // key, title, and whether its title sorts
   ["column", "", true], ["text", "Text", false],
 ];
 
+const LONG = 2000; // of a longer text only these characters are open
+
 const FILTERS = {
   all: "All", wrong: "Jury ≠ people", split: "Judges disagree", changed: "Changed", broke: "Broke", fixed: "Fixed",
   unscored: "Not fully scored", unlabelled: "No label",
@@ -59,9 +61,10 @@ function itemsPart(ctx) {
     };
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
         ${columns.map(([key]) => cells[key](row)).join("")}</tr>`).join("");
-    const scroll = find(".ekw-scroll").scrollTop, at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
+    release();
+    const at = [...root.querySelectorAll("tr[data-id]")].indexOf(document.activeElement);
     put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="${columns.length + judges.length}" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
-    find(".ekw-scroll").scrollTop = scroll;
+    place();
     const left = [...root.querySelectorAll("tr[data-id]")], lost = at >= 0 && !root.contains(document.activeElement);
     if (lost) (left[Math.min(at, left.length - 1)] || find("[data-search]")).click(); // a labelled row has left the filter: the next one is selected
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
@@ -101,9 +104,29 @@ function itemsPart(ctx) {
       ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
       ${figures.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</p>`}
-      <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
+      <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${text.length > LONG ? `${esc(text.slice(0, LONG))}<details><summary>… the other ${text.length - LONG} characters</summary>${esc(text.slice(LONG))}</details>` : esc(text)}</dd>`).join("")}</dl>
       <div class="ekw-judges">${judgeArticles([...item.judges, ...(item.gone || []).map((judge) => ({ ...judge, before: judge, gone: true }))], item.versions)}</div>
       ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
+  }
+  // The item opens under its row, or under the table where that is on another page. `moveBefore` keeps the focus.
+  function move(item, parent) {
+    const held = document.activeElement;
+    if (parent.moveBefore) parent.moveBefore(item, null);
+    else parent.append(item);
+    if (item.contains(held)) held.focus({ preventScroll: true });
+  }
+  function release() {
+    const item = find(".ekw-item");
+    if (item.closest("tr")) move(item, find(".ekw-right"));
+    root.querySelector(".ekw-open")?.remove();
+  }
+  function place() {
+    const item = find(".ekw-item"), row = [...root.querySelectorAll("tr[data-id]")].find((one) => one.dataset.id === get("item").item_id);
+    if (row && row.nextElementSibling?.contains(item)) return;
+    release();
+    if (!row) return;
+    row.insertAdjacentHTML("afterend", `<tr class="ekw-open"><td colspan="${row.cells.length}"></td></tr>`);
+    move(item, row.nextElementSibling.firstChild);
   }
   // Scroll an item that was just chosen, and its row, into view once it is drawn.
   function reveal() {
@@ -113,6 +136,7 @@ function itemsPart(ctx) {
   }
   function mark() { // select the row of the item shown
     const id = get("item").item_id;
+    place();
     const rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
     rows.forEach((row) => {
       row.setAttribute("aria-selected", row.dataset.id === id);
