@@ -8,6 +8,8 @@ import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
+from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -428,7 +430,8 @@ class TestPictures:
 
 def test_names_are_cut_to_their_room():
     assert short("a  b\nc") == "a b c"
-    assert short("x" * 40, 10) == "x" * 9 + "…"
+    assert short("abcdefghij klmnop", 10) == "abcdefghi…"
+    assert short("abcdefghijklmnop", 10) == "abcdef…nop"  # models often differ at the end of their names
 
 
 class TestPhiGrid:
@@ -497,3 +500,61 @@ def test_pictures_of_the_docs_are_small_and_are_what_is_drawn_now(tmp_path):
         return re.findall(r">([^<>]+)</text>", svg)
 
     assert {name: words(text) for name, text in made.items()} == {name: words(text) for name, text in kept.items()}
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    """Twelve judges with long names and equal costs, on a scale of six long labels and one of twelve codes."""
+    models = ["openai:gpt-4o-mini-2024-07-18", "inference-providers:meta-llama/Llama-3.3-70B-Instruct"]
+    names = [f"{models[at % 2]}-{at}" for at in range(12)]
+    jury = [ek.Judge("fake", "noisy", name=name, params={"seed": at}) for at, name in enumerate(names)]
+    labels = [f"{mood} towards the user" for mood in ("friendly", "neutral", "curt", "impatient", "hostile", "absent")]
+    criteria = [
+        {"name": "the tone of the last answer of the assistant", "level": "nominal", "pass_if": labels[:1],
+         "scale": dict.fromkeys(labels, "so")},
+        {"name": "twelve", "scale": dict.fromkeys(range(12), "so"), "pass_at": 6},
+    ]  # fmt: skip
+    rubric = ek.Rubric(id="crowded", inputs=["answer"], criteria=criteria)
+    items = [{"item_id": str(at), "answer": f"answer {at}"} for at in range(12)]
+    people = [(str(at), one["name"], "ann", str(list(one["scale"])[at % 6])) for at in range(12) for one in criteria]
+    given = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
+    return ek.evaluate(items, rubric, jury, samples=2, labels=given, progress=False)
+
+
+@pytest.mark.parametrize("kind", ["agreement", "few", "scores", "confusion", "versions", "cost", "k_curve"])
+def test_no_label_of_a_plot_overlaps_another_or_leaves_the_figure(crowded, kind):
+    few = crowded.votes[crowded.votes["judge"].isin(crowded.judges[:3])]
+    picture = {
+        "agreement": lambda: ek.plots.plot_agreement(crowded),
+        "few": lambda: ek.plots.plot_agreement(few),
+        "scores": lambda: ek.plots.plot_scores(crowded),
+        "confusion": lambda: ek.plots.plot_confusion(crowded),
+        "versions": lambda: ek.plots.plot_versions(crowded, crowded),
+        "cost": lambda: ek.plots.plot_cost(crowded),
+        "k_curve": lambda: ek.plots.plot_k_curve(ek.stats.k_curve(crowded.judgments, crowded.labels)),
+    }[kind]()
+    picture.savefig(BytesIO(), format="png")
+    whole = picture.bbox
+    for axes in picture.axes:
+        ticks = [  # there are more, outside of the axis
+            tick.label1
+            for axis in (axes.xaxis, axes.yaxis)
+            for tick in axis.get_major_ticks()
+            if min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        ]
+        boxes = [text.get_window_extent() for text in ticks if text.get_text() and not text.get_rotation()]
+        boxes += [text.get_window_extent() for text in axes.texts]
+        for at, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[:at])
+        for text in [*ticks, *axes.texts, axes.title, axes._left_title, axes.xaxis.label]:
+            box = text.get_window_extent()
+            assert not text.get_text() or (box.x0 >= -1 and box.x1 <= whole.x1 + 1), text.get_text()
+        slanted = [text.get_window_extent().x1 for text in axes.get_xticklabels() if text.get_rotation()]
+        assert all(after - before > 12 for before, after in pairwise(slanted))  # a line is 12 pixels high
+        legend = axes.get_legend()
+        assert legend is None or legend.get_window_extent().x1 <= whole.x1 + 1
+    if kind == "cost":  # every judge and the jury are in sight, with a mark of its own
+        (axes, *_) = picture.axes
+        marks = [line for line in axes.lines if line.get_marker() != "None"]
+        assert len({(line.get_marker(), line.get_markerfacecolor()) for line in marks}) == len(marks) == 13
+        assert all(axes.get_xlim()[0] < line.get_xdata()[0] < axes.get_xlim()[1] for line in marks)

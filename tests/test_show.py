@@ -62,7 +62,7 @@ class TestTables:
     )
     def test_every_table_of_an_evaluation(self, support, name):
         table = getattr(support, name)
-        view = ek.show(table, rows=5)
+        view = ek.show(table, rows=5, width=None)
         assert isinstance(view, View)
         assert "nan" not in str(view).split()
         assert str(view) == repr(view)
@@ -70,8 +70,9 @@ class TestTables:
             assert str(view).splitlines()[-1] == f"the first 5 of {len(table)} rows"
             assert len(str(view).splitlines()) == 1 + 5 + 1
             assert view._repr_html_().count("<tr>") == 1 + 5
-        for width in (80, 120):
-            assert max(map(len, str(ek.show(table, width=width)).splitlines())) <= width
+        for width, shown in ((80, ek.show(table)), (80, ek.show(support.wide())), (120, ek.show(table, width=120))):
+            assert max(map(len, str(shown).splitlines())) <= width
+        assert len(str(ek.show(table)).split("only 8 clusters")) <= 2  # a note of all rows is there once
 
     def test_others_draw_themselves(self, support):
         plan = ek.plan(support.items, "faithfulness", JURY)
@@ -101,7 +102,7 @@ class TestTables:
                 "cost_usd": [0.000123],
             }
         )
-        lines = str(ek.show(frame)).splitlines()
+        lines = str(ek.show(frame, width=None)).splitlines()
         assert "x" * 159 + "…" in lines[1]
         assert "x" * 160 not in ek.show(frame)._repr_html_()
         for word in ("[1 2]", "{'a': None}", "2026-01-02", "True", "12345678", "0.0001"):
@@ -198,3 +199,21 @@ def test_cache_stats_count_this_process():
     stats = ek.evaluation.cache_stats()
     assert stats["n_replies"] == 3
     assert stats["session"]["hits"] - before == 3
+
+
+def test_long_names_of_judges_and_columns_fit_80_columns_and_each_note_is_there_once():
+    items, labels = ek.load_example("support")
+    names = ("openai:gpt-4o-mini-2024-07-18", "inference-providers:meta-llama/Llama-3.3-70B-Instruct")
+    jury = [ek.Judge("fake", model, name=name) for name, model in zip(names, ("strict", "lenient"), strict=True)]
+    rubric = ek.load_rubric("faithfulness")
+    edited = rubric.edit("faithfulness", scale={1: "Nothing contradicts the context, one claim is not in it."})
+    before, after = (ek.evaluate(items, one, jury, samples=2, labels=labels) for one in (rubric, edited))
+    probe = ek.probes.probe_verbosity(items, rubric, jury, samples=1, progress=False)
+    tables = [before, ek.compare(before, after), ek.plan(items, rubric, jury), probe, ek.show(before.wide())]
+    tables += [ek.show(before.alignment), ek.show(ek.history()), ek.stats.alt_test(before, labels, epsilon=0.2)]
+    for table in tables:
+        text = str(table)
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.count("only 8 clusters") <= 1
+    # each row of a further block is named like in the first one
+    assert sum(line.split()[1:2] == ["preface"] for line in str(probe).splitlines()) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,9 @@ def _is_na(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
+WIDTH = 80
+"""Columns of a terminal, where nobody says how wide it is."""
+
 _TINY = 1e-9
 _LONG = 40
 _SHORTEST, _FEW = 12, 6
@@ -103,14 +107,14 @@ _FEWEST_TILES, _MOST_TILES = 4, 6
 
 
 def text_table(
-    rows: Iterable[Mapping[str, str]], *, width: int | None = None, left: Iterable[str] = (), whole: Iterable[str] = ()
+    rows: Iterable[Mapping[str, str]], *, width: int | None = WIDTH, left: Iterable[str] = (), whole: Iterable[str] = ()
 ) -> str:
     """Rows of texts as an aligned table. The first column and those in `left` are left-aligned, all others right.
 
-    With a `width`, long texts (not numbers, not columns in `whole`) are cut until the table fits. If it still does not
-    fit, a table of few rows is transposed; where that does not fit either, the columns go on below, in a further block
-    with the first column. Each cell is one line of printable characters, so that a judge's text cannot control the
-    terminal.
+    If they are wider than `width`, long texts (not numbers, not columns in `whole`) are cut until the table fits. If it
+    still does not fit, a table of few rows is transposed; where that does not fit either, the columns go on below, in a
+    further block with the first column. Each cell is one line of printable characters, so that a judge's text cannot
+    control the terminal.
     """
     listed = list(rows)
     if not listed:
@@ -132,21 +136,45 @@ def text_table(
         ]
         if _total(sizes) <= width:
             return _aligned(turned, sizes, {names[0]})
-    n_keys = next((at for at, name in enumerate(names) if name not in set_left), len(names))
-    while n_keys > 1 and _total(_widths(cells)[:n_keys]) > width // 2:
+    n_keys = next((at for at, name in enumerate(names) if name not in set_left), max(1, len(names) - 1))
+    while n_keys > 1 and _total(_narrowed(_widths(cells)[:n_keys], names, width // 2, texts)) > width // 2:
         n_keys -= 1
     start = n_keys
     blocks: list[str] = []
     while start < len(names) or not blocks:
-        for end in range(len(names), start, -1):
+        for end in range(len(names), min(start, len(names) - 1), -1):
             part = [*range(n_keys), *range(start, end)]
             block, own = [[line[at] for at in part] for line in cells], [names[at] for at in part]
             widths = _narrowed(_widths(block), own, width, texts)
             if _total(widths) <= width:
                 break
+        if (over := _total(widths) - width) > 0:  # the title of this one column is cut
+            figures = [0 if own[-1] in texts else len(line[-1]) for line in block[1:]]
+            widths[-1] = max(widths[-1] - over, _SHORTEST, *figures)
         blocks.append(_aligned(block, widths, set_left))
         start = end
     return "\n\n".join(blocks)
+
+
+def wrapped(text: str, width: int | None = WIDTH) -> str:
+    """The text with lines of at most `width` characters; tables fit already."""
+    if width is None:
+        return text
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else line
+        for line in text.splitlines()
+    )
+
+
+def noted(notes: Iterable[tuple[str, str]], n_rows: int, between: str = "; ") -> list[str]:
+    """Each note once, after the names of its rows; a note about all rows without names."""
+    about: dict[str, list[str]] = {}
+    for name, note in notes:
+        about.setdefault(note, []).append(name)
+    return [
+        note if len(names) == n_rows else f"{between.join(dict.fromkeys(names))}: {note}"
+        for note, names in about.items()
+    ]
 
 
 def _aligned(cells: list[list[str]], widths: list[int], set_left: set[str]) -> str:
@@ -154,7 +182,7 @@ def _aligned(cells: list[list[str]], widths: list[int], set_left: set[str]) -> s
     lines = [
         "  ".join(
             cut.ljust(size) if name in set_left else cut.rjust(size)
-            for name, cut, size in zip(cells[0], map(_cut, line, widths), widths, strict=True)
+            for name, cut, size in zip(cells[0], map(cut, line, widths), widths, strict=True)
         ).rstrip()
         for line in cells
     ]
@@ -184,7 +212,7 @@ def _narrowed(widths: list[int], names: list[str], width: int, texts: set[str]) 
     return widths
 
 
-def _cut(cell: str, size: int) -> str:
+def cut(cell: str, size: int) -> str:
     """The start of a text that is too long, or start and end of a name: names often differ at the end."""
     if len(cell) <= size:
         return cell

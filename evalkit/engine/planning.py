@@ -73,7 +73,7 @@ class Plan:
         return _total(self.table, "usd_at_most")
 
     def __str__(self) -> str:
-        return f"{self._head()}\n{text_table(self._rows(), width=80)}"
+        return f"{self._head()}\n{text_table(self._rows())}"
 
     __repr__ = __str__
 

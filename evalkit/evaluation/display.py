@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
+from evalkit.core.formatting import WIDTH, count_of, figure, html_page, html_table, noted, text_table, wrapped
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.maintenance import Stats
 from evalkit.errors import InputError
@@ -49,7 +48,7 @@ class View:
         return self.page
 
 
-def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = None) -> View:
+def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = WIDTH) -> View:
     """A table or evalkit object in readable form.
 
     Figures are shown with their interval and coverage, if the table has them; judge texts are escaped.
@@ -62,7 +61,7 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
         How many rows of a table to show.
     width
         Make the text fit a terminal of this many columns: values that all rows share move to the last line, empty
-        columns are left out, long texts are cut.
+        columns are left out, long texts are cut. None: as wide as the table is.
 
     Returns
     -------
@@ -85,11 +84,11 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if isinstance(shown, pd.DataFrame):
         return _table_view(shown, rows, width)
     if isinstance(shown, Evaluation):
-        return View(_wrapped(overview.text(shown, width), width), shown._repr_html_())
+        return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
         return View(shown.text(width), shown._repr_html_())
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
-        return View(_wrapped(str(shown), width), shown._repr_html_())
+        return View(wrapped(str(shown), width), shown._repr_html_())
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
 
 
@@ -100,28 +99,18 @@ def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
         top = table.head(rows)
         names = [name for name in ("criterion", "judge") if name in table.columns]
         heads = [", ".join(map(str, row)) for row in top[names].itertuples(index=False)]
-        pairs = [(head, str(note)) for head, note in zip(heads, top["notes"], strict=True) if not pd.isna(note)]
-        lines += overview.noted(pairs, len(top), between="; ")
+        said = top["notes"].astype(object).fillna("").astype(str).str.split("; ")
+        pairs = [(head, note) for head, notes in zip(heads, said, strict=True) for note in notes if note]
+        lines += noted(pairs, len(top))
         table = table.drop(columns="notes")
     cells = _cells(table.head(rows))
     below = f"<p class='note'>{'<br>'.join(map(html.escape, lines))}</p>" if lines else ""
     page = html_page([html_table(cells, texts=_left(table)), below])
     if width is None:
-        return View("\n".join([text_table(cells), *lines]), page)
+        return View("\n".join([text_table(cells, width=None), *lines]), page)
     shared, frame = _folded(table, rows)
     text = text_table(_cells(frame), width=width, left=_left(frame), whole=_COPIED)
-    return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, "\n".join(lines)])), width)]).rstrip(), page)
-
-
-def _wrapped(text: str, width: int | None) -> str:
-    """Wraps sentences that are too long; tables fit already."""
-    if width is None:
-        return text
-    lines = text.splitlines()
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else line
-        for line in lines
-    )
+    return View("\n".join([text, wrapped(" · ".join(filter(None, [shared, "\n".join(lines)])), width)]).rstrip(), page)
 
 
 def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:

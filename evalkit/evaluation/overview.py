@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import html
 import re
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, text_table
+from evalkit.core.formatting import (
+    WIDTH,
+    count_of,
+    figure,
+    html_page,
+    html_table,
+    html_tiles,
+    noted,
+    text_table,
+    wrapped,
+)
 from evalkit.errors import counted
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -23,7 +32,6 @@ if TYPE_CHECKING:
 Rows = list[dict[str, str]]
 
 _ALL = "all criteria"
-_WIDTH = 80
 _BY_VERDICT = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -36,18 +44,12 @@ _BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias
 
 def text(evaluation: Evaluation, width: int | None = None) -> str:
     """The evaluation on a terminal of `width` columns."""
-    width = width or _WIDTH
-    blocks = [_filled(heading(evaluation), width)]
+    width = width or WIDTH
+    blocks = [wrapped(heading(evaluation), width)]
     for title, rows, note in _once(sections(evaluation)):
         table = text_table(rows, width=width, left=("criterion",)) if rows else ""
-        blocks.append("\n".join(filter(None, [_filled(title, width), table, _filled(note, width)])))
+        blocks.append("\n".join(filter(None, [wrapped(title, width), table, wrapped(note, width)])))
     return "\n\n".join(blocks)
-
-
-def _filled(lines: str, width: int) -> str:
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines.splitlines()
-    )
 
 
 def _once(parts: Iterable[tuple[str, Rows, str]]) -> Iterator[tuple[str, Rows, str]]:
@@ -131,7 +133,7 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
             }
         )
         notes += [(name, note) for note in _gaps(evaluation, row)]
-    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows))]
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(said)
 
 
@@ -169,14 +171,6 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield str(row["notes"])
 
 
-def noted(notes: list[tuple[str, str]], n_rows: int, between: str = ", ") -> list[str]:
-    """Each note once, after the names of its rows; a note about all rows without names."""
-    about: dict[str, list[str]] = {}
-    for name, note in notes:
-        about.setdefault(note, []).append(name)
-    return [note if len(names) == n_rows else f"{between.join(names)}: {note}" for note, names in about.items()]
-
-
 def _interval(row: Any, name: str) -> str:
     """A figure of a row with its interval."""
     return figure(row[name], row[f"{name}_low"], row[f"{name}_high"])
@@ -205,7 +199,7 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
         )
         notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
         notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
-    return rows, "\n".join(noted(notes, len(rows)))
+    return rows, "\n".join(noted(notes, len(rows), ", "))
 
 
 def _parts(notes: Any) -> list[str]:
@@ -254,7 +248,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
     items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"
-    said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows))]
+    said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(filter(None, said))
 
 

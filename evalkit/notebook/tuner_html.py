@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
-from evalkit.core.formatting import html_page, html_table, html_tiles, text_table
+from evalkit.core.formatting import html_page, html_table, html_tiles, wrapped
 from evalkit.errors import counted
 from evalkit.notebook.item_table import Query, Row, page_of
 from evalkit.notebook.tuning_session import Session
@@ -15,12 +15,8 @@ _ROWS = 10
 
 def page_text(session: Session) -> str:
     """The session as text for a terminal."""
-    lines = [_head(session)]
-    if tiles := session.tiles():
-        lines.append(
-            text_table([{"figure": t.title, "value": t.value, "note": t.note, "moved": t.moved} for t in tiles])
-        )
-    return "\n".join(lines)
+    tiles = [f"{one.title}: {one.value} ({'; '.join(filter(None, [one.note, one.moved]))})" for one in session.tiles()]
+    return wrapped("\n".join([_head(session), *tiles]))
 
 
 def page_html(session: Session) -> str:

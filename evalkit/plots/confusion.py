@@ -68,7 +68,7 @@ def plot_confusion(judged: Judged, labels: LabelsLike | None = None, *, theme: T
     total = together = 0
     for criterion, judge, rows in parts_of(table):
         matrix = _matrix(rows, human[(human["criterion"] == criterion).to_numpy()])
-        name = f"{short(judge)} · {short(criterion)}"
+        name = f"{short(judge, 26)} · {short(criterion, 18)}"
         if isinstance(matrix, str):
             gaps.append(f"{name}: {matrix}")
             continue

@@ -108,17 +108,20 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     def paint(axes: Axes, palette: Palette) -> None:
         costs = rows["usd_per_1000"].to_numpy(dtype=np.float64)
         spread = float(np.ptp(costs)) or float(np.abs(costs).max()) or 1.0
-        for at, (line, x) in enumerate(zip(lines, _apart(costs, 0.018 * spread), strict=True)):
+        places = _apart(costs, 0.018 * spread)
+        for at, (line, x) in enumerate(zip(lines, places, strict=True)):
             colour = palette.bad if str(line["judge"]) == "jury" else palette.good
-            name = f"{short(str(line['name']), 26)} ({count_of(line['n_scored'], line['n_labelled'])})"
+            name = f"{short(str(line['name']), 24)} ({count_of(line['n_scored'], line['n_labelled'])})"
             axes.plot([x, x], _ends(line, measure), color=colour, linewidth=2)
             mark = _MARKS[at % len(_MARKS)]
-            axes.plot([x], [line[measure]], marker=mark, color=colour, markersize=8, linestyle="none", label=name)
+            face = palette.paper if at // len(_MARKS) % 2 else colour  # a second round of marks is hollow
+            style: Any = {"marker": mark, "markerfacecolor": face, "markersize": 8, "linestyle": "none"}
+            axes.plot([x], [line[measure]], color=colour, label=name, **style)
         if len(ceiling):
-            style: Any = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
+            style = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
             axes.axhline(float(ceiling.iloc[0]), label="agreement among people", **style)
         axes.set_ylim(-0.03 if measure == "accuracy" else -0.23, 1.05)
-        axes.set_xlim(min(0.0, costs.min()) - 0.08 * spread, costs.max() + 0.1 * spread)
+        axes.set_xlim(min(0.0, places.min()) - 0.08 * spread, places.max() + 0.1 * spread)
         if not costs.any():
             axes.set_xticks([0])
         axes.set_xlabel("US$ per 1,000 items")

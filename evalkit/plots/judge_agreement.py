@@ -20,7 +20,7 @@ from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
 
-_FEW, _MOST_JUDGES = 0.02, 12
+_FEW, _MOST_JUDGES, _SHORT_NAME = 0.02, 12, 14
 
 
 def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
@@ -53,20 +53,21 @@ def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
     'Agreement among judges. 0 votes. nothing to show: the table has no rows'
     """
     table = table_of(votes, "votes", [*RUBRIC_KEY, "item_id", "label"])
+    names = table["judge"].astype(str).unique()
+    columns = 2 if len(names) <= 3 and max(map(len, names), default=0) <= _SHORT_NAME else 1
     panels = []
     for (_, _, criterion), rows in table.groupby(RUBRIC_KEY, observed=True, sort=False):
         if rows["judge"].nunique() > 1:
-            panels.append(_agreement(str(criterion), rows))
+            panels.append(_agreement(str(criterion), rows, columns))
     labelled = int(table["label"].notna().sum())
     subtitle = f"{labelled} of {counted(len(table), 'vote has', 'votes have')} a label" if len(table) else "0 votes"
     nothing = "the table has no rows" if table.empty else "there is only one judge"
     notes = ["share of equal labels among the items that both judges labelled; framed: samples of the same judge"]
     notes += [f"the first {_MOST_JUDGES} judges"] if table["judge"].nunique() > _MOST_JUDGES else []
-    columns = 2 if table["judge"].nunique() <= 3 else 1
     return frame("Agreement among judges", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes)
 
 
-def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
+def _agreement(criterion: str, rows: pd.DataFrame, columns: int) -> Panel:
     judges = [str(name) for name in rows["judge"].unique()][:_MOST_JUDGES]
     labels = {name: rows.loc[(rows["judge"] == name).to_numpy()].set_index("item_id") for name in judges}
     cells: dict[tuple[int, int], Cell] = {}
@@ -78,16 +79,19 @@ def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
     for at, name in enumerate(judges):
         own = labels[name]["self_agreement"].dropna() if "self_agreement" in rows else pd.Series(dtype=float)
         if len(own):
-            cells[at, at] = Cell(f"self {own.mean():.2f}\nn {len(own)}", float(own.mean()), framed=True)
+            cells[at, at] = Cell(f"{own.mean():.2f}\nn {len(own)}", float(own.mean()), framed=True)
     alt = "; ".join(
-        f"{judges[r]} with {'itself' if r == c else judges[c]}: {cell.text.removeprefix('self ')}".replace("\n", ", ")
+        f"{judges[r]} with {'itself' if r == c else judges[c]}: {cell.text}".replace("\n", ", ")
         for (r, c), cell in cells.items()
     )
 
     def paint(axes: Axes, palette: Palette) -> None:
-        paint_matrix(axes, palette, cells, [short(name) for name in judges], [short(name, 18) for name in judges])
-        axes.tick_params(axis="x", rotation=0 if len(judges) < 5 else 30)
-        axes.set_title(f"{short(criterion, 44)}: share of equal labels, 0-1", fontweight="normal")
+        numbers = [str(number) for number in range(1, len(judges) + 1)]
+        names = [f"{short(name)}  {number}" for name, number in zip(judges, numbers, strict=True)]
+        paint_matrix(axes, palette, cells, names, numbers)
+        axes.set_title(
+            f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1", fontweight="normal"
+        )
 
     return Panel("", paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
 

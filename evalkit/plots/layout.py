@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from evalkit.core.formatting import cut
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.plots.theme import Palette, palette_of
+from evalkit.tables.grouping import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -20,7 +22,7 @@ else:  # matplotlib is loaded when something is drawn
     Axes = Picture = Any
 
 MOST_PANELS = 12
-_WIDTH, _CHARACTERS = 8.0, 96
+_WIDTH, _CHARACTERS, _ROOM = 8.0, 96, 44
 _LINE, _EDGE, _LEGEND = 0.19, 0.14, 0.34  # inches
 
 Paint = Callable[[Axes, Palette], None]
@@ -102,7 +104,7 @@ def frame(
     nothing = "; ".join(gaps) or nothing
     notes = [*notes, *(f"left out: {gap}" for gap in gaps)] if panels else []
     notes += [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
-    heads = textwrap.wrap(subtitle, _CHARACTERS)
+    heads = textwrap.wrap(subtitle, _CHARACTERS, break_on_hyphens=False)
     feet = [line for note in notes for line in textwrap.wrap(note, _CHARACTERS)]
     rows = [shown[at : at + columns] for at in range(0, len(shown), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
@@ -172,9 +174,15 @@ def grid(axes: Axes, palette: Palette, axis: Any = "both") -> None:
 
 
 def short(text: str, most: int = 28) -> str:
-    """A name in one line, cut if it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """A name in one line, cut if it is long: a sentence at its end, a name in the middle."""
+    return cut(" ".join(text.split()), most)
+
+
+def name_columns(axes: Axes, places: Sequence[float] | Floats, names: Sequence[str]) -> None:
+    """Name the ticks of the x axis, slanted or upright if the names would overlap in half the width of a figure."""
+    fits = len(names) * (max(map(len, names), default=0) + 1) <= _ROOM
+    slanted = {"rotation": 90 if len(names) > 10 else 30, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(places, names, **({} if fits else slanted))
 
 
 def why_missing(rows: pd.DataFrame, otherwise: str) -> str:
@@ -204,7 +212,7 @@ def paint_matrix(
         axes.text(column, row, cell.text, ha="center", va="center", color=getattr(palette, cell.ink))
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xticks(range(len(columns)), columns)
+    name_columns(axes, range(len(columns)), columns)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

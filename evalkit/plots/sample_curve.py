@@ -59,7 +59,7 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     check_columns(curve, _NEED, "k_curve")
     panels, gaps, seen = [], [], []
     for (_, _, criterion, judge, what), rows in curve.groupby(_KEYS_OF, observed=True, sort=False, dropna=False):
-        name = f"{short(str(judge))} · {short(str(criterion))}"
+        name = f"{short(str(judge), 26)} · {short(str(criterion), 18)}"
         if rows["value"].notna().any() or rows["phi"].notna().any():
             panels.append(_panel(name, str(what), rows.sort_values("k")))
             seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.plots.inputs import LABELLED, Judged, parts_of, table_of
-from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
+from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, name_columns, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
 from evalkit.stats.aggregation.summaries import summarize
@@ -108,7 +108,7 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
 
     ties = f", tied {tied}" if tied else ""
     alt = f"{title}: {headline}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
-    return Panel("", paint, alt, 2.6)
+    return Panel("", paint, alt, 2.6 if scale.level != "nominal" else 3.2)  # its labels may be slanted
 
 
 def _kinds(rows: pd.DataFrame) -> Objects:
@@ -147,7 +147,7 @@ def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, flo
 
 def _ticks(axes: Axes, scale: Scale, places: Floats, names: list[str]) -> None:
     if scale.level == "nominal":
-        axes.set_xticks(places, [short(name, 14) for name in names])
+        name_columns(axes, places, [short(name, 18) for name in names])
         axes.set_xlabel("label")
         return
     codes = [float(scale.score(code)) for code in scale.codes]

@@ -166,7 +166,9 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
             _mark(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
-        axes.set_xlabel("difference of mean scores, after − before, on 0-1, with 95 % interval (filled: it excludes 0)")
+        axes.set_xlabel(
+            "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
+        )
 
     return _panel("Difference of means", paint, names, texts)
 

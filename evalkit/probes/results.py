@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import Bill, count_of, figure, html_page, html_table, text_table
+from evalkit.core.formatting import Bill, count_of, figure, html_page, html_table, text_table, wrapped
 from evalkit.errors import counted
 from evalkit.probes.effects import ALL
 
@@ -57,7 +57,7 @@ class Probe:
         rows, left_out = self._rows()
         lines = [*self._heads(), "", text_table(rows, left=("variant", "criterion")), *self._notes(left_out)]
         lines += ["", *self._examples()] if len(self.worst) else []
-        return "\n".join(lines)
+        return wrapped("\n".join(lines))
 
     __repr__ = __str__
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.formatting import figure, html_page, html_table, noted, text_table, wrapped
 from evalkit.core.printable_text import printable
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.figure_name_rules import PASS_RATE, is_of
@@ -60,9 +60,12 @@ class RunComparison:
         return not self.reasons
 
     def __str__(self) -> str:
-        lines = [_title(self.before, self.after), text_table(_cells(self.table), left=("metric", "notes"))]
+        rows = _cells(self.table)
+        pairs = [(f"{row['task']}, {row['metric']}", row.pop("notes")) for row in rows]
+        lines = [_title(self.before, self.after), text_table(rows, left=("metric",))]
+        lines += noted([pair for pair in pairs if pair[1]], len(rows))
         lines += [f"not comparable: {reason}" for reason in self.reasons]
-        return printable("\n".join(lines))
+        return wrapped(printable("\n".join(lines)))
 
     def _repr_html_(self) -> str:
         reasons = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)

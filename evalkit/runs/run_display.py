@@ -19,13 +19,16 @@ _ROUNDING = 1e-6
 _RULES = ("samples", "vote", "ties", "min_self_agreement", "aggregation", "quorum")
 _LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
+_WHOLE = ("rubric", "by", "rules", "template")
+"""What scored a run is never cut."""
+
 
 def run_text(run: Run) -> str:
     """The text that ``print(run)`` shows."""
     parts = [run_title(run), *_warnings(run)]
     for title, rows in run_tables(run):
         rest = run_without(run) if title == "scores" else ""
-        parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT), rest])))
+        parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT, whole=_WHOLE), rest])))
     parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in run_facts(run)))
     return "\n".join(printable(part) for part in parts)
 

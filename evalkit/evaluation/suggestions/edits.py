@@ -163,7 +163,7 @@ class Suggestions:
     def __str__(self) -> str:
         lines = [self._head()]
         if self.edits:
-            lines.append(text_table(self._rows(), width=160, left=["now", "reason"]))
+            lines.append(text_table(self._rows(), left=["now", "reason"]))
         return "\n".join([*lines, *self._notes()])
 
     def _repr_html_(self) -> str:

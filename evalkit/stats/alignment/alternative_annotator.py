@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
-from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.formatting import figure, html_page, html_table, noted, text_table, wrapped
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import LabelsLike
@@ -57,7 +57,9 @@ class AltTest:
     annotators: pd.DataFrame
 
     def __str__(self) -> str:
-        return text_table(self._rows())
+        rows = self._rows()
+        pairs = [(f"{row['criterion']}, {row['judge']}", row.pop("notes")) for row in rows]
+        return wrapped("\n".join([text_table(rows), *noted([pair for pair in pairs if pair[1]], len(rows))]))
 
     __repr__ = __str__
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import Bill, figure, html_page, html_table, text_table
+from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, text_table, wrapped
 from evalkit.errors import counted
 
 JURY = "jury"
@@ -108,12 +107,9 @@ class Comparison:
 
     def text(self, width: int | None = None) -> str:
         """As `print` shows it, for a terminal of `width` columns (80 by default)."""
-        width = width or 80
-        heads, notes = (
-            [textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
-            for lines in (self._heads(), self._notes())
-        )
-        return "\n".join([*heads, "", text_table(self._rows(), width=width, left=("judge",)), *notes])
+        width = width or WIDTH
+        table = text_table(self._rows(), width=width, left=("judge",))
+        return wrapped("\n".join([*self._heads(), "", table, *self._notes()]), width)
 
     def __str__(self) -> str:
         return self.text()
@@ -137,12 +133,8 @@ class Comparison:
         if self.n_only_before or self.n_only_after:
             lines.append(f"left out: {counted(self.n_only_before, 'item')} only before, {self.n_only_after} only after")
         said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
-        by_note: dict[str, list[str]] = {}
-        for criterion, judge, note in said.itertuples(index=False):
-            by_note.setdefault(note, []).append(f"{criterion}, {judge}")
-        everywhere = len(self.table)
-        lines += [note if len(rows) == everywhere else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()]
-        return lines
+        pairs = [(f"{row[0]}, {row[1]}", note) for row in said.itertuples(index=False) for note in row[2].split("; ")]
+        return [*lines, *noted(pairs, len(self.table))]
 
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
