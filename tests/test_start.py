@@ -111,6 +111,13 @@ def test_inputs_by_name_and_by_order(names, inputs):
     assert guess_columns(table).inputs.items() >= inputs.items()
 
 
+def test_two_chats_of_a_pair_are_no_chat_log():
+    chat = [said("user", "Name a sea."), said("assistant", "The Baltic Sea.")]
+    roles = guess_columns([{"conversation_a": chat, "conversation_b": chat, "winner": "model_b"}] * 2)
+    assert roles.inputs == {"answer_a": "conversation_a", "answer_b": "conversation_b"}
+    assert roles.labels == {"preference": ["winner"]}
+
+
 def test_a_group_needs_ten_values_or_the_name_of_a_conversation():
     table = {"answer": [f"It is number {at} in the list." for at in range(40)]}
     few, many = [at % 4 for at in range(40)], [at % 20 for at in range(40)]
@@ -234,6 +241,16 @@ def test_empty_cells_of_a_csv_file_are_shown_and_can_be_skipped(tmp_path):
     assert any("1 of 4 items lack a required input" in note for note in other.notes)
 
 
+def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):
+    items, labels = ek.load_example("support")
+    card = ek.start(items, labels=labels, folder=tmp_path)
+    assert (card.rubric.id, card.problems, card.labels) == ("faithfulness", [], {})
+    values = {"table": items, "labels": labels}
+    exec(card.code, values)  # what a person would paste
+    pd.testing.assert_frame_equal(values["tuner"].labels, card.tuner().labels)
+    assert len(card.tuner().labels) == len(labels)
+
+
 def test_a_dataset():
     datasets = pytest.importorskip("datasets")
     card = start(datasets.Dataset.from_pandas(PAIRS))
@@ -266,6 +283,9 @@ def test_messages_are_split_at_the_last_answer():
     assert made["question"] == ["two", "one", "a\nb", None]
     assert made["answer"] == ["2", "1", None, None]
     assert made["conversation"] == [chat[:2], None, None, None]
+    other = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
+    assert guess_columns([{"conversations": other}]).column("messages") == "conversations"
+    assert split_messages(pd.DataFrame({"log": [other]}), "log")["answer"].tolist() == ["hello"]
     with pytest.raises(InputError, match="list of messages"):
         split_messages(pd.DataFrame({"log": ["hello"]}), "log")
     with pytest.raises(InputError, match="no column 'chat'"):

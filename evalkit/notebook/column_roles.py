@@ -36,8 +36,8 @@ _NAMES = {
     "context": "context passages passage documents evidence article facts knowledge source document ctx",
     "reference": "reference reference_answer correct_answer ground_truth gold_answer expected ideal target gold ref",
     "conversation": "conversation messages dialogue dialog chat turns transcript history",
-    "answer_a": "answer_a response_a output_a completion_a answer_1 response_1 output_1 completion_1 chosen a",
-    "answer_b": "answer_b response_b output_b completion_b answer_2 response_2 output_2 completion_2 rejected b",
+    "answer_a": "answer_a response_a output_a completion_a answer_1 response_1 output_1 chosen conversation_a a",
+    "answer_b": "answer_b response_b output_b completion_b answer_2 response_2 output_2 rejected conversation_b b",
 }
 _LABEL = re.compile(
     r"label|score|rating|rate|human|gold|ann|winner|prefer|verdict|grade|judg|thumb|vote|quality|correct"
@@ -217,7 +217,8 @@ def _guess_inputs(free: list[Column], rubric: Rubric, take: Any) -> None:
             take(column, f"input: {name}")
             wanted.remove(name)
 
-    chats = [one for one in free if one.is_chat]
+    sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
+    chats = [one for one in free if one.is_chat and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * _MOST_LABELS and _LABEL.search(one.words)]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name in rubric.input_names:

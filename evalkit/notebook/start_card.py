@@ -63,6 +63,11 @@ class StartCard(NotebookWidget):
         What else the person should know.
     """
 
+    items: pd.DataFrame
+    inputs: dict[str, str]
+    labels: dict[str, list[str]]
+    _lines: list[str]
+
     def __init__(
         self,
         table: ItemsLike | str | Path,
@@ -99,7 +104,11 @@ class StartCard(NotebookWidget):
         ]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
         lines += ["    items,", "    rubric,", "    judges,"]
-        lines += [f"    {name}={value!r}," for name, value in self._arguments().items()]
+        for name, value in self._arguments().items():
+            text = (
+                "labels" if isinstance(value, pd.DataFrame) else repr(str(value) if isinstance(value, Path) else value)
+            )
+            lines.append(f"    {name}={text},")
         return "" if self.problems else "\n".join([*lines, ")", "tuner", ""])
 
     def tuner(self) -> RubricTuner:
@@ -248,9 +257,8 @@ class StartCard(NotebookWidget):
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                notes.append(
-                    f"{name!r} may hold labels, but not on the scale of this rubric; a new rubric takes its scale"
-                )
+                advice = "a new rubric takes its scale" if column.is_number else "replace its words by levels"
+                notes.append(f"{name!r} may hold labels, but not on the scale of this rubric; {advice}")
         return notes
 
     def _rows(self) -> list[dict[str, Any]]:
@@ -279,7 +287,7 @@ class StartCard(NotebookWidget):
 
 
 def _shares(n_rows: int, counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n / n_rows:.0%}{what}" for what, n in counts.items() if n) or "–"
+    return ", ".join(f"{max(n / n_rows, 0.01):.0%}{what}" for what, n in counts.items() if n) or "–"
 
 
 def start(
@@ -304,7 +312,8 @@ def start(
     roles
         Column -> role, where you know better than the guess: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
     **options
-        Other arguments of `RubricTuner`: `samples`, `template`, `folder`, `name`, `cache`, `budget_usd` …
+        Other arguments of `RubricTuner`: `labels` (a labels table), `samples`, `template`, `folder`, `name`, `cache`,
+        `budget_usd` …
 
     Returns
     -------

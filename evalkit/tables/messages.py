@@ -11,6 +11,8 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical
 
+_ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+
 
 def split_messages(items: pd.DataFrame, column: str) -> pd.DataFrame:
     """Items with the columns `question`, `answer` and `conversation`, from a column of chats.
@@ -20,7 +22,8 @@ def split_messages(items: pd.DataFrame, column: str) -> pd.DataFrame:
     items
         The items.
     column
-        Its cells are lists of messages (``{"role": …, "content": …}``), or such lists as JSON text.
+        Its cells are lists of messages (``{"role": "user", "content": …}`` or ``{"from": "human", "value": …}``), or
+        such lists as JSON text.
 
     Returns
     -------
@@ -60,12 +63,19 @@ def messages_of(cell: Any) -> list[dict[str, Any]]:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
         value = cell
-    value = [] if value is None else value
+    value = [_named(one) for one in value] if isinstance(value, list) else [] if value is None else value
     if not isinstance(value, list) or not all(
         isinstance(one, Mapping) and {"role", "content"} <= {*one} for one in value
     ):
         raise InputError(f"expected a list of messages with role and content, got {str(cell)[:60]!r}")
     return value
+
+
+def _named(message: Any) -> Any:
+    """A message in the form ``{"from": "human", "value": …}`` as one with role and content."""
+    if not isinstance(message, Mapping) or not {"from", "value"} <= {*message}:
+        return message
+    return {"role": _ROLES.get(str(message["from"]), message["from"]), "content": message["value"]}
 
 
 def _split(messages: list[dict[str, Any]]) -> tuple[Any, Any, Any]:
