@@ -12,6 +12,7 @@ sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "browser"))
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 
+TOP = 390  # pixels
 TALL = 2_600  # the whole tuner is visible: what is below the fold would be left out
 WIDTHS = {"": 1400, "-narrow": 900}
 THEMES = {"": "JupyterLab Light", "-dark": "JupyterLab Dark"}
@@ -50,6 +51,14 @@ def shrink(path: Path) -> None:
     small.save(path, optimize=True)
 
 
+def crop(path: Path, out: Path) -> None:
+    """The top of a picture, for README."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        picture.crop((0, 0, picture.width, TOP)).save(out, optimize=True)
+
+
 def take(page: Any, tuner: Any, folder: Path, name: str) -> None:
     """The tuner in both widths and themes."""
     for width, pixels in WIDTHS.items():
@@ -72,6 +81,7 @@ def main(folder: Path) -> None:
         tuner = Notebook(page, lab).open(START + EDITED).tuner
         tuner.locator("tr[data-id]").first.wait_for()
         take(page, tuner, folder, "tuner")
+        crop(folder / "tuner.png", folder / "readme.png")
         tuner.locator("tr[data-id]").first.click()
         tuner.locator(".ekw-judges").wait_for()
         take(page, tuner, folder, "tuner-item")
