@@ -466,6 +466,7 @@ def test_the_tuner_takes_the_place_of_the_card():
     tuner.receive({"do": "run"})
     assert tuner.wait_idle()
     assert len(tuner.scores) == 4
+    assert (repr(card), card._repr_html_()) == (repr(tuner), tuner._repr_html_())
 
 
 def test_columns_that_were_not_chosen_are_not_used():

@@ -229,16 +229,12 @@ class StartCard(NotebookWidget):
             raise InputError("no item has all inputs that the rubric needs")
         builder = spec.prompt_builders[0]
         prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
-        self.items, self.inputs, self.labels, self._lines, self._n_skipped = (
-            items,
-            inputs,
-            labels,
-            lines,
-            len(work.skipped),
-        )
+        self.items, self.inputs, self.labels, self._lines = items, inputs, labels, lines
+        self._n_skipped = len(work.skipped)
+        recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
 
         def show_plan() -> None:
-            head = str(plan_worklist(work, cache=self._options.get("cache"))).splitlines()[0]
+            head = str(plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache)).splitlines()[0]
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 
@@ -275,6 +271,8 @@ class StartCard(NotebookWidget):
         ]
 
     def __repr__(self) -> str:
+        if self._opened is not None:
+            return repr(self._opened)
         self.wait_idle()
         lines = [f"rubric {self.rubric.id}, judges {', '.join(judge.name for judge in self.judges)}"]
         lines += [self.widget.status["plan"], *(f"✗ {problem}" for problem in self.problems), *self.notes]
@@ -282,6 +280,8 @@ class StartCard(NotebookWidget):
         return "\n".join([table, *(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines if line)])
 
     def _repr_html_(self) -> str:
+        if self._opened is not None:
+            return self._opened._repr_html_()
         note = "<p class='note'>Run this cell to map the columns; the card needs a kernel.</p>"
         return html_page([html_table(self._rows(), texts=["role", "examples"]), note])
 
