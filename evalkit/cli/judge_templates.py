@@ -15,8 +15,6 @@ from evalkit.rubrics.files import read_text, read_yaml
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit.runs import Registry
-
 _FILES = "rubric folders"
 
 
@@ -71,17 +69,13 @@ def _of_files() -> pd.DataFrame:
 
 
 def _show(args: argparse.Namespace) -> None:
-    with opened(args) as registry:
-        document = _document(registry, args.template)
-    put_either(args, document, document["prompt_template"].rstrip("\n"))
-
-
-def _document(registry: Registry, name: str) -> dict[str, Any]:
-    """The registry's template, else that of the rubric folders."""
     from evalkit.runs.pack_checks import find_template
 
-    template, place = find_template(registry, name)
-    if place == "registry":
-        return {"source": place} | registry.template(name).model_dump()
-    document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
-    return document | {"content_hash": template.hash, "prompt_template": template.source}
+    with opened(args) as registry:
+        template, place = find_template(registry, args.template)
+        if place == "registry":
+            document: dict[str, Any] = {"source": place} | registry.template(args.template).model_dump()
+        else:
+            document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
+            document |= {"content_hash": template.hash, "prompt_template": template.source}
+    put_either(args, document, document["prompt_template"].rstrip("\n"))

@@ -31,6 +31,11 @@ def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) ->
     return f"{_rounded(value, digits)} [{_rounded(low, digits)}, {_rounded(high, digits)}]"
 
 
+def p_value(value: float) -> str:
+    """A p-value with three decimals, never as 0."""
+    return "NA" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def _rounded(value: Any, digits: int) -> str:
     text = f"{float(value):.{digits}f}"
     return text if float(text) else text.removeprefix("-")

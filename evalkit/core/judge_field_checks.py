@@ -36,12 +36,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(TEXT_FIELDS, ("a string", _is_text)),
+    **dict.fromkeys(TEXT_FIELDS, ("a string", lambda value: value is None or isinstance(value, str))),
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
     "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
     "weight": ("a number ≥ 0", _is_number),

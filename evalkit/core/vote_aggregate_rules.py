@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 VoteRule = Literal["mean", "median", "majority"]
@@ -67,8 +66,7 @@ def weighted_median(group: NDArray[Any], value: NDArray[Any], weight: NDArray[An
     for side, enough in enumerate((reached >= half - slack, reached > half + slack)):
         at = np.flatnonzero(enough)[::-1]
         middle[side, group[at]] = value[at]
-    median: NDArray[np.float64] = middle.mean(axis=0)
-    return median
+    return np.asarray(middle.mean(axis=0))
 
 
 Average = Callable[["NDArray[Any]", "NDArray[Any]", "NDArray[Any]", int], "NDArray[Any]"]

@@ -14,8 +14,8 @@ import orjson
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
-from evalkit.errors import EvalkitWarning, RubricError, counted
-from evalkit.rubrics import load_rubric
+from evalkit.errors import EvalkitWarning, counted
+from evalkit.rubrics.rubrics_by_name import is_found
 
 _CHUNK = 20_000
 
@@ -147,7 +147,7 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     }
     templates = {template for template, _ in own}
     others = [pair for pair in known if pair[0] in templates and pair not in own]
-    if not others or own <= set(known) or not _is_file(spec):
+    if not others or own <= set(known) or not is_found(spec.rubric):
         return
     n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in others)
     name = f"{rubric.id}@{rubric.version}"
@@ -158,11 +158,3 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
         EvalkitWarning,
         stacklevel=4,
     )
-
-
-def _is_file(spec: Spec) -> bool:
-    """Whether loading by id and version returns this rubric; one made by a program has no file."""
-    try:
-        return load_rubric(f"{spec.rubric.id}@{spec.rubric.version}").content_hash == spec.rubric.content_hash
-    except RubricError:
-        return False

@@ -17,10 +17,11 @@ from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.inputs import cluster_names, labels_of
+from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.grouping import cluster_names
 
 
 def evaluate(
@@ -103,11 +104,8 @@ def evaluate_worklist(
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters = cluster_names(items, work.clusters)
+    # for later calls, without budgets and callbacks
+    later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
     return Evaluation(
-        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec, spec.inputs
+        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs
     )
-
-
-def _lasting(options: Options) -> Options:
-    """The options for later calls: without budgets and callbacks."""
-    return Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)

@@ -15,7 +15,7 @@ from evalkit.engine.specification import Spec, check_names
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
-from evalkit.evaluation.inputs import check_judged, cluster_names, columns_of, labels_of, rubric_of_table
+from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
@@ -28,6 +28,7 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items, check
+from evalkit.tables.grouping import cluster_names
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.files import file_versions, save_folder, write_new
+from evalkit.rubrics.rubrics_by_name import is_found
 
 
 def freeze(
@@ -74,12 +75,12 @@ def freeze(
 
 def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> Rubric:
     """The rubric if its id and version load it; else it is saved as its next version."""
-    if not rubric.edited and _is_found(rubric):
+    if not rubric.edited and is_found(rubric):
         return rubric
     saved = rubric.save(rubrics_folder)
     folder = save_folder(rubrics_folder).resolve()
     beside = [parent / "rubrics" for parent in target.resolve().parents[:2]]
-    if not _is_found(saved) and folder not in beside:
+    if not is_found(saved) and folder not in beside:
         warnings.warn(
             f"rubric {saved.id}@{saved.version} was saved in {folder}, where evalkit does not look for rubrics; set "
             f"EVALKIT_RUBRICS={folder} wherever you use the profile",
@@ -87,14 +88,6 @@ def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> R
             stacklevel=3,
         )
     return saved
-
-
-def _is_found(rubric: Rubric) -> bool:
-    """Whether loading its id and version returns this rubric."""
-    try:
-        return load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash
-    except RubricError:
-        return False
 
 
 def write_profile(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from evalkit.engine.specification import Spec
@@ -46,16 +45,6 @@ def columns_of(rubric: Rubric, inputs: Mapping[str, str], items: pd.DataFrame) -
     """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
     columns = {name: inputs.get(name, name) for name in rubric.input_names}
     return {name: column for name, column in columns.items() if column in items.columns}
-
-
-def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
-    """Item -> unit of the intervals: its group if it has one, else its content."""
-    units = np.asarray(content, dtype=object)
-    if "group_id" in items.columns:
-        group = items["group_id"]
-        has = group.notna().to_numpy()
-        units[has] = [f"group {name}" for name in group[has]]
-    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 
 
 def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from evalkit.core.formatting import figure
+from evalkit.core.formatting import figure, p_value
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import Share, SuiteBound
 from evalkit.gate.judgment import Judgment
@@ -137,15 +137,11 @@ def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence
     found = []
     for type_, (_, _, effect, gap, text), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
         worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
-        p = f"p {_p(p_verdict)} by verdicts, {_p(p_fall)} by scores"
+        p = f"p {p_value(p_verdict)} by verdicts, {p_value(p_fall)} by scores"
         status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
         outcome = "nothing to compare" if status == "error" else "significantly worse" if worse else "not worse"
         found.append(SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}"))
     return found
-
-
-def _p(value: float) -> str:
-    return "NA" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _change(

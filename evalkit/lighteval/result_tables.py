@@ -14,6 +14,7 @@ from evalkit.evaluation.wide_table import wide_table
 from evalkit.lighteval.sample_result_rows import judgments_of
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.figure_name_rules import is_count, is_of, no_values
+from evalkit.runs.run_results import sample_figures
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 
@@ -85,7 +86,7 @@ def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt])
     """One row per sample: item, the stored figures of each metric, and for judged metrics scores and judges."""
     items = _items(task, details)
     mine = [receipt for receipt in receipts if receipt.task == task]
-    kept = [_renamed(_flat(metric), mine) for metric in details["metric"]]
+    kept = [_renamed(sample_figures(metric), mine) for metric in details["metric"]]
     names = list(dict.fromkeys(name for row in kept for name in row))
     frame = pd.concat([items, pd.DataFrame(kept, columns=names, index=items.index)], axis="columns")
     for receipt in mine:
@@ -163,12 +164,4 @@ def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]
         if name in row:
             row[f"{name}_norm"] = row.pop(name)
             row[f"{name}_verdict"] = row.pop(f"{name}_passed", None)
-    return row
-
-
-def _flat(metric: Mapping[str, Any]) -> dict[str, Any]:
-    """A sample's metrics as one row, with one entry per figure."""
-    row: dict[str, Any] = {}
-    for name, value in metric.items():
-        row |= value if isinstance(value, Mapping) else {name: value}
     return row

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit import tables
@@ -18,6 +17,7 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import as_items
+from evalkit.tables.grouping import cluster_names
 
 _ORIGIN = "variant of item"
 
@@ -70,8 +70,9 @@ class ProbeRun:
         frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items()})
         frame = frame.drop(index=sorted(skipped)).reset_index(drop=True)
         spec = replace(spec, inputs={}, on_missing="raise")
-        units = _units(frame, spec) if clusters is None else clusters
-        return cls(spec, chosen, frame, units, n_skipped=len(skipped))
+        if clusters is None:
+            clusters = cluster_names(frame, Worklist.of(spec, frame).clusters)
+        return cls(spec, chosen, frame, clusters, n_skipped=len(skipped))
 
     def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
         """The unchanged items with twice the samples; the first half of them is in the cache."""
@@ -139,15 +140,6 @@ class ProbeRun:
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
         if wrong:
             raise InputError(f"{probe} changes strings, but {field!r} of item {listed(wrong)} is not a string")
-
-
-def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
-    """Item -> its group if it has one, else its content."""
-    units = np.asarray(Worklist.of(spec, items).clusters, dtype=object)
-    if "group_id" in items.columns:
-        has = items["group_id"].notna().to_numpy()
-        units[has] = [f"group {name}" for name in items.loc[has, "group_id"]]
-    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 
 
 def split_variants(judgments: pd.DataFrame) -> pd.DataFrame:

@@ -76,6 +76,14 @@ def load_rubric(name: str | Path) -> Rubric:
     return rubric
 
 
+def is_found(rubric: Rubric) -> bool:
+    """Whether loading by its id and version returns this rubric; one made by a program has no file."""
+    try:
+        return load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash
+    except RubricError:
+        return False
+
+
 def list_rubrics() -> pd.DataFrame:
     """All versions of all rubrics that can be loaded by name.
 

@@ -44,9 +44,10 @@ def read_findings(run: Run) -> Ending:
             f"{artifacts.results_file} has no results of {listed(missing)}; it has {listed(artifacts.results)}"
         )
     details = {task: _details(artifacts, task) for task in artifacts.results}
+    named = [part for one in run.tasks for part in _parts(one.task, artifacts.results)]
     scores = [
         score
-        for task in _in_order(run, artifacts.results)
+        for task in dict.fromkeys([*named, *artifacts.results])
         for score in _scores(task, artifacts.results[task], details[task])
     ]
     tasks = []
@@ -80,25 +81,22 @@ def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
     pandas.Series
         float64, one value per row.
     """
-    values = [_number(_figures(row).get(metric)) for row in details["metric"]]
-    return pd.Series(values, index=details.index, dtype="float64")
+    values = [sample_figures(row).get(metric) for row in details["metric"]]
+    known = [value if isinstance(value, (int, float, np.number, np.bool_)) else math.nan for value in values]
+    return pd.Series(known, index=details.index, dtype="float64")
 
 
 def has_samples(details: pd.DataFrame, metric: str) -> bool:
     """Whether any sample has a figure of this name."""
-    return any(metric in _figures(row) for row in details["metric"])
+    return any(metric in sample_figures(row) for row in details["metric"])
 
 
-def _figures(row: Any) -> dict[str, Any]:
+def sample_figures(row: Any) -> dict[str, Any]:
     """A sample's figures by name; a metric with several figures has a mapping of them."""
     found: dict[str, Any] = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
         found.update(value if isinstance(value, Mapping) else {name: value})
     return found
-
-
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float, np.number, np.bool_)) else math.nan
 
 
 def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
@@ -117,11 +115,6 @@ def _parts(task: str, results: Mapping[str, Any]) -> list[str]:
     mean = f"{name}:_average|{shots}"
     parts = [one for one in results if one.startswith(f"{name}:") and one.endswith(f"|{shots}")]
     return sorted(parts, key=lambda one: (one != mean, one))
-
-
-def _in_order(run: Run, results: Mapping[str, Any]) -> list[str]:
-    named = [part for one in run.tasks for part in _parts(one.task, results)]
-    return list(dict.fromkeys([*named, *results]))
 
 
 def _scores(task: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> Iterator[RunScore]:

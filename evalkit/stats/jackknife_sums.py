@@ -18,8 +18,7 @@ def sums_without_each(values: Floats, unit: Ints, n_units: int) -> Floats:
     left = np.zeros(n_units + 1)
     if n_units:
         left[1:] = np.bincount(unit, weights=values, minlength=n_units)
-    kept: Floats = values.sum() - left
-    return kept
+    return np.asarray(values.sum() - left)
 
 
 def unit_sums(values: Floats, unit: Ints, n_units: int) -> Floats:
@@ -37,5 +36,4 @@ def without_each(sums: Floats) -> Floats:
 
 def ratio(top: Floats, bottom: Floats) -> Floats:
     """`top / bottom`, NaN where `bottom` is 0; taking a unit away leaves rounding errors, so up to 1e-9 counts as 0."""
-    result: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
-    return result
+    return np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)

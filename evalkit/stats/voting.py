@@ -271,8 +271,7 @@ def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objec
     verdict = np.full(len(k), None, dtype=object)
     verdict[open_] = "no_majority"
     verdict[open_ & (yes == no) & (yes > 0)] = "tied"
-    passed = BooleanArray(2 * yes > k, open_ | ~measured.has_rule)
-    return passed, verdict
+    return BooleanArray(2 * yes > k, open_ | ~measured.has_rule), verdict
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:

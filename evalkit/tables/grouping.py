@@ -126,6 +126,16 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
     return found.where(found.notna(), ids)
 
 
+def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
+    """Item -> unit of the intervals: its group if it has one, else its content."""
+    units = np.asarray(content, dtype=object)
+    if "group_id" in items.columns:
+        given = items["group_id"]
+        has = given.notna().to_numpy()
+        units[has] = [f"group {name}" for name in given[has]]
+    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """How often (or with which weight) each value occurs in each group; one entry per pair that occurs.
@@ -157,8 +167,7 @@ class Tally:
     def modal(self) -> Flags:
         """Per entry: does no other value of its group weigh more? (1e-9 of the group's weight is equal.)"""
         total = np.bincount(self.group, weights=self.weight, minlength=self.n_groups)
-        modal: Flags = self.weight >= (self.top() - 1e-9 * total)[self.group]
-        return modal
+        return np.asarray(self.weight >= (self.top() - 1e-9 * total)[self.group])
 
     def single(self) -> tuple[Ints, Flags]:
         """The most frequent value of each group, −1 for none or a tie; and whether it was a tie."""

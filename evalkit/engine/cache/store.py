@@ -153,16 +153,12 @@ class ReplyStore(Maintenance):
         )
         return waiter
 
-    def aput(
-        self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
-    ) -> asyncio.Future[bytes]:
+    def aput(self, parts: KeyParts, reply: Reply, *, newer_than: float | None = None) -> asyncio.Future[bytes]:
         """As `put`, to be awaited in the running loop; a whole commit wakes the loop once."""
         import asyncio
 
         waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._writer.submit(
-            Job(waiter, [row_of(parts, reply)], overwrite=overwrite, newer_than=newer_than, single=True)
-        )
+        self._writer.submit(Job(waiter, [row_of(parts, reply)], newer_than=newer_than, single=True))
         return waiter
 
     def put_many(

@@ -70,11 +70,8 @@ class ChatClient:
 def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The JSON body, and what of it is otherwise than asked for."""
     judge, prompt = request.judge, request.prompt
-    asked: dict[str, Any] = {}
-    if judge.temperature is not None:
-        asked["temperature"] = judge.temperature
-    if judge.max_tokens is not None:
-        asked["max_tokens"] = judge.max_tokens
+    settings: dict[str, Any] = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
+    asked = {name: value for name, value in settings.items() if value is not None}
     if prompt.form == "json" and prompt.schema is not None:
         schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
         asked["response_format"] = {"type": "json_schema", "json_schema": schema}

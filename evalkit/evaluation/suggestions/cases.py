@@ -17,6 +17,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
+from evalkit.stats.figures_with_intervals import verdict_codes
 from evalkit.tables import input_text, is_missing
 from evalkit.tables.grouping import Ints
 
@@ -101,8 +102,7 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
 def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
     """Verdicts (0, 1) if there is a pass rule, else numbers of labels from `kinds`; −1 if missing."""
     if scale.has_rule:
-        passed = scores["passed"].astype(object).tolist()
-        return np.array([-1 if pd.isna(one) else int(one) for one in passed], dtype=np.int64)
+        return verdict_codes(scores["passed"])
     return label_kinds(scores["label"], kinds)
 
 

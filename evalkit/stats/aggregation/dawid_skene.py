@@ -73,7 +73,8 @@ def estimate(item: Ints, judge: Ints, label: Ints, n_levels: int, *, one_coin: b
     for n_rounds in range(1, _MOST_ROUNDS + 1):  # noqa: B007 - it is returned
         share = posterior.sum(axis=0) + _SMOOTHING
         counts = (posterior.T @ flat).reshape(n_levels, shape[1], n_levels)
-        rates = _one_rate(counts) if one_coin else _rates(counts)
+        smoothed = counts + _SMOOTHING
+        rates = _one_rate(counts) if one_coin else smoothed / smoothed.sum(axis=2, keepdims=True)
         logs = np.log(share / share.sum()) + flat @ np.log(rates).reshape(n_levels, -1).T
         top = logs.max(axis=1, keepdims=True)
         weight = np.exp(logs - top)
@@ -86,17 +87,8 @@ def estimate(item: Ints, judge: Ints, label: Ints, n_levels: int, *, one_coin: b
     return Estimate(posterior, log_likelihood, n_rounds)
 
 
-def _rates(counts: Floats) -> Floats:
-    smoothed = counts + _SMOOTHING
-    rates: Floats = smoothed / smoothed.sum(axis=2, keepdims=True)
-    return rates
-
-
 def _one_rate(counts: Floats) -> Floats:
     n_levels = counts.shape[0]
     right = np.einsum("cjc->j", counts)
     share = (right + _SMOOTHING) / (counts.sum(axis=(0, 2)) + 2 * _SMOOTHING)
-    rates: Floats = np.where(
-        np.eye(n_levels, dtype=bool)[:, None, :], share[:, None], ((1 - share) / (n_levels - 1))[:, None]
-    )
-    return rates
+    return np.where(np.eye(n_levels, dtype=bool)[:, None, :], share[:, None], ((1 - share) / (n_levels - 1))[:, None])

@@ -31,11 +31,7 @@ def family(model: str) -> str:
     ('gpt', 'gpt', 'llama', 'ours-7b')
     """
     name = model.rsplit("/", 1)[-1].casefold()
-    return _known(name) or name
-
-
-def _known(name: str) -> str | None:
-    return next((_FAMILIES[word] for word in re.findall(r"[a-z]+", name) if word in _FAMILIES), None)
+    return next((_FAMILIES[word] for word in re.findall(r"[a-z]+", name) if word in _FAMILIES), name)
 
 
 def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None) -> dict[str, str]:

@@ -38,8 +38,7 @@ class Labels:
     @property
     def complete(self) -> Flags:
         """Per item: did every judge give a label?"""
-        flags: Flags = self.counts.sum(axis=1) == self.n_judges
-        return flags
+        return np.asarray(self.counts.sum(axis=1) == self.n_judges)
 
     def left_out(self, values: Floats) -> Floats:
         """Sums over items of `values` (items × …): first over all, then without each unit."""
@@ -86,13 +85,11 @@ def gwet_ac(labels: Labels, weights: Floats) -> Floats:
 def quadratic_weights(codes: Floats) -> Floats:
     """w_kl = 1 − (x_k − x_l)² / (x_max − x_min)² between the codes of a scale."""
     gaps = np.subtract.outer(codes, codes)
-    weights: Floats = 1 - gaps**2 / np.ptp(codes) ** 2
-    return weights
+    return np.asarray(1 - gaps**2 / np.ptp(codes) ** 2)
 
 
 def _ratio_each(top: Floats, bottom: Floats) -> Floats:
-    shares: Floats = np.stack([ratio(column, bottom) for column in top.T], axis=1)
-    return shares
+    return np.stack([ratio(column, bottom) for column in top.T], axis=1)
 
 
 def _beyond(agreed: Floats, chance: Floats) -> Floats:

@@ -27,7 +27,6 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
 Sums = Callable[[Floats], Floats]
-_FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
 _COLUMNS = columns(
     CRITERION_KEY,
     "text: judge_a judge_b; number: percent_agreement± cohen_kappa± quadratic_kappa±; count: n; number: "

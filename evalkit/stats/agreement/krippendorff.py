@@ -60,8 +60,7 @@ class Cells:
 def pairable(item: Ints, judge: Ints, n_items: int) -> Flags:
     """Per item: did two or more judges score it?"""
     both = np.unique(np.stack([item, judge]), axis=1)
-    flags: Flags = np.bincount(both[0], minlength=n_items) > 1
-    return flags
+    return np.bincount(both[0], minlength=n_items) > 1
 
 
 def percent_agreement(cells: Cells) -> Floats:

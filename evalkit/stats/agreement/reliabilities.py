@@ -25,8 +25,6 @@ from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
 from evalkit.tables.ties import check_counting
 
-_COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
-_FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
 _COLUMNS = columns(
     CRITERION_KEY,

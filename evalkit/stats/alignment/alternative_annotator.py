@@ -209,19 +209,13 @@ def _as_label(answers: Answers, panel: Panel) -> Answers:
     """The judge's answers with the number of its label for a score."""
     if panel.verdicts or panel.scale.level != "ordinal":
         return answers
-    values = np.array([_value(text) for text in panel.kinds] + [np.nan])
+    values = np.array([*map(number, panel.kinds), None], dtype=np.float64)  # None becomes NaN
     return replace(answers, score=values[answers.kind])
 
 
-def _value(text: str) -> float:
-    value = number(text)
-    return np.nan if value is None else float(value)
-
-
-def _said(annotators: Annotators, way: str) -> npt.NDArray[np.bool_]:
-    """Items × annotators: who gave an answer that can be compared."""
-    said: npt.NDArray[np.bool_] = annotators.kind >= 0 if way == "accuracy" else ~np.isnan(annotators.score)
-    return said
+def _said(answers: Answers | Annotators, way: str) -> npt.NDArray[np.bool_]:
+    """Which of the answers can be compared."""
+    return np.asarray(answers.kind >= 0 if way == "accuracy" else ~np.isnan(answers.score))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +230,7 @@ class _Side:
     @property
     def known(self) -> Flags:
         """Has the judge an answer to compare?"""
-        known: Flags = self.answers.kind >= 0 if self.way == "accuracy" else ~np.isnan(self.answers.score)
-        return known
+        return _said(self.answers, self.way)
 
     @property
     def counted(self) -> Flags:
@@ -281,15 +274,12 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
 
 def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
     """S of one against the others on each item: the share with the same label, or −RMSE."""
+    there = _said(others, way)
     if way == "accuracy":
-        there = others.kind >= 0
         hits = there & (others.kind == one.kind[:, None])
-        share: Floats = hits.sum(axis=1) / there.sum(axis=1)
-        return share
-    there = ~np.isnan(others.score)
+        return np.asarray(hits.sum(axis=1) / there.sum(axis=1))
     squares = np.where(there, (others.score - one.score[:, None]) ** 2, 0.0)
-    distance: Floats = np.sqrt(squares.sum(axis=1) / there.sum(axis=1))
-    return -distance
+    return np.asarray(-np.sqrt(squares.sum(axis=1) / there.sum(axis=1)))
 
 
 def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:

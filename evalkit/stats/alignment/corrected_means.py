@@ -132,7 +132,11 @@ def corrected_mean(
     >>> corrected_mean(votes, labels)[["naive", "mean", "human", "method"]].round(2).values.tolist()
     [[0.83, 0.66, 0.67, 'ppi++']]
     """
-    _check_options(figure, unscored)
+    check_choice("figure", figure, get_args(FigureOption))
+    if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
+        raise ConfigError(
+            f"corrected_mean got unscored={unscored!r}; give one number in the units of the figure, or None"
+        )
     clusters = clusters_for(judged, clusters)
     frame, said = checked(judged, labels)
     _refuse_versions(frame)
@@ -151,14 +155,6 @@ def corrected_mean(
     return count_look(made, said, cache) if wanted == HELD_OUT else made
 
 
-def _check_options(figure: str, unscored: float | None) -> None:
-    check_choice("figure", figure, get_args(FigureOption))
-    if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
-        raise ConfigError(
-            f"corrected_mean got unscored={unscored!r}; give one number in the units of the figure, or None"
-        )
-
-
 def _refuse_versions(frame: pd.DataFrame) -> None:
     versions = frame[["rubric", "rubric_version"]].astype(str).drop_duplicates()
     several = versions.loc[versions["rubric"].duplicated(keep=False)]
@@ -174,13 +170,14 @@ def _row(
 ) -> dict[str, Any]:
     f, y = (values[there] for values in _values(panel, answers, figure))
     unit = panel.unit[there]
-    bounds = _bounds(panel, figure)
+    nominal = panel.scale.level == "nominal"
+    bounds = (0.0, 1.0) if figure == "passed" or nominal else (panel.scale.lowest, panel.scale.highest)
     labelled, scored = ~np.isnan(y), ~np.isnan(f)
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unlabelled": int((~labelled).sum())}
     row |= {"n_unscored": int((~scored).sum()), "n_clusters": len(np.unique(unit[labelled])), "power": np.nan}
     row |= _ends("naive", f[scored], unit[scored], bounds) | _ends("human", y[labelled], unit[labelled], bounds)
     notes = [chosen] if chosen else []
-    why = _why_human(row, figure=figure, rule=panel.scale.has_rule, nominal=panel.scale.level == "nominal")
+    why = _why_human(row, figure=figure, rule=panel.scale.has_rule, nominal=nominal)
     if why is None:
         full = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
         two = figure == "passed" or (panel.scale.level != "interval" and len(panel.scale) == _TWO)
@@ -194,11 +191,8 @@ def _row(
             row |= figure_row("mean", found.mean, ends)
             row |= {"power": found.power, "method": "ppi++"}
             notes += [f"no interval: {ends.reason}"] if ends.reason else []
-            notes += (
-                [f"useless judge (power 0): the mean of {counted(row['n_labelled'], 'label')}"]
-                if not found.power
-                else []
-            )
+            if not found.power:
+                notes.append(f"useless judge (power 0): the mean of {counted(row['n_labelled'], 'label')}")
     if why is not None:
         row |= {f"mean{end}": row[f"human{end}"] for end in ("", "_low", "_high")}
         row["method"] = "human" if row["n_labelled"] else None
@@ -232,11 +226,6 @@ def _values(panel: Panel, answers: Answers, figure: str) -> tuple[Floats, Floats
         f, people = (np.where(kind >= 0, kind.astype(float), np.nan) for kind in (answers.kind, annotators.kind))
         annotators = replace(annotators, score=people)
     return f, annotators.together("mean").score
-
-
-def _bounds(panel: Panel, figure: str) -> tuple[float, float]:
-    nominal = figure == "passed" or panel.scale.level == "nominal"
-    return (0.0, 1.0) if nominal else (panel.scale.lowest, panel.scale.highest)
 
 
 def _ends(name: str, values: Floats, unit: Ints, bounds: tuple[float, float]) -> dict[str, float]:

@@ -173,18 +173,13 @@ def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdi
     at = items.get_indexer(pd.Index(own["item_id"]))
     kind = np.full(len(items), -1, dtype=np.int64)
     score, tied, there = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
-    if verdicts:
-        kind[at] = verdict_codes(own["passed"])
-    else:
-        kind[at] = kinds_of(own["label"], kinds)
+    kind[at] = verdict_codes(own["passed"]) if verdicts else kinds_of(own["label"], kinds)
     score[at] = own["score"].to_numpy(dtype=np.float64)
     tied[at] = own["tied"].to_numpy() & (kind[at] < 0)
     there[at] = True
-    if verdicts:
-        if "reason" in own:  # a tie of labels whose verdict unscored samples left open is no tie of verdicts
-            tied[at] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
-        return Answers(kind, score, tied), there
-    if "tied_labels" not in own:
+    if verdicts and "reason" in own:  # a tie of labels whose verdict unscored samples left open is no tie of verdicts
+        tied[at] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
+    if verdicts or "tied_labels" not in own:
         return Answers(kind, score, tied), there
     cells = own["tied_labels"]
     among = np.full(len(items), -1, dtype=np.int64)

@@ -156,7 +156,9 @@ def _row(
     why = _why_not(panel.scale, score, said, row["n_folds"], objective)
     if why is not None:
         return row | {"notes": why}
-    start = _present_cut(panel.scale, sign)
+    # where the rubric's rule draws the line; the middle of the scale for a list of codes
+    present_cut = panel.scale.pass_at
+    start = sign * ((panel.scale.lowest + panel.scale.highest) / 2 if present_cut is None else float(present_cut))
     cut = _best(score, _weights(said, objective), start)
     row |= {"in_sample": _figure(_passing(score, cut), said, objective)}
     cuts: list[float] = []
@@ -204,13 +206,6 @@ def _folds(unit: npt.NDArray[np.object_], folds: int) -> Ints:
     order = sorted(set(unit), key=lambda name: hashlib.sha256(name.encode()).digest())
     numbers = {name: at % folds for at, name in enumerate(order)}
     return np.array([numbers[name] for name in unit], dtype=np.int64)
-
-
-def _present_cut(scale: Scale, sign: float) -> float:
-    """Where the rubric's rule draws the line, on the turned scale; the middle of the scale for a list of codes."""
-    if scale.pass_at is not None:
-        return sign * float(scale.pass_at)
-    return sign * (scale.lowest + scale.highest) / 2
 
 
 def _weights(said: npt.NDArray[np.int64], objective: str) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, text_table, wrapped
+from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, p_value, text_table, wrapped
 from evalkit.errors import counted
 
 JURY = "jury"
@@ -35,7 +35,7 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     limit += " (not measured)" if row["floor_source"] == "range" else ""
     if not p:
         return limit
-    return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"
+    return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {p_value(row['change_p'])}"
 
 
 def chance_sentences(row: Any) -> str:
@@ -62,7 +62,7 @@ def chance_sentences(row: Any) -> str:
     if np.isnan(row["chance_up_to"]):
         limit = "How many change when the same prompt is asked again: not measured"
     than = "more than by chance" if row["change_p"] <= _LEVEL else "no more than by chance"
-    return f"{limit}. The replies changed {than}, p {_p(row['change_p'])}."
+    return f"{limit}. The replies changed {than}, p {p_value(row['change_p'])}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +145,13 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
         cells = {"criterion": str(row["criterion"])} | cells
     cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
     cells["by chance"] = chance_words(row, p=False).removeprefix("by chance ")
-    cells["p by chance"] = "–" if row["floor_source"] == SAME else _p(row["change_p_holm"])
+    cells["p by chance"] = "–" if row["floor_source"] == SAME else p_value(row["change_p_holm"])
     if isinstance(row["against"], str):
         # without an effect nothing could be fixed: 0 would suggest that nothing was
-        known = [str(row["fixed"]), str(row["broke"]), _p(row["mcnemar_p_holm"])]
+        known = [str(row["fixed"]), str(row["broke"]), p_value(row["mcnemar_p_holm"])]
         cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else known, strict=True))
     cells["mean difference (0-1)"] = figure(
         row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
     )
-    cells["its p"] = _p(row["sign_flip_p_holm"])
+    cells["its p"] = p_value(row["sign_flip_p_holm"])
     return cells
-
-
-def _p(value: Any) -> str:
-    if np.isnan(value):
-        return "NA"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"

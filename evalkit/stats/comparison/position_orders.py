@@ -21,7 +21,6 @@ from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
-_FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
 _COLUMNS = columns(
     JUDGE_KEY,
     "number: agreement± inconsistency± flip_rate± first_rate±; count: n_items n_scored n_judgments; text: notes",
