@@ -216,9 +216,7 @@ def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> T
         return Template.of(bound[label].name, bound[label].version, bound[label].text)
     own = {} if layout is None else layout.templates
     if layout is not None and any(name in (one, one.partition("@")[0]) for one in own):
-        label, path = layout.template(name)
-        stem, _, version = label.rpartition("@")
-        return Template.of(stem, version, path.read_text(encoding="utf-8"))
+        return Template.of_file(*layout.template(name))
     try:
         return load_template(name)
     except RubricError:

@@ -261,9 +261,7 @@ def find_template(registry: Registry, name: str, layout: PluginLayout | None = N
         except ConfigError as problem:
             searched.append(f"plugin: {problem}")
         else:
-            return Template.of(
-                name.partition("@")[0], label.rpartition("@")[2], file.read_text(encoding="utf-8")
-            ), "plugin"
+            return Template.of_file(label, file), "plugin"
     try:
         return load_template(name), "folders"
     except RubricError as problem:

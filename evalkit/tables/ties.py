@@ -14,7 +14,7 @@ import orjson
 
 from evalkit.core.allowed_choices import TIES, UNSCORED, Ties, Unscored
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.tables.grouping import Ints, Objects
+from evalkit.tables.grouping import Flags, Ints, Objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,10 @@ class Counting:
 
     ties: Ties = "na"
     unscored: Unscored = "drop"
+
+    def counted(self, known: Flags, tied: Flags) -> Flags:
+        """The answers that count: known ones, and of the others ties and unscored ones as chosen."""
+        return known | (~known & np.where(tied, self.ties != "na", self.unscored == "wrong"))
 
 
 LEFT_OUT = Counting()

@@ -63,11 +63,8 @@ def check(judge: Judge) -> None:
             "litellm:openai/MODEL and base_url"
         ) from None
     named = judge.api_key_env
-    if named:
-        missing = [] if key_in(named) else [named]
-    elif judge.base_url:
-        missing = []
-    else:
+    missing = [named] if named and not key_in(named) else []
+    if not named and not judge.base_url:
         missing = litellm.validate_environment(judge.model)["missing_keys"]
     if missing:
         raise JudgeError(

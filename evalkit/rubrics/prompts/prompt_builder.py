@@ -22,6 +22,8 @@ from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables import canonical_text, input_text, is_missing
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.parsing import Parsed
     from evalkit.rubrics.prompts.sandbox import Syntax
@@ -68,6 +70,12 @@ class Template:
     def fields(self) -> frozenset[str]:
         """Fields of an item that the source names; a loop over the rubric's inputs names none."""
         return frozenset(self._syntax.names - _VISIBLE)
+
+    @classmethod
+    def of_file(cls, label: str, path: Path) -> Template:
+        """A template ``name@version`` from its file; see `of`."""
+        name, _, version = label.rpartition("@")
+        return cls.of(name, version, path.read_text(encoding="utf-8"))
 
     @classmethod
     @lru_cache(maxsize=256)

@@ -137,7 +137,13 @@ class PluginLayout:
         if str(self.search) not in sys.path:
             sys.path.append(str(self.search))  # last, so that the plugin's folder hides no library
         if "." in self.module:
-            return self._nested()
+            module = importlib.import_module(self.module)
+            if not _is_file(module, self.file):
+                raise ConfigError(
+                    f"plugin {self.root}: its module {self.module!r} is imported from another copy, {module.__file__}; "
+                    "remove that copy"
+                )
+            return module
         inside = [str(self.folder)] if self.file.name == "__init__.py" else None
         spec = importlib.util.spec_from_file_location(self.module, self.file, submodule_search_locations=inside)
         assert spec is not None
@@ -148,17 +154,6 @@ class PluginLayout:
         except BaseException:
             del sys.modules[self.module]
             raise
-        return module
-
-    def _nested(self) -> ModuleType:
-        import importlib
-
-        module = importlib.import_module(self.module)
-        if not _is_file(module, self.file):
-            raise ConfigError(
-                f"plugin {self.root}: its module {self.module!r} is imported from another copy, {module.__file__}; "
-                "remove that copy"
-            )
         return module
 
 

@@ -58,7 +58,8 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._url = _url_of(url)
-        self.shown = _shown(self._url)
+        hidden = {name: "***" for name in self._url.query if is_key(name)}
+        self.shown = self._url.update_query_dict(hidden).render_as_string(hide_password=True)
         self._engine: Engine | None = None
 
     @property
@@ -181,11 +182,6 @@ def _password_in_place(url: URL) -> URL:
     if given is None:
         return url
     return url.set(password=given if isinstance(given, str) else given[-1]).difference_update_query(["password"])
-
-
-def _shown(url: URL) -> str:
-    hidden = {name: "***" for name in url.query if is_key(name)}
-    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:

@@ -270,8 +270,7 @@ def _check_profile(_: str, path: Path) -> None:
 
 
 def _check_template(name: str, path: Path) -> None:
-    stem, _, number = name.partition("@")
-    Template.of(stem, number, path.read_text(encoding="utf-8")).parse()
+    Template.of_file(name, path).parse()
 
 
 def _check_rubric(name: str, path: Path) -> None:

@@ -20,7 +20,7 @@ from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
-from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
+from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.system_levels import TRANSFORM
@@ -193,7 +193,8 @@ class _Comparison:
     def known(self, judge: str) -> Flags:
         """The labelled items of a judge that count in the figure."""
         answers, there = self.panel.judges[judge]
-        counted = counted_rows(answers, self.counting) if self.name in _ON_KINDS else ~np.isnan(answers.score)
+        on_kinds = self.counting.counted(answers.kind >= 0, answers.tied)
+        counted = on_kinds if self.name in _ON_KINDS else ~np.isnan(answers.score)
         return self.panel.annotators.labelled & there & counted
 
     def values(self, judge: str, rows: Flags) -> Floats:

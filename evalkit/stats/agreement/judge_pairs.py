@@ -102,8 +102,7 @@ def judge_agreement(
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
     asked = data.grid(values=True, fill=False)
     named, tied = data.grid(data.rows["label"].notna(), fill=False), data.grid(data.tied, fill=False)
-    counted = named | (tied & (counting.ties != "na")) | (~named & ~tied & (counting.unscored == "wrong"))
-    counted &= asked
+    counted = asked & counting.counted(named, tied)
     shares, pairs = _shares(data), list(combinations(range(data.n_judges), 2))
     both = [counted[:, one] & counted[:, other] for one, other in pairs]
     choices: dict[str, Any] = {"ties": counting.ties, "unscored": counting.unscored}

@@ -78,4 +78,4 @@ def dependability(found: Components, n_judges: int, n_samples: int) -> Floats:
     error = np.nan_to_num(found.sample) / (n_judges * n_samples)
     noise = found.judge / n_judges + found.both / n_judges + error
     total = found.item + noise
-    return np.divide(found.item, total, out=np.full(len(total), np.nan), where=total > 1e-15)
+    return np.asarray(np.divide(found.item, total, out=np.full(len(total), np.nan), where=total > 1e-15))

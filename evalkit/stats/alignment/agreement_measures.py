@@ -63,16 +63,6 @@ class Answers:
         return Answers(self.kind[rows], self.score[rows], self.tied[rows], among, self.sets)
 
 
-def counted_rows(one: Answers, counting: Counting) -> Flags:
-    """The items that count in figures on verdicts or labels, if there is a reference."""
-    counted: Flags = one.kind >= 0
-    if counting.ties != "na":
-        counted = counted | one.tied
-    if counting.unscored == "wrong":
-        counted = counted | ((one.kind < 0) & ~one.tied)
-    return counted
-
-
 def same_rows(counted: Iterable[Flags]) -> bool:
     """Are several judges compared on the same items?"""
     rows = list(counted)

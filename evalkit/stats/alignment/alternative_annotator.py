@@ -235,9 +235,7 @@ class _Side:
     @property
     def counted(self) -> Flags:
         """The items that are compared."""
-        missing, tied = ~self.known, self.answers.tied
-        counted = ~missing | (missing & tied & (self.counting.ties != "na"))
-        return self.usable & (counted | (missing & ~tied & (self.counting.unscored == "wrong")))
+        return self.usable & self.counting.counted(self.known, self.answers.tied)
 
     def closeness(self, at: Flags, others: Annotators, *, verdicts: bool) -> Floats:
         """S on some items: for a tie the mean over its labels, or below everybody's if it counts as wrong."""

@@ -18,14 +18,7 @@ from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.rubrics import LabelsLike
-from evalkit.stats.alignment.agreement_measures import (
-    FIGURES,
-    OF_CLASSES,
-    Answers,
-    KindOptions,
-    counted_rows,
-    same_rows,
-)
+from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, KindOptions, same_rows
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
@@ -310,7 +303,8 @@ def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
     """The labelled items that count in figures on verdicts (labels), and in figures on scores."""
     answers, there = panel.judges[judge]
     labelled, ordered = panel.annotators.labelled & there, panel.scale.level != "nominal"
-    return labelled & counted_rows(answers, options.counting), labelled & ~np.isnan(answers.score) & ordered
+    counted = options.counting.counted(answers.kind >= 0, answers.tied)
+    return labelled & counted, labelled & ~np.isnan(answers.score) & ordered
 
 
 def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
