@@ -134,6 +134,22 @@ def test_labels_are_on_the_scale_and_counts_are_none():
     assert guess_columns(table, rubric).labels == {"relevancy": ["rating"]}
 
 
+@pytest.mark.parametrize(
+    ("name", "is_label"),
+    [
+        ("userscore", True),
+        ("ann2", True),
+        ("LabelAna", True),
+        ("channel", False),
+        ("upgrade", False),
+        ("devoted", False),
+    ],
+)
+def test_only_whole_words_of_a_name_count(name, is_label):
+    table = pd.DataFrame({"answer": ["so"] * 6, name: [0, 1, 2] * 2})
+    assert guess_columns(table, ek.load_rubric("relevancy")).labels == ({"relevancy": [name]} if is_label else {})
+
+
 def test_labels_of_several_criteria_go_to_the_criterion_of_their_name():
     table = pd.DataFrame(
         {"messages": [[said("user", "x")]] * 4, "resolution_score": [0, 1, 2, 1], "score": [0, 1, 2, 0]}
@@ -312,6 +328,9 @@ def test_a_table_with_one_row_per_item_and_annotator():
         ("b", "ana", "1"),
     ]
     pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+    gap = start(table.assign(annotator=["ana", None, "ana", "ben"]))
+    gap.receive({"do": "role", "column": "annotator", "role": "annotator"})
+    assert gap.problems != []
     other = start(table.assign(answer=["It is Rome.", "It is Oslo.", "It is Bari.", "It is Bari."]))
     assert "1 row with the same 'item_id' differ" in other.problems[0]
 

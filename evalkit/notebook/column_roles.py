@@ -40,7 +40,8 @@ _NAMES = {
     "answer_b": "answer_b response_b output_b completion_b answer_2 response_2 output_2 rejected conversation_b b",
 }
 _LABEL = re.compile(
-    r"label|score|rating|rate|human|gold|ann|winner|prefer|verdict|grade|judg|thumb|vote|quality|correct"
+    r"(?:^|_)(?:label|score|rating|rate$|human|gold|ann(?:ot|_|\d|$)|winner|prefer|verdict|grade|judg|thumb|vote|quality)"
+    r"|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
 )
 _NO_LABEL = re.compile(
     r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"

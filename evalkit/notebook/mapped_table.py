@@ -68,8 +68,6 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
     if key is None or len(scores) != 1:
         raise InputError("with an annotator column, choose one id and one column of labels")
-    if table[[key, annotator]].isna().any(axis=None):
-        raise InputError(f"columns {key!r} and {annotator!r} must have a value in every row")
     texts = table[[key, *roles.inputs.values()]].astype("str")
     if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
         raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")
