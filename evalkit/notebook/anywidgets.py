@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import traitlets
@@ -28,7 +29,7 @@ class TunerWidget(anywidget.AnyWidget):
     item = traitlets.Dict().tag(sync=True)
     suggestions = traitlets.Dict().tag(sync=True)
     queue = traitlets.Dict().tag(sync=True)
-    notices = traitlets.List().tag(sync=True)
+    notices: traitlets.List[Any] = traitlets.List().tag(sync=True)
     price = traitlets.Unicode().tag(sync=True)
     status = traitlets.Dict().tag(sync=True)
     alert = traitlets.Unicode().tag(sync=True)

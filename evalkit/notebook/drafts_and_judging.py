@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -243,10 +244,16 @@ class TuningState:
         return False
 
     # -- judging
-    def run(self, on_progress: Callable[[Any], object] | None = None, version: Version | None = None) -> str:
+    def run(
+        self,
+        on_progress: Callable[[Any], object] | None = None,
+        version: Version | None = None,
+        defer: Callable[[Callable[[], None]], object] | None = None,
+    ) -> str:
         """Judge what the draft (or another version) changed, and show it; returns the text for the status line.
 
-        It blocks until all replies are there: call it from a background thread.
+        It blocks until all replies are there: call it from a background thread. `defer` takes the job that logs the
+        evaluation (see `history`), to be done when its figures are on screen.
 
         Raises
         ------
@@ -275,9 +282,10 @@ class TuningState:
             text = f"stopped: {evaluation.cost.n_live:,} replies received; press Run to ask the remaining {n_missing:,}"
         finally:
             self.end_run()
-        log_evaluation(evaluation, work, options)
         with self.lock:
             self._add_version(version, evaluation)
+        log = partial(log_evaluation, evaluation, work, options)
+        log() if defer is None else defer(log)
         return text
 
     def begin_run(self) -> None:

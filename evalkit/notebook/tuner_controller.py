@@ -194,7 +194,8 @@ class TunerController(NotebookWidget):
 
     def _start_run(self) -> None:
         version = self.session.next_version()  # an error appears before anything is shown as running
-        self._start_judging(lambda: self.session.run(self._show_progress, version))
+        log_later = partial(self._do, f"log {version.key}")
+        self._start_judging(lambda: self.session.run(self._show_progress, version, log_later))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])

@@ -181,7 +181,7 @@ def short(text: str, most: int = 28) -> str:
 def name_columns(axes: Axes, places: Sequence[float] | Floats, names: Sequence[str]) -> None:
     """Name the ticks of the x axis, slanted or upright if the names would overlap in half the width of a figure."""
     fits = len(names) * (max(map(len, names), default=0) + 1) <= _ROOM
-    slanted = {"rotation": 90 if len(names) > 10 else 30, "ha": "right", "rotation_mode": "anchor"}
+    slanted: dict[str, Any] = {"rotation": 90 if len(names) > 10 else 30, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(places, names, **({} if fits else slanted))
 
 
