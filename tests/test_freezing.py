@@ -344,7 +344,7 @@ def test_a_version_whose_file_was_changed_is_told_once_before_it_is_paid_for():
         ek.judge(ROWS, "hand@v1", "fake:strict", samples=1)  # an edit that was not saved is no change of the file
     path = Path("rubrics/hand/v1.yaml")
     path.write_text(path.read_text(encoding="utf-8").replace("rude", "rude or cold"), encoding="utf-8")
-    said = r"the cache has 8 replies for another text of hand@v1"  # 4 to kind, 4 to its edit
+    said = r"8 cached replies for hand@v1 were made with another text of this version"  # 4 to kind, 4 to its edit
     with pytest.warns(EvalkitWarning, match=said) as told:
         ek.plan(ROWS, "hand@v1", "fake:strict", samples=1)
     assert len(told) == 1

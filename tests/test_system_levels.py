@@ -269,7 +269,7 @@ def test_processes_at_once_lose_no_look(tmp_path):
 
 def test_a_look_that_cannot_be_counted_is_not_shown(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(CacheError, match="held-out labels are withheld, because each look at them is counted"):
+    with pytest.raises(CacheError, match="held-out labels are not shown: evalkit counts how often they are viewed"):
         align(votes_of([1, 5] * 40), split_labels(many(80)), part="held-out", cache=tmp_path / "file" / "x")
 
 

@@ -72,7 +72,9 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
         raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")
     if n_again := int(table[[key, annotator]].astype("str").duplicated().sum()):
-        raise InputError(f"{counted(n_again, 'row')} repeat {key!r} and {annotator!r} of another row")
+        raise InputError(
+            f"{counted(n_again, 'row')} with the same {key!r} and {annotator!r} as a row above; keep one row of each"
+        )
     people = table.pivot(index=key, columns=annotator, values=scores[0])
     if both := [name for name in people.columns if not isinstance(name, str) or name in table.columns]:
         raise InputError(f"annotators must be texts other than the names of columns, unlike {listed(both)}")

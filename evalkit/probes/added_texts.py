@@ -123,7 +123,7 @@ class Padding(_Text):
     @classmethod
     def _check_texts(cls, texts: dict[str, str]) -> dict[str, str]:
         if "en" not in texts or any("{{answer}}" not in text for text in texts.values()):
-            raise ValueError("texts must contain 'en', and every text must contain {{answer}}")
+            raise ValueError("texts must have the key 'en', and every text must contain {{answer}}")
         return texts
 
     def on(self, answer: str) -> str:

@@ -92,8 +92,8 @@ def as_labels(labels: LabelsLike, items: ItemsLike | None = None, rubric: Rubric
         return check(labels, "labels", need=[*LABEL_KEY, "label"])
     if items is None:
         raise InputError(
-            "labels names columns of the items, but the items are not known here; pass an evaluation instead of its "
-            f"tables, or labels=ek.extract_labels(items, {dict(labels)!r})"
+            "labels= refers to columns of the items, but the items are not known here; pass the evaluation instead of "
+            f"its tables, or pass labels=ek.extract_labels(items, {dict(labels)!r})"
         )
     return extract_labels(items, labels, rubric=rubric)
 

@@ -217,6 +217,6 @@ def _append(path: Path, looks: list[dict[str, str]]) -> None:
             os.fsync(file.fileno())
     except OSError as problem:
         raise CacheError(
-            "figures on held-out labels are withheld, because each look at them is counted, but this look cannot be "
-            f"written to {path} ({problem.strerror}); name another folder by EVALKIT_CACHE or cache="
+            "the figures on held-out labels are not shown: evalkit counts how often they are viewed, and cannot write "
+            f"the count to {path} ({problem.strerror}); name another folder with EVALKIT_CACHE or cache="
         ) from problem
