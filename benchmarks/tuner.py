@@ -107,7 +107,7 @@ def in_browser(n: int, rounds: int) -> tuple[list[float], float] | None:
         page.evaluate(CLICK)
         for at in range(rounds + 2):
             level.fill(EDITS[at % 2])
-            page.locator(".ekw-plan", has_text="0 to ask" if at > 1 else "to ask").wait_for()
+            page.locator(".ekw-plan", has_text="nothing to pay" if at > 1 else "to call").wait_for()
             page.wait_for_timeout(600)
             took = page.evaluate(CLICK)
             page.wait_for_timeout(600)

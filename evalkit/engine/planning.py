@@ -16,7 +16,7 @@ import pandas as pd
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.judges import JudgesLike
-from evalkit.core.prompts_and_replies import token_count
+from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
@@ -185,17 +185,25 @@ def plan_worklist(
     to_call: list[list[int]] = [[] for _ in judges]
     for row in sorted(once.values()):
         to_call[judge_of(row)].append(row)
+    prompts: dict[tuple[str, ...], Prompt] = {}
     rows = [
         (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
-         *_prices(work, store, at, to_call[at], known[at]))
+         *_prices(work, store, at, to_call[at], known[at], prompts))
         for at, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
     return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder, len(work.skipped))
 
 
-def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
-    """Expected and highest US$ of a judge's missing replies."""
+def _prices(
+    work: Worklist,
+    store: ReplyStore,
+    at: int,
+    missing: list[int],
+    known: list[bytes],
+    prompts: dict[tuple[str, ...], Prompt],
+) -> tuple[float, float]:
+    """Expected and highest US$ of a judge's missing replies; `prompts` are those that judges of a template share."""
     if not missing:
         return 0.0, 0.0
     from evalkit.engine.calls.budget import upper_bound
@@ -206,6 +214,10 @@ def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], know
     if price is None:
         return np.nan, np.nan
     requests = work.requests(missing)
+    for one in requests:
+        shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
+        one.source = prompts.get(shared, one.source)
+        prompts[shared] = one.prompt
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
     prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
     usd = prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6

@@ -216,9 +216,12 @@ class Session(TuningState):
         return f"chance measured on {counted(self.floor_sizes[key], 'item')}"
 
     def _repeats(self, key: str) -> pd.DataFrame | None:
-        """Twice the samples of a version whose floor was measured, after a restart from the cache."""
-        if key in self.floor_sizes and key not in self._floors:
-            self._floors[key] = self._sample_again(self.load(key), n_items=self.floor_sizes[key], offline=True)
+        """Twice the samples of a version, if no judge is a model or its floor was measured (then from the cache)."""
+        if key not in self._floors:
+            evaluation, size = self.load(key), self.floor_sizes.get(key)
+            again = self._sample_again(evaluation, n_items=size, offline=True) if size else evaluation.repeats
+            if again is not None:
+                self._floors[key] = again
         return self._floors.get(key)
 
     def _sample_again(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
