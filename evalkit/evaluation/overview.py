@@ -10,17 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import (
-    WIDTH,
-    count_of,
-    figure,
-    html_page,
-    html_table,
-    html_tiles,
-    noted,
-    text_table,
-    wrapped,
-)
+from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.intervals import cluster_codes, mean_interval
@@ -42,9 +32,8 @@ _NOT_SHOWN = ("pearson", "kendall", "mae")
 _BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
 
 
-def text(evaluation: Evaluation, width: int | None = None) -> str:
-    """The evaluation on a terminal of `width` columns."""
-    width = width or WIDTH
+def text(evaluation: Evaluation, width: int | None = 80) -> str:
+    """The evaluation on a terminal of `width` columns; None: as wide as its tables are."""
     blocks = [wrapped(heading(evaluation), width)]
     for title, rows, note in _once(sections(evaluation)):
         table = text_table(rows, width=width, left=("criterion",)) if rows else ""

@@ -105,9 +105,8 @@ class Comparison:
         counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
         return list(dict.fromkeys(counted["criterion"].astype(str)))
 
-    def text(self, width: int | None = None) -> str:
-        """As `print` shows it, for a terminal of `width` columns (80 by default)."""
-        width = width or WIDTH
+    def text(self, width: int | None = WIDTH) -> str:
+        """As `print` shows it, for a terminal of `width` columns; None: as wide as the table is."""
         table = text_table(self._rows(), width=width, left=("judge",))
         return wrapped("\n".join([*self._heads(), "", table, *self._notes()]), width)
 
