@@ -13,7 +13,7 @@ sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "browser"))
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 
 TOP = 390  # pixels
-TALL = 2_600  # the whole tuner is visible: what is below the fold would be left out
+TALL = 3_600  # the whole tuner is visible: what is below the fold would be left out
 WIDTHS = {"": 1400, "-narrow": 900}
 THEMES = {"": "JupyterLab Light", "-dark": "JupyterLab Dark"}
 START = """\
