@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
+from evalkit.engine.cache import ReplyStore
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,6 +40,29 @@ def parts(number: int = 0, sample: int = 0, **changes: Any) -> KeyParts:
 def reply(text: str | None = "2", created: float = 1000.0, **fields: Any) -> Reply:
     """A reply received at `created`."""
     return Reply(text, created=created, **fields)
+
+
+BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
+"""The databases that a store may have."""
+in_a_file = pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+"""Marks a test that is about the file alone."""
+
+
+def opened(request: pytest.FixtureRequest, folder: Path) -> ReplyStore:
+    """A store of the kind that a fixture's parameter names."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return ReplyStore.open(folder)
+    from postgres import fresh_database
+
+    return ReplyStore.open(
+        fresh_database(request.getfixturevalue("postgres_url"), f"{folder.parent.name}-{folder.name}")
+    )
+
+
+def rows_of(store: ReplyStore, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The rows of a query, whatever the store's database is."""
+    with store.database.reading() as connection:
+        return [] if connection is None else list(connection.execute(sql, parameters))
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:

@@ -106,6 +106,32 @@ def postgres_server() -> Iterator[str]:
         yield server.url
 
 
+@contextmanager
+def pooler(url: str, mode: str) -> Iterator[str]:
+    """The address of a PgBouncer before the server; ended by its id."""
+    port, server = _free_port(), url.split(":")[-1].split("/")[0]
+    with tempfile.TemporaryDirectory(prefix="evalkit-pg-") as scratch:
+        settings = Path(scratch, "pgbouncer.ini")
+        settings.write_text(
+            f"[databases]\n* = host=127.0.0.1 port={server} user=evalkit\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+            f"listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
+        )
+        account = _account()
+        if account:
+            for path in (scratch, settings):
+                os.chown(path, account["user"], account["group"])
+        process = subprocess.Popen(
+            [str(shutil.which("pgbouncer")), str(settings)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=scratch, **account,
+        )  # fmt: skip
+        try:
+            _wait(port, process)
+            yield f"postgresql://evalkit@127.0.0.1:{port}/postgres"
+        finally:
+            process.kill()
+            process.wait()
+
+
 def fresh_database(base: str, name: str) -> str:
     """A new database on a PostgreSQL server; its URL."""
     import psycopg

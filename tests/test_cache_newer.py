@@ -14,7 +14,7 @@ from cache_setup import parts
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.connections import transaction
+from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.sqlite_schema import FILE_NAME, SCHEMA, log_of, migrate
 from evalkit.errors import CacheError
 
@@ -107,6 +107,7 @@ def test_a_store_that_is_open_already_is_left_alone_from_then_on(store, tmp_path
 def test_a_migration_that_comes_too_late_does_not_lower_the_number(store, tmp_path):
     path = tmp_path / FILE_NAME
     with newer_process(path), sqlite3.connect(path, isolation_level=None) as connection:
-        with pytest.raises(CacheError, match="newer evalkit"), transaction(path, connection):
+        late = Connections(path, read_only=False).transaction(connection)
+        with pytest.raises(CacheError, match="newer evalkit"), late:
             migrate(path, connection, SCHEMA - 1)
         assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA + 1,)

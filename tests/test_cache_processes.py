@@ -225,7 +225,7 @@ def test_a_fork_inside_a_read_does_not_wait_for_itself(folder: Path) -> None:
     store = ReplyStore.open(folder)
     store.put(parts(), reply()).result()
     started = threading.Event()
-    with store._connections.reading():
+    with store.database.reading():
         pid = os.fork()
         if pid == 0:
             os._exit(0 if store.get_many([parts().key]) else 1)

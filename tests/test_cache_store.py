@@ -8,6 +8,7 @@ import pickle
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
-from cache_setup import BASE, parts, reply
+from cache_setup import BASE, BOTH, in_a_file, opened, parts, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,9 +28,11 @@ from evalkit.engine.cache.writer import decoded, encoded, row_of
 from evalkit.errors import CacheError, InputError
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> ReplyStore:
-    return ReplyStore.open(tmp_path / "cache")
+@pytest.fixture(params=BOTH)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyStore]:
+    store = opened(request, tmp_path / "cache")
+    yield store
+    store.close()
 
 
 def texts(found: dict[bytes, bytes]) -> dict[bytes, str | None]:
@@ -37,9 +40,7 @@ def texts(found: dict[bytes, bytes]) -> dict[bytes, str | None]:
 
 
 def generations(store: ReplyStore, key: bytes) -> list[tuple[int, str]]:
-    with sqlite3.connect(store.path) as connection:
-        rows = connection.execute("SELECT generation, value FROM replies WHERE key = ? ORDER BY 1", (key,)).fetchall()
-    connection.close()
+    rows = rows_of(store, "SELECT generation, value FROM replies WHERE key = ? ORDER BY 1", (key,))
     return [(generation, orjson.loads(value)["text"]) for generation, value in rows]
 
 
@@ -74,7 +75,7 @@ def test_an_empty_store_has_nothing_and_makes_nothing(store: ReplyStore) -> None
     assert store.nearest(parts()) is None
     assert store.facts("api.openai.com", "gpt-4o-mini") == {}
     assert store.stats()["n_replies"] == 0
-    assert not store.folder.exists()
+    assert store.stats()["n_bytes"] == 0
 
 
 def test_many_keys_in_any_order_and_any_number(store: ReplyStore) -> None:
@@ -289,8 +290,9 @@ def test_facts_are_seen_at_once_and_kept(store: ReplyStore) -> None:
     store.learn("local", "m", "temperature", 1.0).result()  # learnt better
     assert store.facts("local", "other") == {}
     store.close()
-    fresh = ReplyStore(store.folder, read_only=True)
+    fresh = type(store)(store.cache, read_only=True)
     assert fresh.facts("local", "m") == {"temperature": 1.0, "max_tokens": {"as": "max_completion_tokens"}}
+    fresh.close()
 
 
 def test_counters_lose_nothing_between_threads() -> None:
@@ -335,6 +337,7 @@ def test_a_pickled_store_is_opened_again(store: ReplyStore) -> None:
     assert pickle.loads(pickle.dumps(store)) is store  # the same process
 
 
+@in_a_file
 def test_a_closed_store_opens_itself_again(store: ReplyStore) -> None:
     store.put(parts(1), reply()).result()
     store.close()
@@ -408,6 +411,7 @@ def test_a_loop_that_ended_before_its_reply_was_stored(store: ReplyStore) -> Non
     assert len(store.get_many([parts(number).key for number in range(50)])) == 50
 
 
+@in_a_file
 def test_a_failed_commit_reaches_everybody_who_waits(store: ReplyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.put(parts(0), reply()).result()
     with sqlite3.connect(store.path, isolation_level=None) as blocker:

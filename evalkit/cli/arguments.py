@@ -184,7 +184,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "default": "raise",
         "help": "an item without a required input is an error (default), or skipped and unscored",
     },
-    "cache": _value("DIR", "cache folder (default: EVALKIT_CACHE, else cache/ of the project)"),
+    "cache": _value("DIR", "cache folder or postgresql://… (default: EVALKIT_CACHE, else cache/ of the project)"),
     "recorded": {"choices": RECORDED, "default": "miss", "help": "'use' lets recorded replies answer for live judges"},
     "adopt": _switch("also use replies of other rubric versions to unchanged criteria"),
     # calls

@@ -61,13 +61,14 @@ def installed_version(package: str) -> str | None:
 
 
 def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
-    from evalkit.core.settings import default_folder
+    from evalkit.core.settings import default_cache, folder_of, is_address
     from evalkit.engine.cache import ReplyStore
 
-    folder = (Path(named).expanduser() if named else default_folder()).absolute()
+    cache = named or default_cache()
+    folder = folder_of(cache)
     facts: dict[str, Any] = {"folder": str(folder), "writable": None, "replies": None, "size": None, "integrity": None}
     try:
-        store = ReplyStore.open(folder)
+        store = ReplyStore.open(cache if is_address(cache) else folder)
         facts["writable"] = not store.read_only
         stats = store.stats()
     except CacheError as problem:
@@ -76,7 +77,7 @@ def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
     if store.read_only:
         problems.append(f"cache folder {folder} cannot be written, so live judges cannot be called")
     facts |= {"replies": stats["n_replies"], "size": f"{stats['n_bytes'] / 1e6:.1f} MB"}
-    if store.path.exists():
+    if not is_address(store.cache) and store.path.exists():
         facts["integrity"] = _integrity(store.path)
         if facts["integrity"] != "ok":
             problems.append(

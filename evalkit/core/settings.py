@@ -5,6 +5,7 @@ If several places set a value, the first one wins.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sys
@@ -14,10 +15,11 @@ from datetime import date, datetime
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypedDict
+from urllib.parse import urlsplit
 
 from evalkit.core.allowed_choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
-from evalkit.errors import ConfigError, guess, listed
+from evalkit.errors import CacheError, ConfigError, guess, listed
 
 Place = tuple[str, Mapping[str, Any]]
 """A source of values (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``) and its values."""
@@ -220,7 +222,7 @@ class Options:
     offline, on_miss, recorded, refresh, adopt, progress, replies
         As in `judge`; `refresh` is a bool, ``"unscored"`` or Unix seconds.
     cache
-        The cache folder; None: the default one.
+        The cache folder or address of a server; None: the default one.
     concurrency
         Maximum calls in flight per service, model and key variable, shared by all judges and runs.
     retries
@@ -304,33 +306,76 @@ def _unix_time(stamp: Any) -> float:
     return seconds
 
 
-def default_folder(start: Path | None = None) -> Path:
-    """The folder of the reply store if no other is given.
+def is_address(cache: object) -> bool:
+    """Whether `cache` is the address of a server, and no folder."""
+    return isinstance(cache, str) and "://" in cache
 
-    `EVALKIT_CACHE` if it is set; else ``cache/`` beside the nearest ``pyproject.toml`` upwards from
-    `start` (the working folder), so that all notebooks of a project share one; else the user's cache
-    folder. Nothing is created.
+
+def shown_address(address: str) -> str:
+    """The address as messages show it: without password and options."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise CacheError(
+            f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
+        )
+    with contextlib.suppress(ValueError):  # a port that is no number
+        where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+        return f"postgresql://{f'{parts.username}@' if parts.username else ''}{where}{parts.path}"
+    raise CacheError("the address of the reply store cannot be read; expected postgresql://user@host:port/database")
+
+
+def as_cache(cache: Path | str | None) -> Path | str | None:
+    """A folder as a path; an address or None as it is."""
+    return cache if cache is None or is_address(cache) else Path(cache)
+
+
+def shown_cache(cache: Path | str | None) -> str | None:
+    """A folder, or an address without its password, as text."""
+    return None if cache is None else shown_address(str(cache)) if is_address(cache) else str(cache)
+
+
+def folder_of(cache: Path | str | None) -> Path:
+    """The folder for files beside a reply store: its own, or `default_folder()` if the store is on a server."""
+    return default_folder() if cache is None or is_address(cache) else Path(cache).expanduser().absolute()
+
+
+def default_folder(start: Path | None = None) -> Path:
+    """The default folder for what is always local: as `default_cache`, without regard to an address."""
+    return Path(default_cache(start, local=True))
+
+
+def default_cache(start: Path | None = None, *, local: bool = False) -> Path | str:
+    """Where the reply store is if nothing else is given.
+
+    `EVALKIT_CACHE` if it is set (an address does not count if `local`); else ``cache/`` beside the nearest
+    ``pyproject.toml`` upwards from `start` (the working folder), so that all notebooks of a project share one; else the
+    user's cache folder. Nothing is created.
 
     Parameters
     ----------
     start
         Where the search begins; the working folder if None.
+    local
+        Return a folder in any case.
 
     Returns
     -------
-    Path
-        An absolute path.
+    Path or str
+        The absolute path of a folder, or the address of a PostgreSQL database.
 
     Examples
     --------
     >>> import os, tempfile
     >>> from unittest import mock
     >>> with mock.patch.dict(os.environ, EVALKIT_CACHE="~/replies"):
-    ...     default_folder().name
+    ...     default_cache().name
     'replies'
     """
     named = os.environ.get("EVALKIT_CACHE", "").strip()
-    if named:
+    if "://" in named:
+        if not local:
+            return named
+    elif named:
         return Path(named).expanduser().absolute()
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):

@@ -105,7 +105,8 @@ def judge(
     adopt
         Also use replies of other versions of the rubric whose criterion is unchanged.
     cache
-        The cache folder (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
+        The cache folder, or the address of a PostgreSQL database (default: ``EVALKIT_CACHE``, else ``cache/`` of the
+        project).
     concurrency, retries
         Maximum calls in flight per service, model and key variable; maximum retries of a failed call.
     budget_usd, max_calls
@@ -328,7 +329,7 @@ class _Run:
             )
             raise CacheMiss(
                 f"{len(self.missing)} of {counted(self.worklist.n_rows, 'judgment is', 'judgments are')} not in the "
-                f"cache at {self.store.folder} (first: item {item!r}; {difference}); run without offline to call the "
+                f"cache at {self.store.where} (first: item {item!r}; {difference}); run without offline to call the "
                 "judges"
             )
         if self.kept is None and self.columns.recorded.any():
@@ -361,7 +362,7 @@ class _Run:
         if shown or (shown is None and (sys.stderr.isatty() or in_notebook())):
             from evalkit.engine.progress import ProgressBar
 
-            bar = ProgressBar(self.worklist.n_rows, len(self.missing), self.store.folder, self.options.on_progress)
+            bar = ProgressBar(self.worklist.n_rows, len(self.missing), self.store.where, self.options.on_progress)
         try:
             yield self.options.on_progress if bar is None else bar.update
             if bar is not None:
@@ -418,4 +419,4 @@ class _Run:
         again = "run it again: you pay only for the rest"
         if self.newer_than is not None and self.options.refresh != "unscored":
             again = f"run it again with refresh {self.newer_than!r}: you pay only for the rest"
-        return f"stopped; all replies received so far are stored in {self.store.folder}; {again}"
+        return f"stopped; all replies received so far are stored in {self.store.where}; {again}"

@@ -46,7 +46,7 @@ class Plan:
     n_items, n_unique
         Items, and items that differ in content.
     cache
-        The cache folder.
+        The cache folder, or the server of the reply store.
     n_skipped
         Items that lack an input; they are among `n_items`, but their judgments are not counted.
     """
@@ -54,7 +54,7 @@ class Plan:
     table: pd.DataFrame
     n_items: int
     n_unique: int
-    cache: Path
+    cache: Path | str
     n_skipped: int = 0
 
     @property
@@ -192,7 +192,7 @@ def plan_worklist(
         for at, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
-    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder, len(work.skipped))
+    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.where, len(work.skipped))
 
 
 def _prices(

@@ -14,14 +14,16 @@ from evalkit.errors import counted
 class ProgressBar:
     """A line by tqdm: done, failed, US$, rate, time left."""
 
-    def __init__(self, n_rows: int, n_calls: int, folder: Path, on_progress: Callable[[Any], object] | None) -> None:
+    def __init__(
+        self, n_rows: int, n_calls: int, where: Path | str, on_progress: Callable[[Any], object] | None
+    ) -> None:
         from tqdm.auto import tqdm
 
         self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, on_progress
         self._progress: Any = None
         self._started = time.monotonic()
         self._stopping = False
-        tqdm.write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}", sys.stderr)
+        tqdm.write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {where}", sys.stderr)
         self._bar: Any = tqdm(total=n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
 
     def update(self, progress: Any) -> None:

@@ -234,7 +234,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     n_missing = sum(key is not None and key not in stored and scored[at] for at, key in enumerate(keys))
     if n_missing:
         raise CacheMiss(
-            f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
+            f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.where}; "
             "check cache="
         )
     texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Unpack
 
 import pandas as pd
 
 from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
-from evalkit.core.settings import JudgeOptions, Options
+from evalkit.core.settings import JudgeOptions, Options, as_cache
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
@@ -80,8 +79,7 @@ def evaluate(
     spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
     frame = as_items(items, item_id=item_id)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
-    if (cache := options.get("cache")) is not None:
-        options["cache"] = Path(cache)
+    options["cache"] = as_cache(options.get("cache"))
     if is_none(judges):
         options["offline"] = True
     return evaluate_spec(spec, frame, Options.of("evaluate", options), given)

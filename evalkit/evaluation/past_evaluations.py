@@ -133,7 +133,7 @@ def open_evaluation(
     if len(found) != 1:
         known = [name[:_SHORT] for name, *_ in found or store.evaluations()]
         which = "is the start of several ids" if found else "not found"
-        raise InputError(f"evaluation {start!r} {which} in {store.folder}; available: {listed(known, most=5)}")
+        raise InputError(f"evaluation {start!r} {which} in {store.where}; available: {listed(known, most=5)}")
     name, created, summary, text = found[0]
     logged = orjson.loads(text or "{}")
     frame = as_items(items, item_id=item_id)
@@ -168,7 +168,7 @@ def _spec(logged: dict[str, Any]) -> Spec:
 
 def _check(opened: Evaluation, name: str, logged: dict[str, Any], *, same_items: bool) -> None:
     """Raise, or warn, if the replies are not those of the evaluation in the log."""
-    judgments, folder = opened.judgments, ReplyStore.open(opened.options.cache).folder
+    judgments, folder = opened.judgments, ReplyStore.open(opened.options.cache).where
     lost = judgments[judgments["source"].isna().to_numpy()]
     ids = lost["item_id"].astype(str).unique().tolist()
     if not same_items:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pprint import pformat
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings import Rules
+from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
@@ -56,7 +56,7 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     data = session.data_options(version.rubric)
     options |= {"inputs": data["inputs"] or None}
     options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
-    options |= {"cache": None if session.cache is None else str(session.cache)}
+    options |= {"cache": shown_cache(session.cache)}
     named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
     judges = f"[{', '.join(map(judge_code, version.judges))}]"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"

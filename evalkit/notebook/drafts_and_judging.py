@@ -16,7 +16,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.settings import JudgeOptions, Options, check_choice
+from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import Plan, ReplyStore, Spec, Worklist, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
@@ -58,7 +58,7 @@ class TuningState:
         self.items = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
         own_template = spec.settings.source("template") == "rubric"  # then that of each draft
         self.template = None if own_template else spec.settings["template"]
-        self.cache = None if cache is None else Path(cache)
+        self.cache = as_cache(cache)
         self.base = self.draft = spec.rubric
         self.problem = ""
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}

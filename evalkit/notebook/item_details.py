@@ -14,7 +14,9 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
 
 
-def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
+def item_detail(
+    evaluation: Evaluation, item_id: str, criterion: str, cache: Path | str | None = None
+) -> dict[str, Any]:
     """One item as the tuner shows it, as plain values; texts are escaped when they are drawn, not here.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
@@ -93,7 +94,7 @@ class JudgmentBrowser(NotebookWidget):
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
         self._browsed = evaluation or Evaluation.of(table, shown, inputs=inputs)
         self._labels = split_labels(empty("labels"))
-        self._cache = None if cache is None else Path(cache)
+        self._cache = as_cache(cache)
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
         self._draw()

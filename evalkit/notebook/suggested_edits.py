@@ -85,7 +85,7 @@ class SuggestedEdits:
         return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
     def measure(
-        self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | None
+        self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | str | None
     ) -> tuple[dict[str, str], ...]:
         """The effect of an edit on dev labels, and on held-out ones where there are any (a look that is counted)."""
         labels, _ = drop_new_annotators(labels[(labels["criterion"] == self.criterion).to_numpy()])

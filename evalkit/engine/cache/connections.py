@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +23,50 @@ _BUSY_S = 60.0
 _CHECKPOINT_WAIT_MS = 200
 _MMAP_BYTES = 1 << 28  # reading a million rows is no slower than with more, and takes less memory
 _FORK_WAIT_S = 5.0
+_KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
+_LEAST_FREE_BYTES = 1 << 20
 
 Identity = tuple[int, ...]
 """Device and inode of a file; if SQLite takes no locks, also its time of change, its size, and whether it has a log."""
 
 
+class Connection(sqlite3.Connection):
+    """A connection with what every database of a store offers: see `database.Connection`."""
+
+    stream = sqlite3.Connection.execute
+
+    def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
+        """See `database.Connection`."""
+        for start in range(0, len(keys), _KEYS_PER_QUERY):
+            some = keys[start : start + _KEYS_PER_QUERY]
+            yield from self.execute(sql.format(",".join("?" * len(some))), some)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """See `database.Connection`."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        places = ", ".join("?" * len(columns))
+        self.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)  # noqa: S608  # our own names
+
+    def schema(self) -> int:
+        """See `database.Connection`."""
+        return schema_of(self)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See `database.Connection`."""
+        if self.in_transaction:
+            yield
+            return
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.execute("COMMIT")
+
+
 @dataclass(slots=True, eq=False)
 class Connections:
-    """The connections of one process to one store file.
+    """The connections of one process to one store file: a `database.Database`.
 
     Readers come from a pool. Nothing is opened, and the file is not created, before it is needed.
 
@@ -43,11 +80,13 @@ class Connections:
     read_only: bool
     _guard: AbstractContextManager[Any] = field(default_factory=threading.RLock)
     _seen: Identity | None = None
-    _idle: list[sqlite3.Connection] = field(default_factory=list)
-    _used: dict[int, sqlite3.Connection] = field(default_factory=dict)
+    _idle: list[Connection] = field(default_factory=list)
+    _used: dict[int, Connection] = field(default_factory=dict)
+    _writing: Connection | None = None
+    _written: Identity | None = None
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
+    def reading(self) -> Iterator[Connection | None]:
         """A connection for reading; None while there is no file. SQLite's errors are raised as CacheError.
 
         The file is checked first, and an older one is migrated.
@@ -81,20 +120,49 @@ class Connections:
                         self.let_go(connection)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """A separate connection inside one write transaction, for maintenance; a missing file is created."""
-        with self.writer() as connection, transaction(self.path, connection):
-            yield connection
-
-    @contextlib.contextmanager
-    def writer(self) -> Iterator[sqlite3.Connection]:
-        """A separate connection for writing; a missing file is created."""
+    def writer(self) -> Iterator[Connection]:
+        """A separate connection for maintenance; a missing file is created."""
         with gate.using(self.path):
-            connection, _ = self.open_writer()
+            connection = self._open_writer()
             try:
                 yield connection
             finally:
                 self.let_go(connection)
+
+    def end_writing(self) -> None:
+        """Move the log into the file and close the connection of the writer thread."""
+        if self._writing is not None:
+            with gate.using(self.path):
+                with contextlib.suppress(sqlite3.Error):  # the log stays and the next opening reads it
+                    self.checkpoint(self._writing)
+                self.let_go(self._writing)
+                self._writing = None
+
+    @contextlib.contextmanager
+    def transaction(self, connection: sqlite3.Connection | None = None) -> Iterator[Any]:
+        """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
+        with gate.using(self.path):
+            if connection is None:
+                if self._writing is not None and self._written != self.identity():
+                    self.let_go(self._writing)
+                    self._writing = None
+                if self._writing is None:
+                    self._writing, self._written = self._open_writer(), self.identity()
+                connection = self._writing
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                schema_of(connection, self.path)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # a full disk makes SQLite roll back by itself
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def n_bytes(self) -> int:
+        """The size of the file and its log."""
+        return sum(file.stat().st_size for file in (self.path, schema.log_of(self.path)) if file.exists())
 
     def compact(self) -> None:
         """Free the space of removed rows, as far as the disk and other processes allow."""
@@ -111,14 +179,13 @@ class Connections:
         connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def open_writer(self) -> tuple[sqlite3.Connection, Identity | None]:
-        """A new connection for writing, and the identity of its file (compare with `identity()`)."""
+    def _open_writer(self) -> Connection:
+        """A new connection for writing."""
         self.make()
         connection = self._connect()
-        connection.execute("PRAGMA mmap_size = 0")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")
-        return connection, self.identity()
+        for setting in ("mmap_size = 0", "synchronous = FULL", "fullfsync = ON"):
+            connection.execute(f"PRAGMA {setting}")
+        return connection
 
     def let_go(self, connection: sqlite3.Connection) -> None:
         """Close a connection; the log of a newer evalkit's store stays, as long as one that only reads is open."""
@@ -133,18 +200,24 @@ class Connections:
             connection.close()
 
     def make(self) -> None:
-        """Check the file, and create a missing one; CacheError if the store is read-only."""
+        """Check the file and the space on its disk, and create a missing one; CacheError if it cannot be written."""
         if self.read_only:
             raise CacheError(
                 f"reply store {self.path} is read-only, so replies could not be stored; set EVALKIT_CACHE to a "
                 "folder that can be written, or judge offline"
             )
         with self.reading() as connection:
-            if connection is not None:
-                return
-            schema.create(self.path)
-        with self.reading():
-            pass
+            if connection is None:
+                schema.create(self.path)
+        if connection is None:
+            with self.reading():
+                pass
+        free = shutil.disk_usage(self.path.parent).free
+        if free < _LEAST_FREE_BYTES:
+            raise CacheError(
+                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored; "
+                "free some space or set EVALKIT_CACHE to a folder elsewhere"
+            )
 
     def identity(self) -> Identity | None:
         """Which file is at the path now; None if there is none."""
@@ -183,7 +256,7 @@ class Connections:
                 schema_of(connection, self.path)
         with contextlib.closing(self._connect()) as connection:
             if schema_of(connection, self.path) < schema.SCHEMA and not self.read_only:
-                with transaction(self.path, connection):
+                with self.transaction(connection):
                     found = schema_of(connection)  # another process may have been faster
                     if found < schema.SCHEMA:
                         schema.migrate(self.path, connection, found)
@@ -191,7 +264,7 @@ class Connections:
         self._seen = self.identity()
         return self._seen
 
-    def _connect(self, mode: str = "") -> sqlite3.Connection:
+    def _connect(self, mode: str = "") -> Connection:
         if not mode:
             mode = "mode=rw"
             if self.read_only:
@@ -199,16 +272,18 @@ class Connections:
                     "mode=ro" if os.access(self.path.parent, os.W_OK) or schema.log_size(self.path) else "immutable=1"
                 )
         uri = f"file:{quote(os.fsencode(self.path))}?{mode}"
-        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, factory=Connection
+        )
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         return connection
 
-    def abandon_after_fork(self) -> list[sqlite3.Connection]:
+    def abandon_after_fork(self) -> list[Connection]:
         """In the child: forget the parent's connections; they must not be used or closed here."""
-        inherited = [*self._idle, *self._used.values()]
+        inherited = [*self._idle, *self._used.values(), *([self._writing] if self._writing else [])]
         self._guard, self._seen = threading.RLock(), None
-        self._idle, self._used = [], {}
+        self._idle, self._used, self._writing = [], {}, None
         return inherited
 
 
@@ -221,21 +296,6 @@ def schema_of(connection: sqlite3.Connection, path: Path | None = None) -> int:
     if path is not None and number > schema.SCHEMA:
         raise CacheError(f"{path} {schema.newer_text(number)}; it was left untouched")
     return number
-
-
-@contextlib.contextmanager
-def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
-    """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        schema_of(connection, path)
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # a full disk makes SQLite roll back by itself
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 class _Gate:
@@ -291,7 +351,7 @@ class _Gate:
 
 
 class _Store(Protocol):
-    def abandon_after_fork(self) -> list[sqlite3.Connection]: ...
+    def abandon_after_fork(self) -> list[Any]: ...
     def close(self) -> None: ...
 
 

@@ -15,6 +15,7 @@ from joblib import register_store_backend
 from joblib._store_backends import StoreBackendBase, StoreBackendMixin
 
 from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.settings import is_address
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import decoded
 from evalkit.errors import CacheError, ConfigError
@@ -67,12 +68,12 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         read_only = options.pop("read_only", False)
         if options:
             raise ConfigError(f"unknown backend_options {sorted(options)}; allowed: 'read_only', 'recorded', 'since'")
-        folder = Path(location)
-        if not self.for_replies and folder.name == "joblib":
-            folder = folder.parent
+        cache = location if is_address(location) else Path(location)
+        if isinstance(cache, Path) and not self.for_replies and cache.name == "joblib":
+            cache = cache.parent
         self.verbose = verbose
-        self.store = ReplyStore.open(folder, read_only=read_only)
-        self.location = str(self.store.folder)
+        self.store = ReplyStore.open(cache, read_only=read_only)
+        self.location = str(self.store.cache)
 
     def find(self, call_id: CallId) -> Reply | None:
         """The stored reply of a call; None if there is none."""
@@ -90,7 +91,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         """The stored reply; KeyError if there is none, as joblib expects."""
         reply = self.find(call_id)
         if reply is None:
-            raise KeyError(f"no reply with the key {call_id[1]} in {self.store.path}")
+            raise KeyError(f"no reply with the key {call_id[1]} in {self.store.place}")
         return reply
 
     def get_metadata(self, call_id: CallId) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
         """Where the replies are."""
-        return {"location": str(self.store.path)}
+        return {"location": str(self.store.place)}
 
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
@@ -132,7 +133,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise CacheError(
-            f"joblib must not remove replies from {self.store.path}, because they were paid for; use "
+            f"joblib must not remove replies from {self.store.place}, because they were paid for; use "
             "ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
         )
 

@@ -45,7 +45,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     Parameters
     ----------
     cache
-        The cache folder; `default_folder()` if None.
+        The cache folder or address of a server; `default_cache()` if None.
     read_only
         Never write: a miss is then an error before the function is called.
     recorded
@@ -85,9 +85,9 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         since: float | None = None,
         verbose: int = 0,
     ) -> None:
-        folder = ReplyStore.open(cache, read_only=read_only).folder
+        cache = ReplyStore.open(cache, read_only=read_only).cache
         options = {"for_replies": True, "read_only": read_only, "recorded": recorded, "since": since}
-        super().__init__(folder, backend=BACKEND, verbose=verbose, backend_options=options)
+        super().__init__(cache, backend=BACKEND, verbose=verbose, backend_options=options)
 
     @property
     def store(self) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,8 @@ from evalkit.core.allowed_choices import Order
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
-from evalkit.engine.cache.connections import Connections, transaction
-from evalkit.engine.cache.lookups import Chosen, call_parts, snapshot
+from evalkit.engine.cache.database import REPLIES, Connection, Database
+from evalkit.engine.cache.lookups import Chosen, call_parts
 from evalkit.engine.cache.sqlite_schema import place
 from evalkit.engine.cache.writer import Row, row_of
 from evalkit.errors import CacheError, counted
@@ -29,13 +28,18 @@ _LINES = (
     "FROM replies WHERE {} ORDER BY key, generation"
 )
 _STAGE = (
-    'CREATE TEMP TABLE staged (key, generation, parts, input_hash, "order", sample, content_key, created, source, '
-    "cost_usd, promoted_from, value, PRIMARY KEY (key, generation))"
+    "CREATE TEMP TABLE staged (line INTEGER, key BYTEA, generation INTEGER, parts TEXT, input_hash BYTEA, "
+    '"order" TEXT, sample INTEGER, content_key BYTEA, created DOUBLE PRECISION, source TEXT, '
+    "cost_usd DOUBLE PRECISION, promoted_from BYTEA, value BYTEA)"
 )
-_STAGE_ROW = "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STAGED = ("line", *("parts" if name == "call_id" else name for name in REPLIES))
+_TWICE = "SELECT max(line) FROM staged GROUP BY key, generation HAVING count(*) > 1 ORDER BY 1 LIMIT 1"
+_CALLS = "INSERT INTO calls (parts) SELECT DISTINCT parts FROM staged WHERE true ORDER BY parts ON CONFLICT DO NOTHING"
+_COUNT_CONFLICTS = "SELECT count(*) FROM staged WHERE key IN (SELECT key FROM conflicts)"
+_ROWS_AT_ONCE = 1000
 _CONFLICTS = (
     "CREATE TEMP TABLE conflicts AS SELECT DISTINCT key FROM staged s JOIN replies r USING (key, generation) "
-    "WHERE s.value IS NOT r.value OR s.promoted_from IS NOT r.promoted_from"
+    "WHERE s.value IS DISTINCT FROM r.value OR s.promoted_from IS DISTINCT FROM r.promoted_from"
 )
 _TAKE_OVER = (
     'INSERT INTO replies (key, generation, call_id, input_hash, "order", sample, content_key, created, source, '
@@ -126,7 +130,7 @@ class ImportReport:
         return text
 
 
-def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *, fresh: bool = False) -> int:
+def export(connection: Connection | None, path: Path, chosen: Chosen, *, fresh: bool = False) -> int:
     """Write the chosen replies to a file that appears whole or not at all; returns their number.
 
     With `fresh` an existing file is an error.
@@ -155,14 +159,14 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *,
     return n_lines
 
 
-def _lines(connection: sqlite3.Connection | None, chosen: Chosen) -> Iterator[bytes]:
+def _lines(connection: Connection | None, chosen: Chosen) -> Iterator[bytes]:
     if connection is None:
         return
     keys = None if chosen.keys is None else frozenset(chosen.keys)
-    with snapshot(connection):
+    with connection.snapshot():
         calls = call_parts(connection)
         where, parameters = chosen.where(connection)
-        for key, generation, call_id, input_hash, order, sample, origin, value in connection.execute(
+        for key, generation, call_id, input_hash, order, sample, origin, value in connection.stream(
             _LINES.format(where), parameters
         ):
             if keys is not None and key not in keys:
@@ -174,33 +178,36 @@ def _lines(connection: sqlite3.Connection | None, chosen: Chosen) -> Iterator[by
             yield canonical_json(line) + b"\n"
 
 
-def import_(connections: Connections, path: Path) -> ImportReport:
+def import_(database: Database, path: Path) -> ImportReport:
     """Import the replies of a file, all in one transaction.
 
     They are checked and staged before the store is locked, so that other processes go on writing.
     """
     n_lines = number = 0
-    with connections.writer() as connection:
+    with database.writer() as connection:
         connection.execute(_STAGE)
-        connection.execute("BEGIN")  # deferred, so that nothing but the temporary table is locked
+        rows: list[tuple[Any, ...]] = []
         try:
             with path.open("rb") as file:
-                for number, line in enumerate(file, 1):  # noqa: B007  # an error names it
+                for number, line in enumerate(file, 1):
                     if line.strip():
                         generation, row = _read(line)
-                        connection.execute(_STAGE_ROW, (row.key, generation, *row[1:]))
+                        rows.append((number, row.key, generation, *row[1:]))
                         n_lines += 1
+                    if len(rows) >= _ROWS_AT_ONCE:
+                        connection.insert("staged", _STAGED, rows)
+                        rows.clear()
+            connection.insert("staged", _STAGED, rows)
+            for (number,) in connection.execute(_TWICE):  # noqa: B007  # the error names it
+                raise CacheError("the same key and generation as in an earlier line")
         except OSError as problem:
             raise CacheError(f"{path} cannot be imported: {problem}; nothing was imported") from problem
-        except (ValueError, CacheError, sqlite3.IntegrityError) as problem:
+        except (ValueError, CacheError) as problem:
             raise CacheError(f"{path}, line {number}: {_problem_in(problem)}; nothing was imported") from problem
-        connection.execute("COMMIT")
-        with transaction(connections.path, connection):
-            connection.execute("INSERT OR IGNORE INTO calls (parts) SELECT DISTINCT parts FROM staged ORDER BY parts")
+        with database.transaction(connection):
+            connection.execute(_CALLS)
             connection.execute(_CONFLICTS)
-            (n_conflicts,) = connection.execute(
-                "SELECT count(*) FROM staged WHERE key IN (SELECT key FROM conflicts)"
-            ).fetchone()
+            (n_conflicts,) = connection.execute(_COUNT_CONFLICTS).fetchone()
             n_added = connection.execute(_TAKE_OVER).rowcount
     return ImportReport(n_lines, n_added, n_lines - n_added - n_conflicts, n_conflicts)
 
@@ -225,6 +232,4 @@ def _problem_in(problem: Exception) -> str:
         return explain(problem, _Line)
     if isinstance(problem, orjson.JSONDecodeError):
         return f"not a whole JSON object ({problem}); the file may be truncated"
-    if isinstance(problem, sqlite3.IntegrityError):
-        return "the same key and generation as in an earlier line"
     return str(problem)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -14,12 +11,10 @@ from typing import Any, TypedDict
 import orjson
 
 from evalkit.core.reply_keys import KeyMaker, KeyParts
-from evalkit.engine.cache.connections import Connections
+from evalkit.engine.cache.database import Connection, Database
 from evalkit.errors import CacheError
 
-_KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
 _OTHER_SAMPLES = 32
-_LEAST_FREE_BYTES = 1 << 20
 
 _VALUES = "SELECT key, value FROM replies WHERE key IN ({}) ORDER BY key, generation"
 _MARKED = (
@@ -102,12 +97,12 @@ class Chosen:
                 f"keep_generations must be 1 or more, got {self.keep_generations!r}; to remove all replies, use clear()"
             )
 
-    def where(self, connection: sqlite3.Connection) -> tuple[str, list[float]]:
+    def where(self, connection: Connection) -> tuple[str, list[float]]:
         """The conditions as SQL with its parameters; `keys` is left to the caller."""
-        conditions, parameters = ["1"], list[float]()
+        conditions, parameters = ["true"], list[float]()
         if self.rubric is not None or self.model is not None:
             ids = [str(number) for number, parts in call_parts(connection).items() if self._fits(parts)]
-            conditions.append(f"call_id IN ({','.join(ids)})")
+            conditions.append(f"call_id IN ({','.join(ids)})" if ids else "false")
         if self.source is not None:
             conditions.append(f"source = '{self.source}'")
         if self.older_than is not None:
@@ -128,20 +123,14 @@ class Lookups:
     """The methods of a store that add no reply."""
 
     folder: Path
-    path: Path
+    place: str
     read_only: bool
-    _connections: Connections
+    database: Database
     _learnt: dict[tuple[str, str], dict[str, Any]]
 
     def check_writable(self) -> None:
         """Raise CacheError now, before anything is paid, if a reply could not be stored. Creates the file."""
-        self._connections.make()
-        free = shutil.disk_usage(self.folder).free
-        if free < _LEAST_FREE_BYTES:
-            raise CacheError(
-                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be stored; "
-                "free some space or set EVALKIT_CACHE to a folder elsewhere"
-            )
+        self.database.make()
 
     def get_many(
         self,
@@ -172,14 +161,14 @@ class Lookups:
         dict
             Key -> JSON; keys that are not present are absent.
         """
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             if connection is None or not keys:
                 return {}
             ordered = sorted(keys)  # so that pages of the index are visited once
             if since is None and until is None and recorded and promoted:
-                return dict(rows_in(connection, _VALUES, ordered))  # the newest generation is read last, and stays
+                return dict(connection.rows_in(_VALUES, ordered))  # the newest generation is read last, and stays
             newest = {
-                key: row for key, *row in rows_in(connection, _MARKED, ordered) if until is None or row[0] <= until
+                key: row for key, *row in connection.rows_in(_MARKED, ordered) if until is None or row[0] <= until
             }
         return {
             key: value
@@ -202,10 +191,10 @@ class Lookups:
         If several versions have one, the reply received last is returned. Ties: the origin before its promoted copy,
         then the smaller key, so that every process returns the same one.
         """
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             if connection is None or not content_keys:
                 return {}
-            rows = rows_in(connection, _BY_CONTENT, sorted(content_keys))
+            rows = connection.rows_in(_BY_CONTENT, sorted(content_keys))
             newest = {key: row for key, *row in rows if until is None or row[0] <= until}
         best: dict[bytes, tuple[tuple[float, bool], bytes, bytes]] = {}
         for key, (created, source, is_promoted, value, content_key) in sorted(newest.items()):
@@ -224,7 +213,7 @@ class Lookups:
         """
         requested = orjson.loads(parts.shared_json())
         others = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             calls = {} if connection is None else call_parts(connection)
         # no index is needed: the key of this input is computed for each known combination, the newest first
         combinations = [calls[number] for number in sorted(calls, reverse=True)]
@@ -253,7 +242,7 @@ class Lookups:
     def texts_of(self, rubric: str, version: str, *, count: bool = False) -> dict[tuple[str, str], int]:
         """(template hash, rubric hash) -> replies of a version; 0 for each without `count`, which reads all of them."""
         counts: dict[tuple[str, str], int] = {}
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             for number, parts in ({} if connection is None else call_parts(connection)).items():
                 if (parts["rubric"], parts["rubric_version"]) == (rubric, version):
                     assert connection is not None
@@ -266,37 +255,17 @@ class Lookups:
     def facts(self, service: str, model: str) -> dict[str, Any]:
         """What was learnt about a service and model: name -> JSON value."""
         query = "SELECT name, value FROM facts WHERE service = ? AND model = ? ORDER BY name"
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             rows = [] if connection is None else connection.execute(query, (service, model)).fetchall()
         return {name: orjson.loads(value) for name, value in rows} | self._learnt.get((service, model), {})
 
 
-@contextlib.contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """A read transaction: all reads inside see the same state of the store."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
-
-
-def rows_in(connection: sqlite3.Connection, query: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query with ``IN ({})``, for as many keys at a time as one query can take."""
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        some = keys[start : start + _KEYS_PER_QUERY]
-        yield from connection.execute(query.format(",".join("?" * len(some))), some)
-
-
-def call_parts(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
+def call_parts(connection: Connection) -> dict[int, dict[str, Any]]:
     """The shared key parts by `call_id`."""
     return {number: orjson.loads(parts) for number, parts in connection.execute("SELECT call_id, parts FROM calls")}
 
 
-def call_id(connection: sqlite3.Connection, parts: str) -> int:
+def call_id(connection: Connection, parts: str) -> int:
     """The id of shared key parts, given as JSON; unknown ones get one."""
-    connection.execute("INSERT OR IGNORE INTO calls (parts) VALUES (?)", (parts,))
+    connection.execute("INSERT INTO calls (parts) VALUES (?) ON CONFLICT DO NOTHING", (parts,))
     return int(connection.execute("SELECT call_id FROM calls WHERE parts = ?", (parts,)).fetchone()[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.cache.connections import schema_of
-from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts, snapshot
-from evalkit.engine.cache.sqlite_schema import ADDED, log_of
+from evalkit.engine.cache.database import REPLIES, Connection
+from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts
+from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers
 from evalkit.errors import CacheError, counted
 
@@ -20,22 +19,18 @@ if TYPE_CHECKING:
     from evalkit.engine.cache.jsonl import ImportReport
 
 _TALLY = (
-    "SELECT count(*), count(DISTINCT key), total(length(value)), "
-    "total(CASE WHEN promoted_from IS NULL THEN cost_usd END) FROM replies WHERE {}"
+    "SELECT count(*), count(DISTINCT key), coalesce(sum(length(value)), 0), "
+    "coalesce(sum(CASE WHEN promoted_from IS NULL THEN cost_usd END), 0.0) FROM replies WHERE {}"
 )
 _GROUPS = (
     "SELECT call_id, source, promoted_from IS NOT NULL, count(*), "
-    "total(CASE WHEN promoted_from IS NULL THEN cost_usd END) FROM replies GROUP BY 1, 2, 3"
+    "coalesce(sum(CASE WHEN promoted_from IS NULL THEN cost_usd END), 0.0) FROM replies GROUP BY 1, 2, 3"
 )
 _ORIGINS = (
     'SELECT key, input_hash, "order", sample, content_key, created, source, cost_usd, '
     "coalesce(promoted_from, key), value FROM replies WHERE call_id = ? ORDER BY key, generation"
 )
-_PROMOTE = (
-    'INSERT INTO replies (key, generation, call_id, input_hash, "order", sample, content_key, created, source, '
-    "cost_usd, promoted_from, value) SELECT ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? "
-    "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?)"
-)
+_THERE = "SELECT DISTINCT key FROM replies WHERE key IN ({})"
 _EVALUATIONS = (
     "SELECT evaluation, created, summary, CASE WHEN :start <> '' THEN settings END FROM evaluations "
     "WHERE evaluation >= :start AND evaluation < :start || 'g' ORDER BY created DESC, evaluation"  # by the index
@@ -106,12 +101,14 @@ class Maintenance(Lookups):
         groups: list[tuple[int, str, int, int, float]] = []
         calls: dict[int, dict[str, Any]] = {}
         n_keys = 0
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             if connection is not None:
-                with snapshot(connection):
+                with connection.snapshot():
                     calls = call_parts(connection)
                     groups = connection.execute(_GROUPS).fetchall()
-                    (n_keys,) = connection.execute("SELECT count(*) FROM (SELECT DISTINCT key FROM replies)").fetchone()
+                    (n_keys,) = connection.execute(
+                        "SELECT count(*) FROM (SELECT DISTINCT key FROM replies) AS k"
+                    ).fetchone()
         sums: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {_JUDGE: {}, _RUBRIC: {}}
         for number, _, _, n, cost in groups:
             for names, entries in sums.items():
@@ -120,8 +117,8 @@ class Maintenance(Lookups):
                 entry["n_replies"] += n
                 entry["cost_usd"] += cost
         return Stats(
-            path=str(self.path),
-            n_bytes=sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists()),
+            path=self.place,
+            n_bytes=self.database.n_bytes(),
             n_replies=sum(n for *_, n, _ in groups),
             n_keys=n_keys,
             n_live=sum(n for _, source, _, n, _ in groups if source == "live"),
@@ -139,10 +136,10 @@ class Maintenance(Lookups):
         With `start` only those whose id starts with it; without, their settings are not read.
         """
         self._writer.flush()
-        with self._connections.reading() as connection:
-            if connection is None or schema_of(connection) in ADDED:
+        with self.database.reading() as connection:
+            if connection is None or connection.schema() in ADDED:
                 return []
-            return connection.execute(_EVALUATIONS, {"start": start}).fetchall()
+            return list(connection.execute(_EVALUATIONS, {"start": start}))
 
     def export(
         self,
@@ -176,7 +173,7 @@ class Maintenance(Lookups):
         from evalkit.engine.cache.jsonl import export  # only now: its checks take long to build
 
         self._writer.flush()
-        with self._connections.reading() as connection:
+        with self.database.reading() as connection:
             return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source, keys=keys))
 
     def import_(self, path: Path | str) -> ImportReport:
@@ -194,7 +191,7 @@ class Maintenance(Lookups):
         from evalkit.engine.cache.jsonl import import_
 
         self.check_writable()
-        return import_(self._connections, Path(path))
+        return import_(self.database, Path(path))
 
     def promote(self, rubric_id: str, from_version: str, to_version: str, rubric_hashes: Collection[str]) -> int:
         """Copy the newest replies to unchanged criteria to another rubric version, marked `promoted_from`.
@@ -213,7 +210,7 @@ class Maintenance(Lookups):
         """
         self.check_writable()
         self._writer.flush()
-        with self._connections.writing() as connection:
+        with self.database.writer() as connection, self.database.transaction(connection):
             n_written = 0
             for origin, parts in call_parts(connection).items():
                 of_version = (parts["rubric"], parts["rubric_version"]) == (rubric_id, from_version)
@@ -225,8 +222,11 @@ class Maintenance(Lookups):
                 copies = []
                 for input_hash, order, sample, *rest in newest.values():
                     (key,) = keys_of(input_hash.hex(), order, (sample,))
-                    copies.append((key, number, input_hash, order, sample, *rest, key))
-                n_written += connection.executemany(_PROMOTE, copies).rowcount
+                    copies.append((key, 0, number, input_hash, order, sample, *rest))
+                there = {key for (key,) in connection.rows_in(_THERE, sorted(copy[0] for copy in copies))}
+                added = [copy for copy in copies if copy[0] not in there]
+                connection.insert("replies", REPLIES, added)
+                n_written += len(added)
             return n_written
 
     def prune(
@@ -281,22 +281,22 @@ class Maintenance(Lookups):
         if confirm != expected:
             raise CacheError(
                 f"nothing was removed: clear() would remove all {counted(found.n_replies, 'reply', 'replies')} of "
-                f"{self.path}, which cost US$ {found.cost_usd:.2f}; to remove all, use clear(confirm={expected!r}), "
-                "and to remove some, prune()"
+                f"{self.place}, which cost US$ {found.cost_usd:.2f}; to remove all, use "
+                f"clear(confirm={expected!r}), and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)
 
     def _remove(self, chosen: Chosen, *, apply: bool, export_to: Path | str | None) -> PruneReport:
         self._writer.flush()
         if not apply:
-            with self._connections.reading() as connection:
+            with self.database.reading() as connection:
                 return _tally(connection, chosen)
         from evalkit.engine.cache.jsonl import export
 
         self.check_writable()
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         target = Path(export_to) if export_to else self.folder / f"pruned-{moment}.jsonl"
-        with self._connections.writing() as connection:
+        with self.database.writer() as connection, self.database.transaction(connection):
             # only under the lock: another prune to this file may have ended in between, and its export is there
             if target.exists():
                 raise CacheError(f"{target} already exists; choose another path for export_to; no replies were removed")
@@ -304,15 +304,15 @@ class Maintenance(Lookups):
             export(connection, target, chosen, fresh=True)
             where, parameters = chosen.where(connection)
             connection.execute(f"DELETE FROM replies WHERE {where}", parameters)  # noqa: S608  # our own conditions
-        self._connections.compact()
+        self.database.compact()
         return replace(removed, applied=True, exported_to=target)
 
 
-def _tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
+def _tally(connection: Connection | None, chosen: Chosen) -> PruneReport:
     """Number, size and cost of the chosen replies."""
     if connection is None:
         return PruneReport(0, 0, 0, 0.0)
-    with snapshot(connection):
+    with connection.snapshot():
         where, parameters = chosen.where(connection)
         n_replies, n_keys, n_bytes, cost = connection.execute(_TALLY.format(where), parameters).fetchone()
     return PruneReport(n_replies, n_keys, int(n_bytes), cost)

@@ -6,12 +6,12 @@ Here it is opened and written; `lookups` has its reading half, `maintenance` wha
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.files import network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
-from evalkit.core.settings import default_folder
+from evalkit.core.settings import default_cache
 from evalkit.engine.cache.connections import Connections, gate, stores
+from evalkit.engine.cache.database import Database
 from evalkit.engine.cache.in_flight import Claims
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
@@ -47,10 +48,15 @@ class ReplyStore(Maintenance):
 
     Attributes
     ----------
+    cache, where, place
+        The folder or address, as `open` takes it; and as messages show it: folder and file, or the address without a
+        password.
     folder, path
-        The cache folder and the file in it.
+        The cache folder and the file in it; for a store on a server, a local folder for what belongs beside it.
     read_only
         Whether nothing can be written: as requested, or because the folder does not allow it.
+    database
+        The database that it is in: `Database`.
     counters
         Hits, misses and stored replies of this process: `Counters`.
     claims
@@ -68,27 +74,29 @@ class ReplyStore(Maintenance):
     True
     """
 
-    def __init__(self, folder: Path, *, read_only: bool) -> None:
-        self.folder = folder
-        self.path = folder / FILE_NAME
-        self.read_only = read_only or not _can_write(self.path)
-        self.counters = Counters()
-        self.claims = Claims(folder)
-        self._connections = Connections(self.path, read_only=self.read_only)
-        self._writer = Writer(self._connections, self.counters)
-        self._learnt = {}
+    database: Database
+    claims: Any
+
+    def __init__(self, cache: Path, *, read_only: bool) -> None:
+        self.cache: Path | str = cache
+        self.folder, self.path, self.where = cache, cache / FILE_NAME, str(cache)
+        self.place, self.read_only = str(self.path), read_only or not _can_write(self.path)
+        self.database = Connections(self.path, self.read_only)
+        self.counters, self.claims = Counters(), Claims(self.folder)
+        self._writer, self._learnt = Writer(self.database, self.counters), {}
         stores.add(self)
 
     @classmethod
     def open(cls, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
-        """The store of a folder: one shared object in each process, so that opening again is cheap.
+        """The store of a folder or server: one shared object in each process, so that opening again is cheap.
 
-        Nothing is created on disk before the first write.
+        Nothing is created before the first write.
 
         Parameters
         ----------
         cache
-            The cache folder; `default_folder()` if None.
+            The cache folder, or the address of a PostgreSQL database (``postgresql://user@host:port/database``);
+            `default_cache()` if None.
         read_only
             Never write. A folder that cannot be written gives a read-only store in any case.
 
@@ -96,9 +104,13 @@ class ReplyStore(Maintenance):
         ------
         CacheError
             If the file there is foreign, truncated, damaged or of a newer evalkit, or if the folder is on
-            a network file system. The file is left untouched.
+            a network file system; or if the server cannot be reached. Nothing is changed.
         """
-        folder = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
+        cache = default_cache() if cache is None else cache
+        if isinstance(cache, str) and "://" in cache:
+            # only there: the driver is an extra
+            return import_module("evalkit.engine.cache.server_store").open_server(cache, read_only)  # type: ignore[no-any-return]
+        folder = Path(cache).expanduser().resolve()
         with gate.opening:
             store = _open.get((folder, read_only))
             # a folder whose permissions were corrected is to be writable without a new process
@@ -109,19 +121,19 @@ class ReplyStore(Maintenance):
                 if network is not None:
                     raise CacheError(
                         f"cache folder {folder} is on a network file system ({network}), where SQLite's log does not "
-                        "work and replies could be lost; set EVALKIT_CACHE to a local folder, and transfer replies by "
-                        "export and import"
+                        "work and replies could be lost; set EVALKIT_CACHE to a local folder, or to the address of a "
+                        "PostgreSQL database, which machines can share"
                     )
                 store = cls(folder, read_only=read_only)
-                with store._connections.reading():  # checks the file, if there is one
+                with store.database.reading():  # checks the file, if there is one
                     _open[folder, read_only] = store
         return store
 
     def __repr__(self) -> str:
-        return f"ReplyStore({str(self.folder)!r}{', read-only' if self.read_only else ''})"
+        return f"ReplyStore({self.where!r}{', read-only' if self.read_only else ''})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(ReplyStore.open, read_only=self.read_only), (str(self.folder),)
+        return partial(ReplyStore.open, read_only=self.read_only), (str(self.cache),)
 
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
@@ -185,6 +197,16 @@ class ReplyStore(Maintenance):
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 
+    async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:
+        """Claim samples, so that no other process requests them too; None if another holds one of them.
+
+        Returns
+        -------
+        dict
+            Which of them are stored by now (received since this Unix time), as `get_many`.
+        """
+        return self.get_many(keys, since=since, recorded=False) if self.claims.take(keys) else None
+
     def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
         """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).
 
@@ -194,20 +216,21 @@ class ReplyStore(Maintenance):
         self._writer.submit(Job(waiter, evaluation=(evaluation, created, summary, settings)))
         return waiter
 
-    def abandon_after_fork(self) -> list[sqlite3.Connection]:
+    def abandon_after_fork(self) -> list[Any]:
         """Reset the store in the child; returns the parent's connections, which must not be used or closed here."""
-        connections = self._connections.abandon_after_fork()
-        if self._writer.connection is not None:
-            connections.append(self._writer.connection)
-        self.counters, self.claims = Counters(), Claims(self.folder)
-        self._writer = Writer(self._connections, self.counters)
+        connections = self.database.abandon_after_fork()
+        type(self).__init__(self, self.cache, read_only=self.read_only)  # type: ignore[arg-type]  # a server's has a str
         return connections
+
+    def flush(self) -> None:
+        """Wait until everything that was put so far is stored, or failed."""
+        self._writer.flush()
 
     def close(self) -> None:
         """Finish writing, move SQLite's log into the file, and close it. A later use opens it again."""
-        self._connections.close()
         self._writer.close()
         self.claims.close()
+        self.database.close()
 
 
 def _can_write(path: Path) -> bool:

@@ -6,10 +6,9 @@ import contextlib
 import json
 import math
 import queue
-import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -19,8 +18,16 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
-from evalkit.engine.cache.connections import Connections, Identity, gate, transaction
-from evalkit.engine.cache.lookups import Counters, call_id, rows_in
+from evalkit.engine.cache.database import (
+    FIRST_WAIT_S,
+    LONGEST_WAIT_S,
+    REPLIES,
+    ConflictError,
+    Connection,
+    Database,
+    LostConnectionError,
+)
+from evalkit.engine.cache.lookups import Counters, call_id
 from evalkit.errors import CacheError, InputError
 
 if TYPE_CHECKING:
@@ -32,13 +39,9 @@ _NEWEST = (
     "SELECT key, generation, created, source, promoted_from IS NOT NULL, value "
     "FROM replies WHERE key IN ({}) ORDER BY key, generation"
 )
-_INSERT = (
-    'INSERT INTO replies (key, generation, call_id, input_hash, "order", sample, content_key, created, source, '
-    "cost_usd, promoted_from, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
 _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
+    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
 _LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HEX_DIGITS = frozenset("0123456789abcdef")
@@ -186,27 +189,22 @@ class _Stored(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Writer:
-    """Takes jobs from any thread or event loop and commits them in groups from its own thread.
+    """Takes jobs from any thread or event loop and commits them in groups from its own thread."""
 
-    Attributes
-    ----------
-    connection
-        The connection of that thread, while it is open.
-    """
-
-    _connections: Connections
+    _database: Database
     _counters: Counters
-    connection: sqlite3.Connection | None = None
+    _keep: Callable[[Sequence[Job]], None] | None = None  # elsewhere, what a lost server cannot take now
+    _forget: Callable[[Sequence[Job]], None] | None = None  # what it has taken since
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _jobs: queue.SimpleQueue[Job | None] = field(default_factory=queue.SimpleQueue)
     _thread: threading.Thread | None = None
-    _file: Identity | None = None
-    _calls: dict[str, int] = field(default_factory=dict)  # known ids of shared parts
+    _calls: dict[str, int] = field(default_factory=dict)  # ids of shared parts that `_known_by` knows
+    _known_by: Connection | None = None
 
     def submit(self, job: Job) -> None:
         """Queue a job; its waiter resolves once it is durable. CacheError at once if the store is read-only."""
-        if self._connections.read_only:
-            self._connections.make()
+        if self._database.read_only:
+            self._database.make()
         with self._guard:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="evalkit-cache-writer", daemon=True)
@@ -231,65 +229,74 @@ class Writer:
                 thread.join()
 
     def _run(self) -> None:
-        going = True
-        while going:
-            queued = [self._jobs.get()]
-            n_rows = 0
+        going, waiting, wait = True, list[Job](), FIRST_WAIT_S
+        while going or waiting:
+            new, n_rows = list[Job | None](), 0
             with contextlib.suppress(queue.Empty):
-                while queued[-1] is not None and n_rows < _ROWS_PER_COMMIT:
-                    n_rows += len(queued[-1].rows)
-                    queued.append(self._jobs.get_nowait())
-            going = queued[-1] is not None
-            jobs = [job for job in queued if job is not None]
-            if jobs:
-                try:
-                    values = self._commit(jobs)
-                # every error goes to the waiters: nothing else reports it, and they would wait forever
-                except Exception as problem:  # noqa: BLE001
-                    _deliver(jobs, [None] * len(jobs), problem)
-                else:
-                    _deliver(jobs, values, None)
-        if self.connection is not None:
-            with gate.using(self._connections.path):
-                with contextlib.suppress(sqlite3.Error):  # the log stays and the next opening reads it
-                    self._connections.checkpoint(self.connection)
-                self._connections.let_go(self.connection)
-                self.connection = None
+                new.append(self._jobs.get(timeout=wait if waiting else None))
+                while new[-1] is not None and n_rows < _ROWS_PER_COMMIT:
+                    n_rows += len(new[-1].rows)
+                    new.append(self._jobs.get_nowait())
+            going = going and None not in new
+            jobs = [*waiting, *(job for job in new if job is not None)]
+            try:
+                values = self._commit(jobs)
+            except ConflictError:
+                waiting = jobs
+                continue
+            # every error goes to the waiters: nothing else reports it, and they would wait forever
+            except Exception as problem:  # noqa: BLE001
+                if isinstance(problem, LostConnectionError) and problem.was_reached and self._keep is not None:
+                    self._keep(jobs[len(waiting) :])
+                    if going:
+                        waiting, wait = jobs, min(2 * wait, LONGEST_WAIT_S)
+                        continue
+                    problem = CacheError(
+                        f"{problem}; the replies are kept on this machine, and the next process that "
+                        "opens the store writes them"
+                    )
+                _deliver(jobs, [None] * len(jobs), problem)
+            else:
+                if waiting and self._forget is not None:
+                    self._forget(jobs)
+                _deliver(jobs, values, None)
+            waiting, wait = [], FIRST_WAIT_S
+        self._known_by = None
+        self._database.end_writing()
 
     def _commit(self, jobs: Sequence[Job]) -> list[list[bytes]]:
         """Write the jobs in one transaction; the value that is stored now, per job and row."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         appended: list[tuple[Any, ...]] = []
         values: list[list[bytes]] = [[] for _ in jobs]
-        with gate.using(self._connections.path):
-            if self.connection is not None and self._file != self._connections.identity():
-                self._connections.let_go(self.connection)
-                self.connection = None
-            if self.connection is None:
-                self._calls.clear()
-                self.connection, self._file = self._connections.open_writer()
-            connection = self.connection
-            try:
-                with transaction(self._connections.path, connection):
-                    newest = {key: _Stored(*stored) for key, *stored in rows_in(connection, _NEWEST, keys)}
-                    for place, job in enumerate(jobs):
-                        for row in job.rows:
-                            stored = newest.get(row.key)
-                            if stored is None or job.supersedes(row, stored):
-                                generation = 0 if stored is None else stored.generation + 1
-                                promoted = row.promoted_from is not None
-                                stored = _Stored(generation, row.created, row.source, promoted, row.value)
-                                newest[row.key] = stored
-                                if row.call not in self._calls:
-                                    self._calls[row.call] = call_id(connection, row.call)
-                                appended.append((row.key, generation, self._calls[row.call], *row[2:]))
-                            values[place].append(stored.value)
-                    connection.executemany(_INSERT, appended)
-                    connection.executemany(_LEARN, [job.fact for job in jobs if job.fact])
-                    connection.executemany(_LOG, [job.evaluation for job in jobs if job.evaluation])
-            except sqlite3.Error:
-                self._calls.clear()  # ids that were given in this transaction are gone with it
-                raise
+        try:
+            with self._database.transaction() as connection:
+                if connection is not self._known_by:
+                    self._calls.clear()
+                    self._known_by = connection
+                newest = {key: _Stored(*stored) for key, *stored in connection.rows_in(_NEWEST, keys)}
+                for place, job in enumerate(jobs):
+                    for row in job.rows:
+                        stored = newest.get(row.key)
+                        if stored is None or job.supersedes(row, stored):
+                            generation = 0 if stored is None else stored.generation + 1
+                            promoted = row.promoted_from is not None
+                            stored = _Stored(generation, row.created, row.source, promoted, row.value)
+                            newest[row.key] = stored
+                            if row.call not in self._calls:
+                                self._calls[row.call] = call_id(connection, row.call)
+                            appended.append((row.key, generation, self._calls[row.call], *row[2:]))
+                        values[place].append(stored.value)
+                if appended:
+                    connection.insert("replies", REPLIES, appended)
+                for job in jobs:
+                    if job.fact:
+                        connection.execute(_LEARN, job.fact)
+                    if job.evaluation:
+                        connection.execute(_LOG, job.evaluation)
+        except Exception:
+            self._known_by = None  # ids that were given in this transaction are gone with it
+            raise
         self._counters.add(stored=len(appended))
         return values
 

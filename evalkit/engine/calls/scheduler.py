@@ -67,7 +67,7 @@ class Scheduler:
         newer_than: float | None = None,
     ) -> None:
         self.requests, self.store, self.options, self.newer_than = requests, store, options, newer_than
-        self._path = str(store.path)
+        self._path = store.place
         self.stopped = False
         self.notes: list[str] = []
         limited = options.budget_usd is not None or options.max_calls is not None

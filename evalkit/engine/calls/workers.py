@@ -168,7 +168,9 @@ class Workers:
                 await self._limiter.enter(options, tokens)
             try:
                 self._check_open()
-                if not self._claim(call):
+                with self._wakeable():
+                    left = await self._claim(call)
+                if not left:
                     return []
                 scheduler.counts.in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
@@ -223,15 +225,16 @@ class Workers:
         finally:
             self._waiting.discard(worker)
 
-    def _claim(self, call: PendingCall) -> bool:
+    async def _claim(self, call: PendingCall) -> bool:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
         If another process keeps its claim for longer than an answer may take, the call is sent anyway.
         """
         keys, now = call.request.keys, asyncio.get_running_loop().time()
-        if self._scheduler.store.claims.take(keys):
+        stored = await self._scheduler.store.claim(keys, since=self._scheduler.newer_than)
+        if stored is not None:
             call.claimed = keys
-            left = self._take_stored(call)
+            left = self._take_over(call, stored)
             self._release(call, [key for key in keys if key not in call.request.keys])
             return left
         if call.waiting_since is None:
@@ -250,7 +253,12 @@ class Workers:
     def _take_stored(self, call: PendingCall) -> bool:
         """Take replies that another thread or process has stored since the run began; False if no sample is left."""
         scheduler = self._scheduler
-        stored = scheduler.store.get_many(call.request.keys, since=scheduler.newer_than, recorded=False)
+        return self._take_over(
+            call, scheduler.store.get_many(call.request.keys, since=scheduler.newer_than, recorded=False)
+        )
+
+    def _take_over(self, call: PendingCall, stored: dict[bytes, bytes]) -> bool:
+        scheduler = self._scheduler
         if not stored:
             return True
         scheduler.store.counters.add(joins=len(stored))

@@ -72,7 +72,7 @@ class FunctionClient:
         self._threads = asyncio.Semaphore(_DEFAULT_THREADS if run is None else run.concurrency)
         self._memoized: Any = self._reply
         if run is not None:
-            self._memoized = ReplyMemory(run.store.folder, since=run.newer_than).cache(self._reply)
+            self._memoized = ReplyMemory(run.store.cache, since=run.newer_than).cache(self._reply)
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """The reply for the request's first sample; a function returns one reply per call."""

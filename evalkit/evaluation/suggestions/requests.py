@@ -165,7 +165,7 @@ def _reply(
     if stored is not None:
         return True, Reply.from_dict(orjson.loads(stored))
     if options.offline:
-        raise CacheMiss(f"these suggestions of {name} are not in the cache at {store.folder}; run without offline")
+        raise CacheMiss(f"these suggestions of {name} are not in the cache at {store.where}; run without offline")
     store.check_writable()
     newer_than = time.time() if options.refresh else None
     outcome = fetch([request], store, options, newer_than=newer_than, on_progress=on_progress)[0]

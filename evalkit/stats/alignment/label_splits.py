@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.settings import check_choice, default_folder
+from evalkit.core.settings import check_choice, folder_of
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
@@ -202,7 +202,7 @@ def _fingerprint(said: pd.DataFrame) -> str:
 
 
 def _path(cache: str | Path | None) -> Path:
-    return (Path(cache) if cache is not None else default_folder()) / _FILE
+    return folder_of(cache) / _FILE
 
 
 def _append(path: Path, looks: list[dict[str, str]]) -> None:

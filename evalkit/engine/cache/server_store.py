@@ -1,0 +1,135 @@
+"""`ServerStore`: a `ReplyStore` on a PostgreSQL server, which many machines share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import hashlib
+import logging
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.files import network_file_system
+from evalkit.core.settings import default_folder
+from evalkit.engine.cache.connections import gate, stores
+from evalkit.engine.cache.database import waiting_for_server
+from evalkit.engine.cache.lookups import Counters
+from evalkit.engine.cache.postgres import PostgresClaims, PostgresDatabase
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.cache.writer import Job, Row, Writer
+from evalkit.errors import CacheError
+
+_KEPT = (
+    'SELECT key, parts, input_hash, "order", sample, content_key, created, source, cost_usd, promoted_from, value '
+    "FROM replies JOIN calls USING (call_id) ORDER BY key, generation"
+)
+_log = logging.getLogger("evalkit.engine.cache")
+_open: dict[tuple[str, bool], ServerStore] = {}
+
+
+class ServerStore(ReplyStore):
+    """See `ReplyStore`. While the server is away, answers are kept on local disk; whoever reads or claims waits."""
+
+    database: PostgresDatabase
+    claims: PostgresClaims
+
+    def __init__(self, address: str, *, read_only: bool) -> None:
+        self.cache, self.folder, self.read_only = address, default_folder(), read_only
+        self.path = self.folder / FILE_NAME
+        self.database = PostgresDatabase(address, read_only)
+        self.where = self.place = self.database.place
+        self.counters, self._learnt = Counters(), {}
+        self.claims = PostgresClaims(self.database, self.get_many)
+        self._writer = Writer(self.database, self.counters, self._keep, self._forget)
+        stores.add(self)
+
+    async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:
+        """See `ReplyStore.claim`."""
+        asked = self.claims.ask(keys, since)
+        try:
+            return await asyncio.wrap_future(asked)
+        except asyncio.CancelledError:
+            asked.add_done_callback(lambda _: None if asked.cancelled() else self.claims.release(keys))
+            raise
+
+    check_writable = waiting_for_server(ReplyStore.check_writable)
+    get_many = waiting_for_server(ReplyStore.get_many)
+    get_by_content = waiting_for_server(ReplyStore.get_by_content)
+    nearest = waiting_for_server(ReplyStore.nearest)
+    texts_of = waiting_for_server(ReplyStore.texts_of)
+    facts = waiting_for_server(ReplyStore.facts)
+    stats = waiting_for_server(ReplyStore.stats)
+    evaluations = waiting_for_server(ReplyStore.evaluations)
+    export = waiting_for_server(ReplyStore.export)
+
+    def abandon_after_fork(self) -> list[Any]:
+        """See `ReplyStore.abandon_after_fork`."""
+        return [*self.claims.abandon_after_fork(), *super().abandon_after_fork()]
+
+    def _kept(self) -> ReplyStore:
+        """The local store of replies that a lost server could not take."""
+        folder = self.folder
+        if network_file_system(folder) is not None:
+            folder = Path(tempfile.gettempdir()) / f"evalkit-{getpass.getuser()}"
+        return ReplyStore.open(folder / "kept" / hashlib.sha256(self.place.encode()).hexdigest()[:16])
+
+    def _keep(self, jobs: Sequence[Job]) -> None:
+        """Store on local disk what the server cannot take now, so that it outlives this process."""
+        if not jobs:
+            return
+        copies = [replace(job, waiter=Future()) for job in jobs]
+        try:
+            kept = self._kept()
+            for job in copies:
+                kept._writer.submit(job)
+            for job in copies:
+                job.waiter.result()
+        except (CacheError, OSError) as problem:
+            _log.warning("%s is away, and replies cannot be kept on this machine: %s", self.place, problem)
+        else:
+            n_rows = sum(len(job.rows) for job in jobs)
+            _log.warning("%s is away; waiting for it (%d more replies kept in %s)", self.place, n_rows, kept.folder)
+
+    def _forget(self, jobs: Sequence[Job]) -> None:
+        """Remove what the server has taken from the local disk."""
+        keys = sorted({row.key for job in jobs for row in job.rows})
+        with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
+            kept = self._kept().database
+            with kept.writer() as connection, kept.transaction(connection):
+                list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
+
+    def write_kept(self) -> None:
+        """Write what earlier processes of this machine kept."""
+        kept = self._kept()
+        with kept.database.reading() as connection:
+            rows = [] if connection is None else [Row(*row) for row in connection.execute(_KEPT)]
+        jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
+        for job in jobs:
+            self._writer.submit(job)
+        for job in jobs:
+            job.waiter.result()
+        if jobs:
+            self._forget(jobs)
+
+
+def open_server(address: str, read_only: bool) -> ServerStore:
+    """The store at an address: one shared object in each process."""
+    with gate.opening:
+        store = _open.get((address, read_only))
+        if store is None:
+            store = ServerStore(address, read_only=read_only)
+            try:
+                with store.database.reading():  # checks what is there
+                    _open[address, read_only] = store
+            except CacheError:
+                store.close()
+                raise
+            if not read_only:
+                store.write_kept()
+    return store
