@@ -185,10 +185,10 @@ def plan_worklist(
     to_call: list[list[int]] = [[] for _ in judges]
     for row in sorted(once.values()):
         to_call[judge_of(row)].append(row)
-    prompts: dict[tuple[str, ...], Prompt] = {}
+    rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
         (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
-         *_prices(work, store, at, to_call[at], known[at], prompts))
+         *_prices(work, store, at, to_call[at], known[at], rendered))
         for at, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
@@ -201,9 +201,9 @@ def _prices(
     at: int,
     missing: list[int],
     known: list[bytes],
-    prompts: dict[tuple[str, ...], Prompt],
+    rendered: dict[tuple[str, ...], Prompt],
 ) -> tuple[float, float]:
-    """Expected and highest US$ of a judge's missing replies; `prompts` are those that judges of a template share."""
+    """Expected and highest US$ of a judge's missing replies; `rendered` has the prompts that judges share."""
     if not missing:
         return 0.0, 0.0
     from evalkit.engine.calls.budget import upper_bound
@@ -216,8 +216,8 @@ def _prices(
     requests = work.requests(missing)
     for one in requests:
         shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
-        one.source = prompts.get(shared, one.source)
-        prompts[shared] = one.prompt
+        one.source = rendered.get(shared, one.source)
+        rendered[shared] = one.prompt
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
     prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
     usd = prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6

@@ -166,7 +166,7 @@ class TunerController(NotebookWidget):
         }
 
     def receive(self, message: Any) -> None:
-        """Do what a message from the screen asks for; a second click on Run, Suggest or Try does not pay twice."""
+        """Do what a message from the screen asks for; a second click on what is paid does not pay twice."""
         if isinstance(message, Mapping) and message.get("do") in _PAID_ACTIONS and self._running:
             return
         super().receive(message)
