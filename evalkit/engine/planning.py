@@ -219,8 +219,8 @@ def _prices(
         one.source = rendered.get(shared, one.source)
         rendered[shared] = one.prompt
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
-    prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
-    usd = prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
+    usd = for_prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
     if judge.max_tokens is None:
         return usd, np.nan
     return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests)
