@@ -1506,7 +1506,7 @@ def test_progress_is_told_while_it_runs(tuner):
     seen = []
     tuner.widget.observe(lambda change: seen.append(change["new"]), "status")
     progress = SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, n_unpriced=0, stopped=False)
-    tuner.session.run = lambda report, _version: report(progress) or "done"
+    tuner.session.run = lambda report, *_: report(progress) or "done"
     do(tuner, do="run")
     shown = next(status for status in seen if status["total"])
     assert shown["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
