@@ -312,7 +312,7 @@ def test_empty_shuffled_several_criteria_and_missing_columns():
     assert_frame_equal(made.astype(object), mixed[made.columns].astype(object))
     with pytest.raises(InputError, match="'score' missing"):
         reliability(table.drop(columns="score"))
-    with pytest.raises(InputError, match="repeat the key of another row"):
+    with pytest.raises(InputError, match="have the same key as another row"):
         reliability(pd.concat([table, table]))
 
 

@@ -69,7 +69,7 @@ def test_boolean_labels_are_verdicts():
     row = one([5, 4, 3, 1], {"ann": ["true", "True", "false", "true"]})
     assert row["accuracy"] == pytest.approx(0.75)
     assert math.isnan(row["pearson"])
-    assert "pearson, spearman, kendall: a side is constant or n < 3" in row["notes"]
+    assert "pearson, spearman, kendall: all scores of the judge or of people are equal, or n < 3" in row["notes"]
 
 
 def test_scores_use_the_mean_of_samples_and_verdicts_the_vote():
@@ -112,7 +112,7 @@ def test_figures_are_those_of_scipy_and_scikit_learn(rows):
     same = len(set((x >= 4).tolist()) | set((y >= 4).tolist())) == 1
     if same or len(both) < 2:
         assert math.isnan(row["kappa"])
-        why = "fewer than two items" if len(both) < 2 else "both sides are constant and equal"
+        why = "fewer than two items" if len(both) < 2 else "judge and people always give one and the same answer"
         assert f"kappa: {why}" in row["notes"]
     else:
         assert row["kappa"] == pytest.approx(cohen_kappa_score(x >= 4, y >= 4), abs=1e-9)
@@ -253,7 +253,7 @@ def test_coverage_and_reasons():
     assert (nobody["notes"], nobody["n_labelled"], math.isnan(nobody["coverage"])) == ("no labels", 0, True)
     same = one([5] * 12, {"ann": [5] * 12})
     assert same["accuracy"] == 1
-    assert "kappa: both sides are constant and equal" in same["notes"]
+    assert "kappa: judge and people always give one and the same answer" in same["notes"]
     assert "no interval of accuracy" in same["notes"]
     assert one([[5, 1], [4, 2]], {"ann": [5, 1]})["notes"].startswith("accuracy, kappa: no item has a verdict")
 
@@ -272,7 +272,7 @@ def test_unknown_labels_and_options():
         one([1], {"ann": ["true"]}, PLAIN)
     with pytest.raises(InputError, match="labels are for criterion 'other', but criterion 'c' was judged"):
         align(votes_of([5]), labels_of({"ann": [5]}, criterion="other"))
-    with pytest.raises(InputError, match="labels table repeat the key of another row"):
+    with pytest.raises(InputError, match="labels table have the same key as another row"):
         align(votes_of([5]), pd.concat([labels_of({"ann": [5]})] * 2))
     with pytest.raises(InputError, match="'annotator' missing"):
         align(votes_of([5]), labels_of({"ann": [5]}).drop(columns="annotator"))
@@ -445,7 +445,7 @@ def test_column_types_do_not_depend_on_the_values():
     types = [align(votes, people, reference=reference).dtypes for reference in ("each", "mean")]
     shared = list(types[0].index.intersection(types[1].index))
     assert types[0][shared].astype(str).tolist() == types[1][shared].astype(str).tolist()
-    with pytest.raises(ConfigError, match="two columns of one name beside 'n_items'"):
+    with pytest.raises(ConfigError, match=r"two columns of the same name .*by='n_items'"):
         align(votes.assign(n_items="x"), people, by="n_items")
 
 

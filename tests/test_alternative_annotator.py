@@ -128,15 +128,15 @@ def test_by_hand_with_a_tie_that_counts_for_both():
     # Against b (3, 2): a is 1 off then 0, the judge 2 off then 3: it never wins, the difference is 1 everywhere.
     assert (made.loc["a", "judge_rate"], made.loc["a", "difference"], made.loc["a", "p"]) == (0, 1, 1)
     assert made.loc["a", "test"] == "sign"
-    assert "decided by its sign" in made.loc["a", "notes"]
+    assert "so its sign decides" in made.loc["a", "notes"]
 
 
 def test_no_variance_is_decided_by_its_side_of_epsilon():
     same = run([1, 2] * 20, {"a": [1, 2] * 20, "b": [1, 2] * 20, "c": [1, 2] * 20})
     assert same.summary.loc[0, "winning_rate"] == 1
     assert same.annotators["p"].tolist() == [0, 0, 0]
-    assert same.annotators["notes"].str.contains("decided by its sign").all()
-    assert "3 annotators decided by sign" in same.summary.loc[0, "notes"]
+    assert same.annotators["notes"].str.contains("so its sign decides").all()
+    assert "3 annotators decided by the sign of the difference" in same.summary.loc[0, "notes"]
     # A difference of 0 is not below an epsilon of 0.
     assert run([1, 2] * 20, {"a": [1, 2] * 20, "b": [1, 2] * 20}, epsilon=0).summary.loc[0, "winning_rate"] == 0
 
@@ -154,7 +154,7 @@ def test_two_annotators_are_computed_and_marked():
     codes = draw.integers(1, 6, 60).tolist()
     made = run(codes, {"a": codes, "b": draw.integers(1, 6, 60).tolist()})
     assert made.summary.loc[0, "n_tested"] == 2
-    assert "2 annotators: less reliable" in made.summary.loc[0, "notes"]
+    assert "only 2 annotators, so the test is less reliable" in made.summary.loc[0, "notes"]
 
 
 def test_people_who_cannot_be_compared():

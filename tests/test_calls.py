@@ -313,7 +313,7 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
 ) -> None:
     with judge_server(refuses=(name,)) as server:
         judge = judge_at(server, f"picky-{name}")
-        with pytest.warns(EvalkitWarning, match=f"refuses {name}") as told:
+        with pytest.warns(EvalkitWarning, match=f"refuses the parameter {name}") as told:
             outcomes = fetch(
                 [request_of(judge, item, form=form) for item in range(5)], store, Options(concurrency=1, retries=0)
             )
@@ -331,7 +331,7 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
 
 def test_a_model_that_refuses_n_is_asked_singly(store: ReplyStore) -> None:
     with judge_server(refuses=("n",)) as server:
-        with pytest.warns(EvalkitWarning, match="refuses n"):
+        with pytest.warns(EvalkitWarning, match="refuses the parameter n"):
             outcomes = fetch([request_of(judge_at(server, "single"), 7, (0, 1, 2))], store, Options(retries=0))
         assert texts(outcomes) == ["7"] * 3
         assert len(server.paid) == 3

@@ -426,7 +426,7 @@ def test_a_price_before_sampling_again(tmp_path, monkeypatch):
     assert with_it["floor_source"] == "same replies"
     with pytest.raises(ConfigError, match="n_items must be"):
         sample_again(evaluation, n_items=0)
-    with pytest.raises(TypeError, match="unexpected 'sampels'"):
+    with pytest.raises(TypeError, match="unexpected arguments: 'sampels'"):
         sample_again(evaluation, sampels=3)
 
 

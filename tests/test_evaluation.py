@@ -151,7 +151,7 @@ class TestRules:
         assert ReplyStore.open().stats()["n_replies"] == 0
 
     def test_unknown_options_name_those_of_judge(self):
-        with pytest.raises(TypeError, match=r"unexpected 'on_mis'; allowed: .*on_miss"):
+        with pytest.raises(TypeError, match=r"unexpected arguments: 'on_mis'; allowed: .*on_miss"):
             ek.evaluate(rows(), rubric(), JURY, on_mis="raise")
 
 
@@ -186,7 +186,7 @@ class TestLabels:
         [
             (lambda make: make(7, 1), "not on its scale: '7'; allowed: 0, 1"),
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
-            (lambda make: pd.concat([make(1)] * 2), "repeat the key of another row"),
+            (lambda make: pd.concat([make(1)] * 2), "have the same key as another row"),
             (lambda make: make(1, criterion="other"), "none of the labels is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "none of the labels belongs to any of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),

@@ -125,10 +125,10 @@ class TestRubric:
 
     def test_other_items_and_criteria(self):
         table, items, rubric = self.table()
-        with pytest.raises(InputError, match="judgments contain item_id 'b', which is not among items"):
+        with pytest.raises(InputError, match="judgments contain the item_id 'b', which is not among the items"):
             ek.Evaluation.of(table, items[:1])
         with pytest.raises(
-            InputError, match=r"judgments contain criterion 'kind', which is not among the criteria of rubric"
+            InputError, match=r"judgments contain the criterion 'kind', which is not among the criteria of rubric"
         ):
             ek.Evaluation.of(table, items, rubric=ek.Rubric(**rubric.to_dict() | {"criteria": rubric.criteria[:1]}))
 

@@ -272,7 +272,7 @@ def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monke
     (home / "rubrics" / "hand" / "v1.yaml").unlink()
     with pytest.raises(
         RubricError,
-        match=r"profile 'p' needs rubric hand@v1, which is not in the folder rubrics/ beside the profile either",
+        match=r"'p' needs rubric hand@v1, which was found neither in the folder rubrics/ beside .* nor elsewhere",
     ):
         ek.load_profile(home / target).load()
 

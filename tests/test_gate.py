@@ -183,9 +183,9 @@ def test_a_test_without_a_trace_is_not_covered() -> None:
         ),
         (
             {"suite": {"type": "faithfulness"}},
-            "a suite bound limits nothing; set at least one of min_score_lower_bound, min_pass_rate",
+            "a suite entry without a bound has no effect; set at least one of min_score_lower_bound, min_pass_rate",
         ),
-        ({"suite": [{}]}, "a suite bound limits nothing; set at least one of"),
+        ({"suite": [{}]}, "a suite entry without a bound has no effect; set at least one of"),
     ],
     ids=["stranger", "no-bound", "empty"],
 )

@@ -217,7 +217,7 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         ),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),
-        (("--judge", "openai"), {}, "the judge must be called, but has no model"),
+        (("--judge", "openai"), {}, "the judge has no model, so it cannot be called"),
     ],
     ids=["refresh-none", "refresh-default", "no-judge", "samples", "variable", "no-model"],
 )

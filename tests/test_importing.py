@@ -229,7 +229,7 @@ class TestPairs:
         winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
         assert (winners["AB"] == winners["BA"]).all()
         other = {"shown": "unswapped", "unswapped": "shown"}[told]
-        with pytest.raises(InputError, match=f"verdicts={other!r} does not fit judge .*; pass verdicts={told!r}"):
+        with pytest.raises(InputError, match=f"with verdicts={other!r}, the same answer .*; pass verdicts={told!r}"):
             ek.import_judgments(rows, "preference", verdicts=other, **options)
 
     @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])
@@ -340,7 +340,7 @@ class TestMistakes:
             ({"judge": None}, {"score": "mark"}, "row 1, column 'judge': no judge; fill it or leave the row out"),
             ({"item_id": None}, {"score": "mark"}, "row 1 has an invalid id in column 'item_id'"),
             ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
-            ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a string, got int \(1\); .*score="),
+            ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply must be a string, got int \(1\); .*score="),
             ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),
             ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item id that the table does not have: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),

@@ -118,7 +118,7 @@ class TestFaults:
             extract_labels([{"a": 1}], {"c": "ann1"})
 
     def test_a_column_twice(self):
-        with pytest.raises(InputError, match="criterion 'c' names a column twice among 'a', 'a'"):
+        with pytest.raises(InputError, match="labels= names a column twice for criterion 'c': 'a', 'a'"):
             extract_labels([{"a": 1}], {"c": ["a", "a"]})
 
     def test_unknown_criterion(self):

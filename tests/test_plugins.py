@@ -325,7 +325,7 @@ def test_a_plugin_is_listed_with_its_tasks_parts_and_needs(tmp_path: Path) -> No
         ("evalkit-jury", __version__, True),
         ("no-such-thing>=2", None, False),
     ]
-    assert report.problems == ("it needs no-such-thing>=2, which is not installed",)
+    assert report.problems == ("the plugin needs no-such-thing>=2, which is not installed",)
     assert "tone_plugin" not in sys.modules
 
 
@@ -447,7 +447,7 @@ def test_no_scoring_of_the_caller_reaches_the_plugin(tmp_path: Path, monkeypatch
 
 def test_a_plugin_may_say_nothing_of_itself_and_have_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "bare_plugin.py").write_text("")
-    assert inspect_plugin(tmp_path / "bare_plugin.py").problems == ("it has no tasks: TASKS_TABLE is missing",)
+    assert inspect_plugin(tmp_path / "bare_plugin.py").problems == ("the plugin has no tasks: TASKS_TABLE is missing",)
     report = inspect_plugin(tmp_path / "bare_plugin.py", tasks_wanted=False)
     assert (report.problems, report.tasks, report.parts, report.needs, report.name) == ((), (), (), (), None)
 

@@ -389,7 +389,7 @@ def test_rubrics_that_a_probe_does_not_fit():
             run([{"item_id": "x", "answer": ["a", "list"]}], RUBRIC, "fake:strict")
         with pytest.raises(InputError, match="needs 1 column that the items do not have: 'answer'"):
             run([{"item_id": "x", "reply": "a"}], RUBRIC, "fake:strict")
-        with pytest.raises(TypeError, match=r"judge\(\) got unexpected 'sample'"):
+        with pytest.raises(TypeError, match=r"judge\(\) got unexpected arguments: 'sample'"):
             run(items_of(1), RUBRIC, "fake:strict", sample=3)
     named = RUBRIC.edit(inputs=["summary"])
     found = ek.probes.probe_verbosity(

@@ -231,7 +231,7 @@ def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: P
         registry.apply_pack(_pack_of("gsm8k", bound, "tool_use") | {"version": 2})
     (said,) = told
     assert str(said.message).startswith(
-        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, but a run whose pack binds"
+        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, which a run of this pack does not load"
     )
 
 
@@ -292,7 +292,7 @@ WRONG = [
         },
         "put the version in quotes",
     ),
-    ({"pack": "p", "version": 1, "tasks": []}, "tasks: a pack has at least one"),
+    ({"pack": "p", "version": 1, "tasks": []}, "tasks: a pack needs at least one"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 10**30}]}, "tasks[0].fewshot"),
     ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
     ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "split the pack"),

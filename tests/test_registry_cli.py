@@ -54,7 +54,7 @@ def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.Cap
     assert done.stderr.startswith(f"evalkit: registered tone@1.0 ({here / 'tone_plugin'}, hash ")
     done = evalkit("plugin", "check", "tone", folder=here)
     assert done.returncode == 0, done.stderr
-    assert "warning: it is registered as tone@1.0, but its code names it mine@1.0" in done.stderr
+    assert "warning: the plugin is registered as tone@1.0, but its code names it mine@1.0" in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["tone:far", "deterministic,", "judge,", "jury", "not", "known", "tone"] in lines
     done = evalkit("pack", "apply", "pack.yaml", folder=here)
@@ -101,7 +101,7 @@ def test_a_plugin_with_problems_is_listed_and_ends_with_2(here: Path) -> None:
     first, second = done.stderr.splitlines()
     assert first.startswith("evalkit: error: profile strict-tone: ")
     assert "unknown key 'smaples'; did you mean 'samples'? (allowed: profile, version, " in first
-    assert second == "evalkit: error: it needs no-such-thing>=2, which is not installed"
+    assert second == "evalkit: error: the plugin needs no-such-thing>=2, which is not installed"
 
 
 # -- in this process

@@ -223,7 +223,7 @@ def test_pairs_are_those_of_scikit_learn(ratings):
         assert row["percent_agreement"] == pytest.approx(np.mean(np.equal(one, other)))
         if len({*one, *other}) < 2:
             assert math.isnan(row["cohen_kappa"])
-            assert "cohen_kappa: both sides are constant and equal" in row["notes"]
+            assert "cohen_kappa: both judges always give one and the same answer" in row["notes"]
             continue
         assert row["cohen_kappa"] == pytest.approx(cohen_kappa_score(one, other), abs=1e-9)
         if len(both) > 1:
@@ -305,7 +305,7 @@ def test_grid_refuses_and_says_why():
     made = phi_grid(one_sample, judges=(2,), samples=(1, 3))
     assert not math.isnan(made["phi"].iloc[0])
     assert math.isnan(made["phi"].iloc[1])
-    assert made["notes"].iloc[1] == "phi: one sample each gives no estimate for more samples"
+    assert made["notes"].iloc[1] == "phi: from one sample per judge, nothing can be said about more samples"
     alone = phi_grid(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]}), judges=(1,), samples=(1,))
     assert (alone["phi"].isna().all(), alone["notes"].iloc[0]) == (True, "phi: one judge")
     for wrong in ({"judges": (0,)}, {"samples": (1.5,)}, {"judges": ()}, {"samples": (True,)}):

@@ -320,7 +320,7 @@ ENDS = [
     ("cut=results", "is truncated or not JSON"),
     ("cut=details,details=1", "is truncated or not a parquet file"),
     ("cut=receipts", "not a file of receipts: invalid JSON"),
-    ("lose=tone", r"has no results of 'tone\|0'; it has 'plain\|0'"),
+    ("lose=tone", r"has no results for 'tone\|0'; it has results for 'plain\|0'"),
 ]
 
 
@@ -511,7 +511,7 @@ def test_ids_may_be_cut(local: Registry, tmp_path: Path) -> None:
     first, second = (runner.queue("support", "model_name=m") for _ in range(2))
     assert runner.store.run("last").id == second.id
     assert runner.store.run(first.id).id == first.id
-    with pytest.raises(RegistryError, match="2 runs start with '2"):
+    with pytest.raises(RegistryError, match="the ids of 2 runs start with '2"):
         runner.store.run(first.id[:2])
     with pytest.raises(RegistryError, match="run '%' not found"):
         runner.store.run("%")
@@ -619,7 +619,7 @@ def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: P
     row = found.table[found.table["metric"] == "quality"].iloc[0]
     # both standard errors are 0.1: half = 1.96 · √0.02 = 0.277
     assert (row["high"] - row["low"]) / 2 == pytest.approx(0.27718, abs=1e-4)
-    assert row["notes"] == "not paired: wider than a paired interval"
+    assert row["notes"] == "not paired, so the interval is wider than a paired one"
 
 
 def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_path: Path) -> None:
@@ -665,7 +665,7 @@ def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(lo
     assert math.isnan(row["high"])
     # √(0.1² + 0.1²) · 1.96 on each side: as if the samples were others
     row = compare_runs(a, a).table.set_index("metric").loc["quality"]
-    assert (row["notes"], round(row["high"], 3)) == ("not paired: wider than a paired interval", 0.277)
+    assert (row["notes"], round(row["high"], 3)) == ("not paired, so the interval is wider than a paired one", 0.277)
 
 
 def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) -> None:

@@ -280,21 +280,21 @@ class TestBounds:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("{% set x = answer %}" + 60 * "{% set x %}{{ x }}{{ x }}{% endset %}" + "{{ x }}", "too much work"),
-            ("{% set x = answer %}" + 60 * "{% set x | upper %}{{ x }}{{ x }}{% endset %}", "too much work"),
-            (DOUBLED.replace("WORD", "x|replace('s', 'sss')"), "too much work"),
-            (DOUBLED.replace("WORD", "x|replace('', x)"), "too much work"),
-            (DOUBLED.replace("WORD", "x|list|join(x)"), "too much work"),
+            ("{% set x = answer %}" + 60 * "{% set x %}{{ x }}{{ x }}{% endset %}" + "{{ x }}", "than the limit"),
+            ("{% set x = answer %}" + 60 * "{% set x | upper %}{{ x }}{{ x }}{% endset %}", "than the limit"),
+            (DOUBLED.replace("WORD", "x|replace('s', 'sss')"), "than the limit"),
+            (DOUBLED.replace("WORD", "x|replace('', x)"), "than the limit"),
+            (DOUBLED.replace("WORD", "x|list|join(x)"), "than the limit"),
             (4 * "{% for a in rubric.inputs|list|map('list')|first %}" + "{{ '" + 90_000 * "x" + "' }}"
-             + 4 * "{% endfor %}", "too much work"),
+             + 4 * "{% endfor %}", "than the limit"),
             ("{% set l = answer|replace('', 100000 * question) %}", "'\\*' is not allowed"),
-            (DOUBLED.replace("WORD", "(x|tojson)"), "too much work"),
-            (DOUBLED.replace("WORD", "x|list|map('replace', 's', x)|join"), "too much work"),
-            ("{{ 'ssssssssss'" + 10 * "|replace('s', 'ssssssssss')" + " }}", "too much work"),
+            (DOUBLED.replace("WORD", "(x|tojson)"), "than the limit"),
+            (DOUBLED.replace("WORD", "x|list|map('replace', 's', x)|join"), "than the limit"),
+            ("{{ 'ssssssssss'" + 10 * "|replace('s', 'ssssssssss')" + " }}", "than the limit"),
             ("{% set x = [1, 1] %}" + 60 * "{% set x = [x, x] %}" + "{{ x|string }}", "may contain only constants"),
             ("{{ [answer, question]|join }}", "may contain only constants"),
             ("".join(f"{{% for a{n} in [1, 2, 3, 4] %}}" for n in range(9)) + "x" + 9 * "{% endfor %}", "4 loops"),
-            (4 * "{% for a in 'abcdefghijklmno'|list %}" + "x" + 4 * "{% endfor %}", "too much work"),
+            (4 * "{% for a in 'abcdefghijklmno'|list %}" + "x" + 4 * "{% endfor %}", "than the limit"),
             ("{% for a in answer %}{{ a }}{% endfor %}", "a loop needs a list, .*got a str"),
             ("{% for a in rubric.inputs recursive %}{{ loop(a) }}{% endfor %}", "'loop' cannot be called"),
             ("{% macro m() %}x{% endmacro %}", "'macro' is not allowed; allowed tags: block, for"),
@@ -342,7 +342,7 @@ class TestBounds:
     def test_memory(self, word):
         tracemalloc.start()
         try:
-            with pytest.raises(RubricError, match="too much work"):
+            with pytest.raises(RubricError, match="than the limit"):
                 rendered(SHOWN + DOUBLED.replace("WORD", word))
             assert tracemalloc.get_traced_memory()[1] < 64 << 20
         finally:

@@ -269,7 +269,7 @@ def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, un
         assert row["balanced_accuracy"] == pytest.approx(np.mean(recall))
     else:
         assert row[["macro_f1", "balanced_accuracy"]].isna().all()
-        assert "people never use one of its classes" in row["notes"]
+        assert "people never use a class that the figure needs" in row["notes"]
 
 
 def test_verdicts_that_tie_are_half_in_every_figure():
@@ -345,7 +345,7 @@ def test_a_table_that_does_not_say_what_ties_is_refused_for_half_alone():
     assert only(align(old, labels, ties="wrong"))["accuracy"] == pytest.approx(4 / 7)
     with pytest.raises(
         InputError,
-        match=r"ties='half' needs to know .*2 tied answers have none; create it again with vote or aggregate",
+        match=r"ties='half' needs to know .*2 tied answers have no value .* table again with vote or aggregate",
     ):
         align(old, labels, ties="half")
     verdicts = votes_of({("i00", "j"): [0, 1], ("i01", "j"): [1]}, BINARY).drop(columns="tied_labels")
@@ -516,7 +516,7 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
     assert row["false_pass_rate"] == pytest.approx(1 / 21)
     assert only(pass_threshold(votes, labels))["present"] == pytest.approx(40 / 43)
     assert jury_value(votes, labels)["value"].tolist() == pytest.approx([40 / 43] * 2)
-    assert "annotators count by their labels: 3 to 40" in row["notes"]
+    assert "annotators are weighted by their number of labels: 3 to 40" in row["notes"]
     assert "annotators count" not in str(only(align(votes, labels[labels["annotator"] == "ann"]))["notes"])
 
 

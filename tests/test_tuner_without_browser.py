@@ -632,7 +632,7 @@ def test_offline_a_session_shows_what_is_in_the_cache(tmp_path):
     again.show_versions(again.current)
     again.run()
     assert again.evaluation.judgments["error"].isna().all()
-    with pytest.raises(TypeError, match=r"RubricTuner\(\) got unexpected 'sampels'; allowed: offline,"):
+    with pytest.raises(TypeError, match=r"RubricTuner\(\) got unexpected arguments: 'sampels'; allowed: offline,"):
         Session(ITEMS, RUBRIC, "fake:strict", folder=tmp_path, sampels=1)
 
 

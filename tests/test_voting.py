@@ -250,7 +250,7 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
     table = judgments({("1", "j"): [2, 1]})
     with pytest.raises(InputError, match="'error' missing"):
         vote(table.drop(columns="error"))
-    with pytest.raises(InputError, match="2 of 4 rows of the judgments table repeat the key of another row"):
+    with pytest.raises(InputError, match="2 of 4 rows of the judgments table have the same key as another row"):
         vote(pd.concat([table, table]))
     with pytest.raises(InputError, match="neither an error nor a score"):
         vote(table.assign(score=[np.nan, 1.0]))

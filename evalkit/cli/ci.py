@@ -197,7 +197,7 @@ def _record(args: argparse.Namespace) -> int:
         )
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
         raise ConfigError(
-            f"--out {target} cannot be written: it must be a file in an existing folder, other than the file of "
+            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of "
             "--config; choose another path"
         )
     options = _options(args)

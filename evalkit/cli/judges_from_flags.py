@@ -48,9 +48,9 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     if "none" in names or "profile" in names:
         if len(names) > 1 or changes or args.judge_model or (names == ["profile"] and args.profile is None):
             raise ConfigError(
-                "--judge none and --judge profile (which needs --profile) cannot be combined with another --judge "
-                "or a --judge-… flag; remove those flags, or pass --offline to read the replies of other judges "
-                "from the cache"
+                "--judge none and --judge profile stand for the judges of a profile; pass one of them with "
+                "--profile and without other judge flags. To read the replies of other judges from the cache, name "
+                "these judges and pass --offline"
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):

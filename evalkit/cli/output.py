@@ -55,7 +55,8 @@ def read_groups(args: argparse.Namespace) -> pd.Series | None:
     items = read_items(args)
     if "group_id" not in items.columns:
         raise InputError(
-            f"{args.items} has no column 'group_id', which --items needs; add the column, or leave out --items"
+            f"--items takes the groups from the column 'group_id', which {args.items} does not have; add the column, "
+            "or leave out --items"
         )
     return items.set_index("item_id")["group_id"].dropna()
 

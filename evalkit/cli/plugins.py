@@ -87,7 +87,7 @@ def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
         label = registry.plugin(name, version or None).label
         own = f"{report.name or name}@{report.version or label.partition('@')[2]}"
         if own != label:
-            tell(f"warning: it is registered as {label}, but its code names it {own}")
+            tell(f"warning: the plugin is registered as {label}, but its code names it {own}")
         return report
     try:
         place = locate(args.plugin, registry.folder)

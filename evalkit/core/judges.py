@@ -291,8 +291,8 @@ class Judge:
         if isinstance(found, Judge):
             if found.model != self.model:
                 raise ConfigError(
-                    f"judge '{self.name}' needs the function {self.model!r}, but {self.ask!r} is {found.model!r}; "
-                    "restore the old function, or change the judge"
+                    f"judge '{self.name}' needs the function {self.model!r}, but the function at {self.ask!r} is "
+                    f"{found.model!r}; restore the old function, or change the judge"
                 )
             found = found.load_function()
         if not callable(found):

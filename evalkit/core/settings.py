@@ -264,7 +264,9 @@ class Options:
         """Options that a function takes as ``**options``; TypeError for others."""
         unknown = [name for name in options if name not in Options.__slots__]
         if unknown:
-            raise TypeError(f"{function}() got unexpected {listed(unknown)}; allowed: {', '.join(Options.__slots__)}")
+            raise TypeError(
+                f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
+            )
         return cls(**options)
 
     def __post_init__(self) -> None:

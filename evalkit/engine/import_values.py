@@ -211,8 +211,8 @@ class Rows:
             if (before := first.setdefault((*keys[at], int(number)), at)) != at:
                 raise values.error(
                     at,
-                    "the same item, criterion, judge, order and sample as row "
-                    f"{self.at[before]}; drop one, or number them as samples",
+                    f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the "
+                    "two rows, or give them different sample numbers",
                 )
         return [key[-1] for key in first]
 

@@ -191,7 +191,7 @@ def _verdicts(
         if rows.is_text and not is_missing(value):
             if not isinstance(value, (str, Reply)):
                 kind = type(value).__name__
-                raise given.error(at, f"a reply is a string, got {kind} ({value!r}); pass scores as score=")
+                raise given.error(at, f"a reply must be a string, got {kind} ({value!r}); pass scores as score=")
             stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
             reply = stored["text"]
             parsed = readers[name].parse(reply, stored.get("finish_reason"), stored.get("refusal"))
@@ -302,7 +302,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             other = "unswapped" if verdicts == "shown" else "shown"
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
-                f"verdicts={verdicts!r} does not fit judge {judge!r}: the same answer would win in both orders for "
-                f"only {same} of {counted(len(own), 'item')} (correlation of the orders {r:.2f}), which even a judge "
-                f"that prefers one position does not do; pass verdicts={other!r}"
+                f"with verdicts={verdicts!r}, the same answer would win in both orders for only {same} of "
+                f"{counted(len(own), 'item')} of judge {judge!r} (correlation of the orders {r:.2f}). Not even a "
+                f"judge that prefers one position does this; pass verdicts={other!r}"
             )

@@ -134,7 +134,9 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
             )
         by_id = dict(zip(ids, replies.values(), strict=True))
         if len(by_id) < len(ids):
-            raise InputError(f"two keys of replies are the same item id as text, among {listed(ids)}; keep one")
+            raise InputError(
+                f"two keys of replies are the same item id when read as text, among {listed(ids)}; keep one of them"
+            )
         return [by_id.get(item) for item in worklist.ids]
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""

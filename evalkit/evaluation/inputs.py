@@ -80,13 +80,13 @@ def _criterion(name: str, level: str, text: str) -> Criterion:
 def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -> None:
     """InputError for judgments of other items or criteria."""
     for column, known, what in (
-        ("item_id", items["item_id"], "items"),
+        ("item_id", items["item_id"], "the items"),
         ("criterion", rubric.names, f"the criteria of rubric {rubric.id!r}"),
     ):
         others = judgments.loc[~judgments[column].isin(known), column].unique()
         if len(others):
             raise InputError(
-                f"the judgments contain {column} {listed(others, most=5)}, which is not among {what} "
+                f"the judgments contain the {column} {listed(others, most=5)}, which is not among {what} "
                 f"({listed(known, most=5)}); pass the items and the rubric that were judged"
             )
 

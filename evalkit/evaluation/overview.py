@@ -236,7 +236,9 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])} | figures)
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
-    items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"
+    items = (
+        "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
+    )
     said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(filter(None, said))
 
@@ -258,7 +260,7 @@ def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
         return
     no_fail, no_pass = pd.isna(row["false_pass_rate"]), pd.isna(row["false_fail_rate"])
     if no_fail and no_pass:
-        yield "labels are compared, there are no verdicts"
+        yield "labels are compared, because there are no verdicts"
     elif no_fail or no_pass:
         yield f"false {'pass' if no_fail else 'fail'}: people {'failed' if no_fail else 'passed'} none of them"
 

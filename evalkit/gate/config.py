@@ -159,7 +159,7 @@ class SuiteBound(BaseModel):
     def _bounds(self) -> SuiteBound:
         bounds = [name for name in type(self).model_fields if name != "type"]
         if all(getattr(self, name) is None for name in bounds):
-            raise ValueError(f"a suite bound limits nothing; set at least one of {', '.join(bounds)}")
+            raise ValueError(f"a suite entry without a bound has no effect; set at least one of {', '.join(bounds)}")
         return self
 
 

@@ -215,8 +215,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         elif not task.resolved.has_judge:
             if task.resolved.live:
                 raise ConfigError(
-                    "the judge must be called, but has no model; pass --judge-model MODEL, set VERDICT_JUDGE_MODEL, "
-                    "or use a profile"
+                    "the judge has no model, so it cannot be called; pass --judge-model MODEL, set "
+                    "VERDICT_JUDGE_MODEL, or use a profile"
                 )
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "

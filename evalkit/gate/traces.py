@@ -137,7 +137,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(f"{where}: {problem}; keep one") from None
     if (given.response is None) == (given.text is None):
         fields = "both response and text" if given.text is not None else "neither response nor text"
-        raise InputError(f"{where}: the trace has {fields}; it needs exactly one of them")
+        raise InputError(f"{where}: the trace has {fields}; it needs exactly one of the two")
     attempt = given.meta.get("attempt", given.attempt)
     if (attempt is not None and type(attempt) is not int) or given.attempt not in (None, attempt):
         values = REDACTED if redact else f"{given.attempt!r} (meta.attempt: {attempt!r})"

@@ -77,7 +77,10 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
         )
     people = table.pivot(index=key, columns=annotator, values=scores[0])
     if both := [name for name in people.columns if not isinstance(name, str) or name in table.columns]:
-        raise InputError(f"annotators must be texts other than the names of columns, unlike {listed(both)}")
+        raise InputError(
+            f"the annotators {listed(both)} cannot be used, because an annotator must be a text that is not also the "
+            "name of a column; rename them"
+        )
     return people
 
 

@@ -88,7 +88,7 @@ class Attack(_Text):
     @classmethod
     def _check_text(cls, text: str) -> str:
         if not text.replace("{{answer}}", "").strip():
-            raise ValueError("the text contains nothing besides {{answer}}; add the words that the answer gets")
+            raise ValueError("the text contains nothing besides {{answer}}; add the words to put around the answer")
         return text
 
     def on(self, answer: str, **values: str) -> str:

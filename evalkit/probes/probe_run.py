@@ -134,7 +134,7 @@ class ProbeRun:
         if field not in rubric.input_names:
             raise ConfigError(
                 f"{probe} changes the input {field!r}, but rubric {rubric.id!r} has only "
-                f"{listed(rubric.input_names)}; name the input with the judged text as field="
+                f"{listed(rubric.input_names)}; pass field= with the name of the input that contains the judged text"
             )
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]

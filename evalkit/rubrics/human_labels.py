@@ -67,7 +67,8 @@ def extract_labels(
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
             raise InputError(
-                f"criterion {criterion!r} names a column twice among {listed(given)}; name one column per annotator"
+                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
+                "annotator"
             )
         for name in given:
             if name not in frame.columns:

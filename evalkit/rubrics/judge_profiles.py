@@ -116,8 +116,8 @@ class Profile(FileModel):
             other = other or rubric
         if other is None:
             raise RubricError(
-                f"profile {self.profile!r} needs rubric {self.rubric}, which is not in the folder rubrics/ beside "
-                f"the profile either: {problem}"
+                f"profile {self.profile!r} needs rubric {self.rubric}, which was found neither in the folder "
+                f"rubrics/ beside the profile nor elsewhere: {problem}"
             )
         raise RubricError(
             f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "

@@ -184,7 +184,7 @@ def _paired(a: pd.Series | None, b: pd.Series | None, difference: float) -> tupl
     if len(steps) == len(a) and not math.isclose(float(steps.mean()), difference, abs_tol=1e-6):
         return None  # the figure is not the mean of its samples
     left = len(a) - len(steps)
-    return interval, len(steps), f"paired, {left} left out: not scored on both sides" if left else "paired"
+    return interval, len(steps), f"paired, {left} left out because one run did not score them" if left else "paired"
 
 
 def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, str]:
@@ -195,7 +195,7 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     if not half:
         return Interval.none("not paired, and both standard errors are 0: no interval"), None, ""
     middle = float(b.value or 0.0) - float(a.value or 0.0)
-    return Interval(middle - half, middle + half), None, "not paired: wider than a paired interval"
+    return Interval(middle - half, middle + half), None, "not paired, so the interval is wider than a paired one"
 
 
 def _differences(before: Run, after: Run) -> Iterator[str]:

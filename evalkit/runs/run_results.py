@@ -41,7 +41,8 @@ def read_findings(run: Run) -> Ending:
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
         raise InputError(
-            f"{artifacts.results_file} has no results of {listed(missing)}; it has {listed(artifacts.results)}"
+            f"{artifacts.results_file} has no results for {listed(missing)}; it has results for "
+            f"{listed(artifacts.results)}"
         )
     details = {task: _details(artifacts, task) for task in artifacts.results}
     named = [part for one in run.tasks for part in _parts(one.task, artifacts.results)]

@@ -237,5 +237,7 @@ def _id_of(session: Session, name: str) -> str:
     if name in ids or len(ids) == 1:
         return name if name in ids else ids[0]
     if ids:
-        raise RegistryError(f"{len(ids)} runs start with {name!r}: {listed(ids, most=4)}; use more of the id")
+        raise RegistryError(
+            f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
+        )
     raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

@@ -104,9 +104,9 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         raise InputError(
-            f"{doubled} of {len(frame)} rows of the {what} table repeat the key of another row (the first: "
-            f"{listed(rows.tolist())}); remove the duplicates or, if the rows come from several runs, give the judges "
-            "of each run different names"
+            f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row (the first: "
+            f"{listed(rows.tolist())}); remove the duplicates or, if the rows come from several runs, give the "
+            "judges of each run different names"
         )
 
 

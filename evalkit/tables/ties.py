@@ -54,8 +54,8 @@ def check_counting(
 def unknown_ties(n: int) -> InputError:
     """The error for ``ties="half"`` on a table that does not store which labels are tied."""
     return InputError(
-        f"ties='half' needs to know which labels are tied (column tied_labels), but {n} tied answers have none; "
-        "create it again with vote or aggregate, or choose ties='na' or 'wrong'"
+        f"ties='half' needs to know which labels are tied, but {n} tied answers have no value in the column "
+        "tied_labels; make the table again with vote or aggregate, or choose ties='na' or 'wrong'"
     )
 
 

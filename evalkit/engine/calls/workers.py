@@ -372,6 +372,7 @@ class Workers:
             self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
             instead = f"evalkit sends {other} instead" if other else "evalkit leaves it out"
             self._scheduler.note(
-                f"{self.judge.model} at {self.judge.service} refuses {name}; {instead} from now on ({problem.detail})"
+                f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; {instead} from now on "
+                f"({problem.detail})"
             )
         return True

@@ -109,7 +109,7 @@ def _lines(rubrics: Mapping[Any, str]) -> str:
     wrong = [key for key, code in codes.items() if code is None]
     if wrong:
         raise RubricError(
-            f"rubrics has the key {wrong[0]!r}; each key must be a number, also as text, as in {{'0': …}}"
+            f"rubrics has the key {wrong[0]!r}; each key must be a number, or a number as text, as in {{'0': …}}"
         )
     order = sorted(rubrics, key=lambda key: codes[key] or 0)
     return "\n".join(f"{code_text(codes[key] or 0)}: {rubrics[key]}" for key in order)

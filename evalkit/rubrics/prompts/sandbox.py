@@ -56,8 +56,8 @@ def _charge(amount: int) -> None:
     _left.set(left)
     if left < 0:
         raise SecurityError(
-            f"the template does too much work (more than {_WORK:,} characters read and written, plus "
-            f"{_WORK_PER_CHARACTER} per character of item, rubric and template); use fewer loops and shorter strings"
+            f"the template reads and writes more characters than the limit ({_WORK:,}, and {_WORK_PER_CHARACTER} "
+            "more for each character of item, rubric and template); use fewer loops and shorter strings"
         )
 
 

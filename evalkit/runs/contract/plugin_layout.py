@@ -132,7 +132,7 @@ class PluginLayout:
                 return known
             raise ConfigError(
                 f"plugin {self.root}: the name of its module, {self.module!r}, is taken by "
-                f"{getattr(known, '__file__', None) or 'Python itself'}; rename it"
+                f"{getattr(known, '__file__', None) or 'Python itself'}; rename the module"
             )
         if str(self.search) not in sys.path:
             sys.path.append(str(self.search))  # last, so that the plugin's folder hides no library

@@ -130,8 +130,9 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
     if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
         return None
     return (
-        f"task {task!r} comes from {found['source'].iloc[0]}, but a run whose pack binds plugins loads only these and "
-        "LightEval's own tasks: register its source as a plugin, and bind this task as well"
+        f"task {task!r} comes from {found['source'].iloc[0]}, which a run of this pack does not load: it loads only "
+        "the plugins that the pack binds, and LightEval's own tasks. Register the source of the task as a plugin, "
+        "and bind the task to it"
     )
 
 

@@ -136,9 +136,9 @@ class PackFile(BaseModel):
     def _check_tasks(self) -> PackFile:
         names = [entry.task for entry in self.tasks]
         if not names:
-            raise ValueError("tasks: a pack has at least one task")
+            raise ValueError("tasks: a pack needs at least one task")
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
-            raise ValueError(f"tasks: {len(names)} names are too long for one command line; split the pack")
+            raise ValueError(f"tasks: the names of {len(names)} tasks do not fit into one command line; split the pack")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task")

@@ -143,7 +143,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "empty_plugin.py").write_text("TASKS_TABLE = []")
     ...     inspect_plugin(f"{folder}/empty_plugin.py").problems
-    ('it has no tasks: TASKS_TABLE is empty',)
+    ('the plugin has no tasks: TASKS_TABLE is empty',)
     """
     layout = PluginLayout.at(path)
     found = _imported("plugin", str(layout.root), f"plugin {layout.root}", timeout_s)
@@ -151,14 +151,14 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     declared = _declared(found["declared"], problems)
     tasks = tuple(_tasks(found, declared, problems))
     if tasks_wanted and not tasks:
-        problems.append(f"it has no tasks: TASKS_TABLE is {'empty' if found['has_table'] else 'missing'}")
+        problems.append(f"the plugin has no tasks: TASKS_TABLE is {'empty' if found['has_table'] else 'missing'}")
     parts = tuple(_parts(layout))
     problems += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
     needs = tuple(_needs(requirements_of(layout)))
     for need in needs:
         if not need.met:
             state = f"but {need.installed} is installed" if need.installed else "which is not installed"
-            problems.append(f"it needs {need.requirement}, {state}")
+            problems.append(f"the plugin needs {need.requirement}, {state}")
     return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(problems))
 
 

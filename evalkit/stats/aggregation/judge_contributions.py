@@ -265,7 +265,7 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         kinds = np.stack([one.kind for one in answers], axis=1)
         said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
-        notes.append("n_eff: labels without order and pass rule have no errors to measure")
+        notes.append("n_eff: no errors can be measured on labels without an order and a pass rule")
         return {}
     values, why = effective_judges(said, people, panel.unit)
     if np.isnan(values[0]):

@@ -95,10 +95,10 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
             if found is None:
                 notes.append(f"phi: {why}")
             elif np.isnan(found.sample[0]) and n_samples != 1:
-                notes.append("phi: one sample each gives no estimate for more samples")
+                notes.append("phi: from one sample per judge, nothing can be said about more samples")
             else:
                 values = dependability(found, n_judges, n_samples)
                 row |= jackknife_row("phi", values, "logit", notes, "nothing varies")
                 if found.cut[0]:
-                    notes.append("a negative component was set to 0")
+                    notes.append("a negative variance component was set to 0")
             yield data.head | row | {"notes": joined(notes)}

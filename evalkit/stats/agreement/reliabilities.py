@@ -158,7 +158,7 @@ def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
         notes.append(f"spread: {why}")
         return {"n_blocks": n_blocks}
     if found.cut[0]:
-        notes.append("spread: a negative component was set to 0")
+        notes.append("spread: a negative variance component was set to 0")
     parts = [found.item, found.judge, found.both, found.sample]
     row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
     values = dependability(found, data.n_judges, data.n_samples)

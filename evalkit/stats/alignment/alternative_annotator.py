@@ -285,12 +285,12 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
     from scipy.stats import ttest_1samp, wilcoxon
 
     if len(won) < 2:
-        return {"test": None, "p": np.nan, "notes": "not tested: under two items shared with others and the judge"}
+        return {"test": None, "p": np.nan, "notes": "not tested: under two items in common with judge and others"}
     gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
     row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
     notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
     if np.ptp(gaps) == 0:
-        notes.append("the same difference on every item: decided by its sign")
+        notes.append("the difference is the same on every item, so its sign decides")
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
     elif len(gaps) < _FEW_ITEMS:
         # the gaps vary, so that at least one of them is not epsilon: the test has a side to see
@@ -320,13 +320,15 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     advantage = float(np.mean([row["judge_rate"] for row in tested]))
     notes = []
     if len(tested) < _FEW_PEOPLE:
-        notes.append(f"{counted(len(tested), 'annotator')}: less reliable")
+        notes.append(f"only {counted(len(tested), 'annotator')}, so the test is less reliable")
     if len(tested) < len(rows):
         notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
     few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
     if few:
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
     if alike := sum(row["test"] == "sign" for row in tested):
-        notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
+        notes.append(
+            f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
+        )
     found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}

@@ -192,7 +192,9 @@ def _row(
             row |= {"power": found.power, "method": "ppi++"}
             notes += [f"no interval: {ends.reason}"] if ends.reason else []
             if not found.power:
-                notes.append(f"useless judge (power 0): the mean of {counted(row['n_labelled'], 'label')}")
+                notes.append(
+                    f"the judge is useless (power 0), so this is the mean of {counted(row['n_labelled'], 'label')}"
+                )
     if why is not None:
         row |= {f"mean{end}": row[f"human{end}"] for end in ("", "_low", "_high")}
         row["method"] = "human" if row["n_labelled"] else None

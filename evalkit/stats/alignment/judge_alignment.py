@@ -367,7 +367,7 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     sizes = [size for size in sizes if size]
     if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
         return []
-    return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
+    return [f"annotators are weighted by their number of labels: {min(sizes)} to {max(sizes)}"]
 
 
 def _counted(level: Level, options: _Options) -> Level:
@@ -458,19 +458,21 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
         lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
         reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
     elif "accuracy" in missing:
-        reasons.append("accuracy, kappa: no item has a verdict (or label) of both")
+        reasons.append("accuracy, kappa: no item has a verdict (or label) of both judge and people")
     elif "kappa" in missing:
         pairs = max(int(((one.kind >= 0) & counted).sum()) for one in references)
-        reasons.append(f"kappa: {'both sides are constant and equal' if pairs > 1 else 'fewer than two items'}")
+        reasons.append(
+            f"kappa: {'judge and people always give one and the same answer' if pairs > 1 else 'fewer than two items'}"
+        )
     numeric = [name for name in _CORRELATIONS if name in missing]
     if panel.scale.level == "nominal":
         reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(FIGURES[4:]) else []
     elif numeric:
         few = "there are under three systems" if between else "n < 3"
-        reasons.append(f"{', '.join(numeric)}: a side is constant or {few}")
+        reasons.append(f"{', '.join(numeric)}: all scores of the judge or of people are equal, or {few}")
     lost = [name for name in options.extra if name in missing]
     if lost and not between:
-        reasons.append(f"{', '.join(lost)}: people never use one of its classes")
+        reasons.append(f"{', '.join(lost)}: people never use a class that the figure needs")
     none: dict[str, list[str]] = {}
     for name, (value, ends) in found.items():
         if ends is not None and ends.reason is not None and not np.isnan(value):
@@ -487,8 +489,8 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     by = [name for name in keys if name not in CRITERION_KEY]
     if len(set(figures)) < len(figures) or not types.keys().isdisjoint(by):
         raise ConfigError(
-            f"figures={list(options.figures)!r} would give the result two columns of one "
-            f"name{f' beside {by[0]!r}' if by else ''}; pass the figures one at a time, and as by= a column that the "
-            "result does not have"
+            "the result would have two columns of the same name "
+            f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
+            "or another column as by="
         )
     return result_table(rows, columns(CRITERION_KEY) | dict.fromkeys(by) | types)
