@@ -242,7 +242,9 @@ def test_an_id_may_be_shortened_unless_several_start_with_it(example) -> None:
     made = [ek.evaluate(items, "faithfulness", "fake:strict", samples=k) for k in range(1, 18)]  # 17 ids, 16 digits
     names = ids()
     shared = next(name[0] for name in names if sum(other[0] == name[0] for other in names) > 1)
-    with pytest.raises(InputError, match=f"evaluation '{shared}' is the start of several ids in .*: '{shared}"):
+    with pytest.raises(
+        InputError, match=f"several evaluations have an id that begins with '{shared}' in .*: '{shared}"
+    ):
         open_evaluation(shared, items)
     assert same(open_evaluation(names[-1][:9], items), made[0])
 

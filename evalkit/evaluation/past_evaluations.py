@@ -132,8 +132,9 @@ def open_evaluation(
     found = store.evaluations(start) if re.fullmatch("[0-9a-f]{1,64}", start) else []
     if len(found) != 1:
         known = [name[:_SHORT] for name, *_ in found or store.evaluations()]
-        which = "is the start of several ids" if found else "not found"
-        raise InputError(f"evaluation {start!r} {which} in {store.where}; available: {listed(known, most=5)}")
+        several = f"several evaluations have an id that begins with {start!r}"
+        problem = several if found else f"evaluation {start!r} not found"
+        raise InputError(f"{problem} in {store.where}; available: {listed(known, most=5)}")
     name, created, summary, text = found[0]
     logged = orjson.loads(text or "{}")
     frame = as_items(items, item_id=item_id)
