@@ -257,11 +257,10 @@ def add_what(parser: Parser) -> None:
     add_flags(group, "rubric", "profile", *judge, "template", "samples")
 
 
-def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
-    """Items, what is judged, and the cache."""
-    count = None if needs_items else "?"
+def add_judging(parser: Parser, *, n_items: str | None = None) -> None:
+    """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
     parser.add_argument(
-        "items", metavar="ITEMS", nargs=count, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
+        "items", metavar="ITEMS", nargs=n_items, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
     )
     add_what(parser)
     add_flags(parser, "item-id", "input", "on-missing", "cache", "recorded")

@@ -77,7 +77,7 @@ def add(commands: Commands) -> None:
 def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str) -> Any:
     """A command that evaluates; returns the group of its output flags."""
     parser: Parser = add_command(commands, name, run, text, end, _USAGE.format(name))
-    add_judging(parser, needs_items=False)
+    add_judging(parser, n_items="?")
     parser.add_argument(
         "--judgments", metavar="FILE", help="judgments that exist already: makes no calls; ITEMS may be left out"
     )

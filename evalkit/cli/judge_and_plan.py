@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
-from evalkit.cli.output import put, put_either, read_items
+from evalkit.cli.output import check_output, put, put_document, put_either, read_items
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.errors import counted
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +26,7 @@ _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
   evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -
+  evalkit judge items/*.parquet --rubric relevancy --judge openai:gpt-4o-mini --shard 3/16 --out judgments/
   evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci
 
 with --trace-file it takes the flags of 'evalkit ci': evalkit judge --trace-file TRACES --help"""
@@ -34,9 +38,14 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     text = "judge items: one row per item, criterion, judge and sample"
     parser = add_command(commands, "judge", _judge, text, _JUDGE, _JUDGE_USAGE)
-    add_judging(parser)
+    add_judging(parser, n_items="+")
     add_running(parser)
     add_output(parser)
+    parser.set_defaults(writes_table=False)  # `_judge` checks the file itself: it may be a folder
+    group = parser.add_argument_group("many items: --out is a folder, with one parquet file per part")
+    group.add_argument("--part-rows", metavar="N", type=int, default=5000, help="items per part (default 5000)")
+    group.add_argument("--shard", metavar="I/N", type=_shard, help="only every N-th part from the I-th on, as in 3/16")
+    group.add_argument("--jobs", metavar="N", type=int, help="parts at a time, in processes (default 1)")
 
     text = "calls, cached share and US$ that judging takes, and the source of each setting"
     parser = add_command(commands, "plan", _plan, text, _PLAN, _USAGE)
@@ -49,9 +58,39 @@ def add(commands: Commands) -> None:
 def _judge(args: argparse.Namespace) -> None:
     from evalkit import judge
 
+    folder = args.out is not None and (args.out.endswith(("/", os.sep)) or Path(args.out).is_dir())
+    if folder or args.shard or len(args.items) > 1:
+        _judge_files(args, folder)
+        return
+    (args.items,) = args.items
+    if args.out is not None:
+        check_output(args, args.out)
     judgments = judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
     put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
     report_unscored(args, judgments)
+
+
+def _judge_files(args: argparse.Namespace, folder: bool) -> None:
+    from evalkit import judge_files
+
+    if not folder:
+        raise ConfigError("several files and --shard need a folder for the judgments; pass --out FOLDER/")
+    ways = {"out": args.out, "rows": args.part_rows, "shard": args.shard, "n_jobs": args.jobs, "item_id": args.item_id}
+    with warnings.catch_warnings(action="ignore", category=EvalkitWarning):  # the text below says it
+        judged = judge_files(args.items, **spec_arguments(args), **data_arguments(args), **ways, **options_of(args))
+    if args.json:
+        put_document({"folder": str(judged.folder), "parts": judged.parts, "text": str(judged)})
+    else:
+        tell(str(judged))
+    if (judged.parts["state"] == "failed").any():
+        raise InputError("some parts failed; run the same command again to do these alone")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, of = text.partition("/")
+    if not (part.isdigit() and of.isdigit() and 1 <= int(part) <= int(of)):
+        raise argparse.ArgumentTypeError(f"expected I/N with I from 1 to N, such as 3/16, got {text!r}")
+    return int(part), int(of)
 
 
 def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = True) -> None:

@@ -6,6 +6,8 @@ from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
 from .judging import judge_worklist as judge_worklist
+from .judging_files import JudgedFiles as JudgedFiles
+from .judging_files import judge_files as judge_files
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .providers.local_models import release_models as release_models

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
@@ -73,8 +75,12 @@ def _read_bytes(path: Path) -> bytes:
 def _read_objects(path: Path, form: str) -> list[dict[str, Any]]:
     """The objects of a JSON list, or of the lines of a JSONL file."""
     raw = _read_bytes(path)
+    return _objects(path, form, [raw] if form == ".json" else raw.split(b"\n"))
+
+
+def _objects(path: Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate([raw] if form == ".json" else raw.split(b"\n"), 1):
+    for number, line in enumerate(lines, first_line):
         where = path if form == ".json" else f"{path}, line {number}"
         if not line.strip():
             continue
@@ -131,6 +137,94 @@ def _read_parquet(path: Path) -> pd.DataFrame:
             return pd.read_parquet(stream, engine="pyarrow")
     except (pyarrow.ArrowException, OSError) as problem:
         raise InputError(f"{path}: invalid parquet ({problem})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """Some rows of a JSONL or parquet file.
+
+    `first` is the number of the first row in the file, from 0; `start` the byte and `line` the line where it is in a
+    JSONL file.
+    """
+
+    path: str
+    first: int
+    n_rows: int
+    start: int = 0
+    line: int = 1
+
+    def read(self) -> pd.DataFrame:
+        """The rows, with their numbers as index."""
+        path = Path(self.path)
+        if path.suffix == ".parquet":
+            frame = self._read_parquet(path)
+        else:
+            with path.open("rb") as file:
+                file.seek(self.start)
+                rows = _objects(path, ".jsonl", _some(file, self.n_rows), self.line)
+            frame = as_frame(rows)
+        return frame.set_axis(range(self.first, self.first + len(frame)))
+
+    def _read_parquet(self, path: Path) -> pd.DataFrame:
+        pyarrow, import_ = _pyarrow("reading"), import_module("pyarrow.parquet")
+        try:
+            with path.open("rb") as stream:
+                file, groups, before, end = import_.ParquetFile(stream), list[int](), 0, 0
+                for group in range(file.num_row_groups):
+                    start, end = end, end + file.metadata.row_group(group).num_rows
+                    if start < self.first + self.n_rows and end > self.first:
+                        before = before if groups else start
+                        groups.append(group)
+                table = file.read_row_groups(groups)
+                return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
+        except (pyarrow.ArrowException, OSError) as problem:
+            raise InputError(f"{path}: invalid parquet ({problem})") from None
+
+
+def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:
+    """Lines with `n` that are not blank."""
+    for line in lines:
+        n -= bool(line.strip())
+        yield line
+        if n == 0:
+            return
+
+
+def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
+    """A JSONL or parquet file in parts of so many rows; the rows themselves are read by the parts.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, broken or of another format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"file not found: {path}")
+    if path.suffix == ".parquet":
+        pyarrow = _pyarrow("reading")
+        try:
+            total = import_module("pyarrow.parquet").read_metadata(path).num_rows
+        except (pyarrow.ArrowException, OSError) as problem:
+            raise InputError(f"{path}: invalid parquet ({problem})") from None
+        for first in range(0, total, n_rows):
+            yield FilePart(str(path), first, min(n_rows, total - first))
+        return
+    if path.suffix not in (".jsonl", ".ndjson"):
+        raise InputError(f"{path} cannot be read in parts; allowed endings: .jsonl, .ndjson, .parquet")
+    first = n = start = begin = 0
+    line = number = 1
+    with path.open("rb") as file:
+        for text in file:
+            if n == 0:
+                begin, line = start, number
+            n += bool(text.strip())
+            start, number = start + len(text), number + 1
+            if n == n_rows:
+                yield FilePart(str(path), first, n, begin, line)
+                first, n = first + n, 0
+    if n:
+        yield FilePart(str(path), first, n, begin, line)
 
 
 def load_items(

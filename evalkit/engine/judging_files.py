@@ -1,0 +1,311 @@
+"""`judge_files`: items in files, or more of them than fit into memory, judged part by part, here or on a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any, Unpack
+
+import orjson
+import pandas as pd
+
+from evalkit._version import __version__
+from evalkit.core.allowed_choices import ENGINE_REASONS, OnMissing
+from evalkit.core.files import write_whole
+from evalkit.core.judges import JudgesLike
+from evalkit.core.reply_keys import canonical_json, digest
+from evalkit.core.settings import JudgeOptions, Options
+from evalkit.engine.judging import judge_worklist
+from evalkit.engine.specification import Spec, is_none
+from evalkit.engine.worklist import Worklist
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics import RubricLike
+from evalkit.tables import ItemsLike, write_frame
+from evalkit.tables.files import FilePart, parts_of_file
+from evalkit.tables.items import as_frame
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the items, by number."""
+
+    number: int
+    items: FilePart | pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        return f"part-{self.number:06d}"
+
+
+@dataclass(frozen=True)
+class JudgedFiles:
+    """A folder of judgments, as `judge_files` left it.
+
+    Attributes
+    ----------
+    folder
+        One parquet file of judgments per part, each with a JSON file that says what it is made of.
+    parts
+        One row per part: `part` (the name of its files), `n_items`, `n_judgments`, `n_unscored`, `n_live` (replies
+        that this call paid for), `cost_usd` (of those; NaN if a price is unknown), `state` (``judged`` by this call,
+        ``kept`` from an earlier one, or ``failed``) and `problem`.
+    """
+
+    folder: Path
+    parts: pd.DataFrame
+
+    def __str__(self) -> str:
+        states = self.parts["state"].value_counts()
+        sums = self.parts[["n_items", "n_judgments", "n_unscored", "n_live", "cost_usd"]].sum(skipna=True)
+        share = 1 - sums["n_unscored"] / sums["n_judgments"] if sums["n_judgments"] else float("nan")
+        text = (
+            f"{self.folder}: {counted(len(self.parts), 'part')} ("
+            f"{', '.join(f'{states[state]} {state}' for state in ('judged', 'kept', 'failed') if state in states)}); "
+            f"{counted(int(sums['n_judgments']), 'judgment')} of {counted(int(sums['n_items']), 'item')}, {share:.1%} "
+            f"scored; {int(sums['n_live'])} asked now (US$ {sums['cost_usd']:.4f})"
+        )
+        failed = self.parts[self.parts["state"] == "failed"]
+        return "\n".join([text, *(f"  {row.part} failed: {row.problem}" for row in failed.itertuples())])
+
+
+def judge_files(
+    source: str | Path | Sequence[str | Path] | ItemsLike | Iterable[pd.DataFrame],
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    out: str | Path,
+    rows: int = 5000,
+    shard: tuple[int, int] | None = None,
+    n_jobs: int | None = None,
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    inputs: dict[str, str] | None = None,
+    on_missing: OnMissing = "raise",
+    **options: Unpack[JudgeOptions],
+) -> JudgedFiles:
+    """Judge items part by part; each part becomes one parquet file of judgments in the folder `out`.
+
+    The parts run under ``joblib.Parallel``, so ``with joblib.parallel_config("dask"):`` (or another backend that is
+    registered) takes them to a cluster. Called again, it does only what is missing: a part whose file was made from
+    the same items, rubric and judges is kept, unless a call in it failed. A part that fails does not stop the others.
+    If workers die and joblib ends the whole run, the unfinished parts are started again.
+
+    Parameters
+    ----------
+    source
+        A path or glob of JSONL or parquet files, several of them, a table of items, a `datasets` data set (also a
+        streaming one), or an iterator of DataFrames.
+    rubric, judges, samples, template, item_id, inputs, on_missing
+        As in `judge`. Rows without an id column are numbered through each file.
+    out
+        The folder of the judgments; created if it is missing.
+    rows
+        Items per part.
+    shard
+        ``(3, 16)``: only every 16th part, beginning with the third, for 16 independent machines or array jobs.
+    n_jobs
+        Parts at a time (processes); by default what joblib's configuration says, else 1.
+    **options
+        As in `judge`. `budget_usd` and `max_calls` hold for the whole call, so they need one part at a time.
+
+    Returns
+    -------
+    JudgedFiles
+        What became of each part.
+
+    Raises
+    ------
+    InputError
+        If there is no file, `out` holds parts of another rubric or other judges, or an option needs one process.
+
+    Warns
+    -----
+    EvalkitWarning
+        If parts failed.
+    """
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
+    if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
+        raise ConfigError(f"rows must be 1 or more and shard=(part, of) within 1 to of, got rows={rows!r}, {shard=}")
+    limited = chosen.budget_usd is not None or chosen.max_calls is not None or chosen.on_progress is not None
+    if limited and n_jobs not in (None, 1):
+        raise ConfigError("budget_usd, max_calls and on_progress hold within one process; pass n_jobs=1, or omit them")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_same(folder, spec, rows)
+    task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
+
+    def parts() -> Iterator[_Part]:
+        numbered = (_Part(number, items) for number, items in enumerate(_split(source, rows)))
+        return numbered if shard is None else itertools.islice(numbered, shard[0] - 1, None, shard[1])
+
+    done = _one_by_one(parts(), task) if limited else _in_parallel(parts, n_jobs, task, isinstance(source, Iterator))
+    if not done:
+        raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
+    extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
+    if shard is None and extra:
+        raise InputError(
+            f"{folder} has {counted(len(extra), 'part')} that the source does not have "
+            f"({listed(sorted(extra), most=5)}); remove them, or name another folder as out"
+        )
+    judged = JudgedFiles(folder, pd.DataFrame(done).sort_values("part", ignore_index=True))
+    failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
+    if len(failed):
+        warnings.warn(
+            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); the column "
+            "problem says why; make the same call again to do these alone",
+            EvalkitWarning,
+            stacklevel=2,
+        )
+    return judged
+
+
+def _split(source: Any, rows: int) -> Iterator[FilePart | pd.DataFrame]:
+    """The source in parts."""
+    paths = [source] if isinstance(source, (str, Path)) else source
+    if isinstance(paths, Sequence) and paths and all(isinstance(path, (str, Path)) for path in paths):
+        for path in paths:
+            found = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else [str(path)]  # noqa: PTH207
+            if not found:
+                raise InputError(f"no file matches {str(path)!r}")
+            for one in found:
+                yield from parts_of_file(one, rows)
+        return
+    if type(source).__name__ == "IterableDataset":  # of datasets, which may not be installed
+        first = 0
+        for batch in source.iter(batch_size=rows):
+            frame = pd.DataFrame(batch)
+            yield frame.set_axis(range(first, first + len(frame)))
+            first += len(frame)
+        return
+    frames = source if isinstance(source, Iterator) else [as_frame(source)]
+    for frame in frames:
+        for first in range(0, len(frame), rows):
+            yield frame.iloc[first : first + rows]
+
+
+def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
+    """In this process, with what is left of the limits."""
+    done = []
+    for part in parts:
+        row = task.judge(part)
+        done.append(row)
+        options = task.options
+        if options.budget_usd is not None:
+            options = replace(options, budget_usd=max(0.0, options.budget_usd - row["cost_usd"]))
+        if options.max_calls is not None:
+            options = replace(options, max_calls=max(0, options.max_calls - row["n_live"]))
+        task = replace(task, options=options)
+    return done
+
+
+def _in_parallel(
+    parts: Callable[[], Iterator[_Part]], n_jobs: int | None, task: _Task, only_once: bool
+) -> list[dict[str, Any]]:
+    """Under joblib; once more for what is unfinished when a dead worker ends all of it."""
+    from joblib import Parallel, delayed
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return list(Parallel(n_jobs=n_jobs)(delayed(task.judge)(part) for part in parts()))
+        except EvalkitError:
+            raise
+        # a backend's own error: its worker died, and there is no common type for that
+        except Exception as problem:
+            if attempt == _ATTEMPTS or only_once:
+                raise
+            warnings.warn(
+                f"joblib ended the run ({type(problem).__name__}: {problem}); evalkit starts what is unfinished again",
+                EvalkitWarning,
+                stacklevel=3,
+            )
+    raise AssertionError
+
+
+@dataclass(frozen=True)
+class _Task:
+    """How each part is judged; `run` marks what one call of `judge_files` has written."""
+
+    spec: Spec
+    options: Options
+    folder: Path
+    item_id: str | None
+    rows: int
+    run: str
+
+    def judge(self, part: _Part) -> dict[str, Any]:
+        """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
+        row: dict[str, Any] = {"part": part.name, "n_items": 0, "n_judgments": 0, "n_unscored": 0, "n_live": 0}
+        row |= {"cost_usd": 0.0, "state": "failed", "problem": ""}
+        try:
+            items = part.items.read() if isinstance(part.items, FilePart) else part.items
+            work = Worklist.of(self.spec, items, self.item_id)
+            made_of = _made_of(self.spec, self.rows) | {"items": digest({"ids": list(work.ids), "inputs": work.hashes})}
+            # pandas and Arrow skip files whose names begin with _ when they read the folder
+            table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
+            if table.exists() and manifest.exists():
+                found: dict[str, Any] = orjson.loads(manifest.read_bytes())
+                if found["run"] == self.run:  # before a worker died
+                    return {**row, **found["counts"], **found["paid"], "state": "judged"}
+                if found["made_of"] == made_of and not found["n_without_reply"] and not self.options.refresh:
+                    return {**row, **found["counts"], "state": "kept"}
+                manifest.unlink()
+            judgments = judge_worklist(work, self.options)
+            live = judgments["source"] == "live"
+            errors = judgments["error"]
+            said: dict[str, Any] = {
+                "evalkit": __version__,
+                "run": self.run,
+                "made_of": made_of,
+                "counts": {
+                    "n_items": len(work.inputs), "n_judgments": len(judgments), "n_unscored": int(errors.notna().sum()),
+                },
+                "paid": {"n_live": int(live.sum()), "cost_usd": float(judgments.loc[live, "cost_usd"].sum())},
+                "n_without_reply": int(errors.isin(ENGINE_REASONS).sum()),
+                "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
+            }  # fmt: skip
+            write_frame(judgments, table)
+            write_whole(manifest, [canonical_json(said), b"\n"])
+            return {**row, **said["counts"], **said["paid"], "state": "judged"}
+        except (EvalkitError, OSError, ValueError) as problem:
+            return row | {"problem": f"{type(problem).__name__}: {problem}"}
+
+
+def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
+    """What a part was judged by, as its manifest says it."""
+    names = [judge.name for judge in spec.judges]
+    hashes = [[parts.shared_json().decode() for parts in row] for row in Worklist.of(spec, []).parts]
+    rubric = f"{spec.rubric.id}@{spec.rubric.label}"
+    return {
+        "rubric": rubric,
+        "judges": names,
+        "samples": spec.samples,
+        "rows": rows,
+        "asked": digest({"parts": hashes}),
+    }
+
+
+def _check_same(folder: Path, spec: Spec, rows: int) -> None:
+    """InputError if the folder holds judgments that were made otherwise."""
+    made_of = _made_of(spec, rows)
+    for path in sorted(folder.glob("_part-*.json")):
+        try:
+            found = orjson.loads(path.read_bytes())["made_of"]
+            others = [name for name in made_of if found[name] != made_of[name]]
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise InputError(f"{path} was not written by evalkit ({problem}); name another folder as out") from None
+        if others:
+            name = others[0]
+            was = f"with {name} {found[name]}" if name != "asked" else "with other texts or settings of these judges"
+            raise InputError(
+                f"{folder} has parts that were judged {was}, not {made_of[name] if name != 'asked' else 'these'}; name "
+                "another folder as out"
+            )
