@@ -144,7 +144,9 @@ def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ConfigError, match=r"folder .*evalkit/_data/rubrics or .*rubrics, which ships with evalkit, is missing; install"
     ):
         shipped("rubrics")
-    with pytest.raises(ConfigError, match=r"folder .*evalkit/_data/examples or .*examples, which ships with evalkit, is missing"):
+    with pytest.raises(
+        ConfigError, match=r"folder .*evalkit/_data/examples or .*examples, which ships with evalkit, is missing"
+    ):
         shipped("examples")
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/probes or .*probes; install"):
         shipped("probes")
