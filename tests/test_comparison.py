@@ -666,3 +666,16 @@ def test_the_row_of_the_jury_alone_is_that_of_the_whole_table():
     assert compare(side([0, 1]), side([1, 1]), rows="jury").table["judge"].tolist() == ["j"]
     with pytest.raises(ConfigError, match="allowed: 'all', 'jury'"):
         compare(*sides, rows="judges")
+
+
+@pytest.mark.parametrize("reason", ["stopped", "budget", "timeout", "server_error", "cache_miss", "missing_input"])
+def test_samples_without_a_reply_are_no_change(reason: str) -> None:
+    """A run that was stopped: what was not asked says nothing about the edit; the rest is the same."""
+    rows = [[1, 1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]] * 8
+    before = side(rows)
+    after = side(rows[:24] + [[f"!{reason}"] * 3] * 12 + [[row[0], f"!{reason}", f"!{reason}"] for row in rows[36:]])
+    found = only(compare(before, after))
+    assert found["change_p"] > 0.5
+    assert found["changed"] == 0
+    unreadable = only(compare(before, side(rows[:24] + [["!unreadable"] * 3] * 24)))
+    assert unreadable["change_p"] < 0.01, "a reply that cannot be read is an outcome"

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from evalkit.core.allowed_choices import ENGINE_REASONS
 from evalkit.stats.comparison.significance import Outcomes
 from evalkit.tables.grouping import Flags, Ints, group
 
+_NO_REPLY = ("missing_input", *ENGINE_REASONS)
 _SLOT = ["item_id", "judge", "order", "sample"]
 
 
@@ -38,12 +40,13 @@ class Again:
 def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     """Compare the judgments of one criterion on the items that both sides have.
 
-    A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
+    Samples without a reply (not asked, stopped, failed calls) say nothing about the judge and are left out; a reply
+    that cannot be scored is an outcome. A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
     the same key, the judge was called again with ``refresh``, and all of its samples count as new.
     """
     # not `isin`, which makes a scalar of each id
     common = [
-        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & side["error"].ne("missing_input").fillna(value=True)
+        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY)
         for side in (a, b)
     ]
     names = [*_SLOT, "label", "error", "key"]
