@@ -498,7 +498,10 @@ def test_figures_of_a_class_have_intervals_only_where_it_is_seen():
     row = only(align(judged([*said[:58], "tie", "A"]), labels_of(rare), figures=names))
     assert row["f1_tie"] == pytest.approx(2 * 1 / (1 + 2))
     assert row[["f1_tie_low", "macro_f1_low", "balanced_accuracy_low"]].isna().all()
-    assert "no interval of f1_tie, macro_f1, balanced_accuracy: nearly all answers are the same" in row["notes"]
+    assert (
+        "no interval of f1_tie, macro_f1, balanced_accuracy: nearly all answers of a judge or an annotator are the same"
+        in row["notes"]
+    )
     with pytest.raises(ConfigError, match=r"criterion 'c' does not have: 'f1_C'; its classes: 'A', 'B', 'tie'"):
         align(judged(said), labels_of(gold), figures=["f1_C"])
     with pytest.raises(ConfigError, match=r"figures='accuracy'; it takes a list"):

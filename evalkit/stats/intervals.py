@@ -27,7 +27,7 @@ FEWEST_OTHERS = 3
 """Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
 no interval: in simulations the jackknife then covers 20-85 %, however many items there are."""
 
-TOO_LITTLE = "nearly all answers are the same"
+TOO_LITTLE = "nearly all answers of a judge or an annotator are the same"
 
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
@@ -104,7 +104,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
         undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
         them (kappa if one side is constant): there is then no measure of its error. Undefined without any one
-        cluster: ``nearly all answers are the same``.
+        cluster: ``nearly all answers of a judge or an annotator are the same``.
 
     Examples
     --------

@@ -40,15 +40,13 @@ class Again:
 def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     """Compare the judgments of one criterion on the items that both sides have.
 
-    Samples without a reply (not asked, stopped, failed calls) say nothing about the judge and are left out; a reply
-    that cannot be scored is an outcome. A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
-    the same key, the judge was called again with ``refresh``, and all of its samples count as new.
+    Samples without a reply (never asked, stopped, failed calls) say nothing about the judge and are left out; a reply
+    that cannot be scored is an outcome. A sample that has the same key and outcome on both sides is one reply. Where
+    any outcome of a judge differs under the same key, the judge was called again with ``refresh``, and all of its
+    samples count as new.
     """
     # not `isin`, which makes a scalar of each id
-    common = [
-        (items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY)
-        for side in (a, b)
-    ]
+    common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
     names = [*_SLOT, "label", "error", "key"]
     parts = [side.loc[there, names] for side, there in zip((a, b), common, strict=True)]
     frame = pd.concat(
