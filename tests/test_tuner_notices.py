@@ -210,3 +210,14 @@ def test_an_annotator_can_be_left_out_again_in_the_queue(tmp_path):
         assert shown.state["figures"]["tiles"][0]["value"] == "NA"
     do(tuner, do="count_labels", annotator="Ana", counts=True)
     assert tuner.state["figures"]["newcomers"] == {}
+
+
+def test_the_columns_to_show_never_hold_labels_of_people(tmp_path):
+    """Also those of held-out items, whose looks are counted."""
+    items = pd.concat([ITEMS, ITEMS.assign(item_id=lambda t: "j" + t["item_id"])], ignore_index=True)
+    items = items.assign(ann=[at % 3 for at in range(80)], language=["en", "de"] * 40)
+    tuner = ek.RubricTuner(items, RUBRIC, "fake:strict", {"c": ["ann"]}, samples=1, folder=tmp_path)
+    assert tuner.wait_idle(300)
+    do(tuner, do="run")
+    assert tuner.labels["part"].eq("held-out").any()
+    assert tuner.state["page"]["item_columns"] == {"language": ["de", "en"]}

@@ -162,7 +162,7 @@ def rows_of(
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
-    texts, columns = _texts(evaluation), _item_columns(evaluation)
+    texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
     jury = plain(scores[["label", "passed", "status"]])
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
@@ -251,11 +251,14 @@ def _texts(evaluation: Evaluation) -> list[str]:
     return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
 
 
-def _item_columns(evaluation: Evaluation) -> dict[str, list[str]]:
-    """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat."""
+def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
+    """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat.
+
+    Columns with an annotator's labels are left out: they would show held-out labels, and a label before its item.
+    """
     items, most = evaluation.items, min(_MOST_VALUES, len(evaluation.items) // 2)
     columns = {}
-    for name in items.columns.difference(["item_id"], sort=False):
+    for name in items.columns.difference(["item_id", *annotators], sort=False):
         texts = [shown_text(value) for value in items[name]]
         if 1 < len(set(texts)) <= most and max(map(len, texts)) <= _LONGEST_VALUE:
             columns[str(name)] = texts
