@@ -121,7 +121,7 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
                 "scored": count_of(row["n_scored"], row["n_items"]),
             }
         )
-        notes += [(name, note) for note in _gaps(evaluation, row)]
+        notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
     said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(said)
 
@@ -158,6 +158,13 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield "no verdict" if rule or (whole and rubric.pass_at is not None) else "no pass rule"
     if not pd.isna(row["notes"]):
         yield str(row["notes"])
+
+
+def _flips(evaluation: Evaluation, criterion: str) -> Iterator[str]:
+    """Pairs that were judged in both orders: how often each judge's answer follows the order."""
+    votes = evaluation.votes[(evaluation.votes["criterion"] == criterion) & evaluation.votes["order_flip"].notna()]
+    for judge, flips in votes.groupby("judge", observed=True)["order_flip"]:
+        yield f"{judge} changes its answer with the order on {flips.sum()} of {counted(len(flips), 'item')}"
 
 
 def _interval(row: Any, name: str) -> str:
