@@ -301,7 +301,7 @@ class TestShown:
         assert set(evaluation.wide()["preference"].dropna()) <= {"A", "B", "tie"}
         assert set(evaluation.rubric_scores["n_criteria"]) == {1}
         assert "fake:first changes its answer with the order on 4 of 4 items" in str(evaluation)
-        assert re.search("fake:verbose changes its answer with the order on [0-4] of 4 items", evaluation._repr_html_())
+        assert "fake:verbose changes its answer with the order on 1 of 1 item" in evaluation._repr_html_()
 
     def test_pollux(self):
         evaluation = ek.evaluate(rows(2), "pollux", "fake:strict", template="pollux@v1")
