@@ -15,6 +15,8 @@ import pytest
 from cache_setup import parts, python, ran, reply
 from postgres import PostgresServer, fresh_database, pooler, stoppable_server, tools
 
+import evalkit as ek
+from evalkit.cli.main_command import main
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import server_store as store_module
 from evalkit.engine.cache.server_store import ServerStore
@@ -339,8 +341,6 @@ def test_sync_leaves_each_its_own_where_they_differ(tmp_path: Path, store: Reply
 def test_the_address_by_variable_serves_evaluations_and_their_history(
     address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import evalkit as ek
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setenv("EVALKIT_CACHE", address)
@@ -351,6 +351,47 @@ def test_the_address_by_variable_serves_evaluations_and_their_history(
     assert second.judgments["source"].eq("cache").all()
     assert len(ek.history()) == 1
     assert first.scores.equals(second.scores)
+    ReplyStore.open(address).close()
+
+
+def test_the_commands_work_on_a_server_and_never_show_its_password(
+    address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.setenv("EVALKIT_CACHE", address.replace("evalkit@", "evalkit:s3cret@"))
+    Path("items.jsonl").write_text('{"question": "q", "answer": "a", "reference": "a"}\n')
+    words = ["items.jsonl", "--rubric", "correctness", "--judge", "fake"]
+    for command in (
+        ["evaluate", *words], ["plan", *words], ["cache", "stats"], ["history"], ["doctor"],
+        ["cache", "prune", "--model", "strict", "--apply"], ["cache", "sync", "here", address],
+    ):  # fmt: skip
+        assert main(command) == 0, command
+    said = capsys.readouterr()
+    assert "s3cret" not in said.out + said.err
+    assert f"{address}: 3 replies" in said.out
+    assert "removed 3 replies of 3 keys" in said.err
+    assert "0 replies read" in said.err
+    assert main(["cache", "sync", address, address]) == 2
+    assert main(["cache", "stats", "--cache", "mysql://ann:s3cret@db/x"]) == 2
+    said = capsys.readouterr()
+    assert "SOURCE and TARGET are the same store" in said.err
+    assert "a reply store cannot be on 'mysql'" in said.err
+    assert "s3cret" not in said.err
+
+
+def test_a_function_judge_is_memoized_on_a_server(address: str, tmp_path: Path) -> None:
+    calls = []
+
+    def ask(prompt: object) -> str:
+        calls.append(prompt)
+        return "[RESULT] 1 [END]"
+
+    items = [{"question": "q", "answer": "a", "reference": "a"}]
+    judge = ek.Judge.function(ask, name="f", version="1")
+    for source in ("live", "cache"):
+        assert set(ek.judge(items, "correctness", judge, samples=2, cache=address)["source"]) == {source}
+    assert len(calls) == 2
     ReplyStore.open(address).close()
 
 

@@ -32,15 +32,16 @@ EXTRAS = {
     "registry": ("alembic", "sqlalchemy"),
     "postgres": ("psycopg",),
     "dask": ("distributed",),
-    "ray": ("ray",),
 }
 """Extra -> modules that it installs."""
 
 
 def check_machine(cache: str | None = None) -> dict[str, Any]:
     """Versions, cache, rubrics, settings, extras, and a list of problems in words."""
+    from evalkit.core.settings import shown_cache
+
     problems: list[str] = []
-    places = {name: os.environ.get(name) or "not set" for name in _PLACES}
+    places = {name: shown_cache(os.environ.get(name)) or "not set" for name in _PLACES}
     return {
         "versions": {"evalkit": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
         | {name: installed_version(name) or "missing" for name in _PACKAGES},
@@ -61,12 +62,13 @@ def installed_version(package: str) -> str | None:
 
 
 def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
-    from evalkit.core.settings import default_cache, folder_of, is_address
+    from evalkit.core.settings import default_cache, folder_of, is_address, shown_cache
     from evalkit.engine.cache import ReplyStore
 
     cache = named or default_cache()
     folder = folder_of(cache)
-    facts: dict[str, Any] = {"folder": str(folder), "writable": None, "replies": None, "size": None, "integrity": None}
+    where = shown_cache(cache) if is_address(cache) else str(folder)
+    facts: dict[str, Any] = {"folder": where, "writable": None, "replies": None, "size": None, "integrity": None}
     try:
         store = ReplyStore.open(cache if is_address(cache) else folder)
         facts["writable"] = not store.read_only

@@ -68,7 +68,8 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         read_only = options.pop("read_only", False)
         if options:
             raise ConfigError(f"unknown backend_options {sorted(options)}; allowed: 'read_only', 'recorded', 'since'")
-        cache = location if is_address(location) else Path(location)
+        # joblib adds a folder of its own to a text
+        cache = str(location).removesuffix("/joblib") if is_address(location) else Path(location)
         if isinstance(cache, Path) and not self.for_replies and cache.name == "joblib":
             cache = cache.parent
         self.verbose = verbose

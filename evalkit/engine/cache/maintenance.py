@@ -296,6 +296,8 @@ class Maintenance(Lookups):
         self.check_writable()
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         target = Path(export_to) if export_to else self.folder / f"pruned-{moment}.jsonl"
+        if not export_to:
+            self.folder.mkdir(parents=True, exist_ok=True)  # with a store on a server there may be none
         with self.database.writer() as connection, self.database.transaction(connection):
             # only under the lock: another prune to this file may have ended in between, and its export is there
             if target.exists():
