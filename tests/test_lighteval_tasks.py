@@ -883,7 +883,7 @@ def test_the_variables_are_checked(monkeypatch, tmp_path):
     with pytest.raises(ConfigError, match="EVALKIT_TASK_DATA='web' is unknown; allowed: shipped, hub"):
         make_tasks()
     monkeypatch.setenv("EVALKIT_TASK_DATA", "hub")
-    with pytest.raises(ConfigError, match=r"set EVALKIT_POLLUX_CRITERIA to the project's metainfo/criteria\.json"):
+    with pytest.raises(ConfigError, match=r"set EVALKIT_POLLUX_CRITERIA to the path of metainfo/criteria\.json"):
         make_tasks()
     monkeypatch.setenv("EVALKIT_POLLUX_CRITERIA", str(tmp_path / "none.json"))
     with pytest.raises(ConfigError, match=r"EVALKIT_POLLUX_CRITERIA: file .* not found"):

@@ -219,7 +219,10 @@ class _Coder:
             meant = self._meant(meaning)
             if meant == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
-                raise ConfigError(f"codes= maps {value!r} to {meaning!r}, which {self._off_scale} (reasons: {reasons})")
+                raise ConfigError(
+                    f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; the reasons for a missing score "
+                    f"are {reasons}"
+                )
             if self._named.setdefault(_key(value), meant) != meant:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
         self._is_complete = any(code is not None for code, _ in self._named.values())

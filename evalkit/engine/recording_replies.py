@@ -305,8 +305,8 @@ def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
     if plain.duplicated().any():
         row = plain[plain.duplicated()].iloc[0]
         raise InputError(
-            f"the table for the column {name!r} contains a reply twice: {listed(row.dropna().tolist())}; remove one "
-            "of the rows"
+            f"the judgments for the column {name!r} have two rows for the same reply: "
+            f"{listed(row.dropna().tolist())}; remove one of them"
         )
     label, error = table["label"].astype(object), table["error"].astype(object)
     label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))

@@ -131,7 +131,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None
         raise InputError(
-            f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; only meta may be nested"
+            f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; flatten it (only meta may be nested, "
+            "and not that deep)"
         ) from None
     except DuplicateKeyError as problem:
         raise InputError(f"{where}: {problem}; keep one") from None

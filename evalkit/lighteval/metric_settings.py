@@ -50,7 +50,7 @@ class Declared:
         named = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if named is not None and own is not None:
-            raise ConfigError("rubric= and profile= are both profiles; pass only one of them")
+            raise ConfigError("you passed a profile as rubric= and another one as profile=; pass only one profile")
         given = {name: value for name, value in settings.items() if value is not None}
         if "judges" in given:
             judges = given["judges"]

@@ -100,11 +100,12 @@ def criteria_file(source: str) -> Path:
     given = os.environ.get(CRITERIA_VARIABLE, "").strip()
     if not given:
         raise ConfigError(
-            f"POLLUX from the hub needs its criteria: set {CRITERIA_VARIABLE} to the project's metainfo/criteria.json"
+            f"the POLLUX data from the Hub has no criteria; set {CRITERIA_VARIABLE} to the path of "
+            "metainfo/criteria.json from the POLLUX project"
         )
     if not Path(given).is_file():
         raise ConfigError(
-            f"{CRITERIA_VARIABLE}: file {given} not found; set it to the project's metainfo/criteria.json"
+            f"{CRITERIA_VARIABLE}: file {given} not found; set it to metainfo/criteria.json from the POLLUX project"
         )
     return Path(given)
 
