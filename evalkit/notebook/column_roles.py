@@ -156,7 +156,7 @@ def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
     -------
     ColumnRoles
         Each column has one role. A group needs ten or more values unless its name is that of a conversation or
-        document, because intervals count groups. Labels are columns of few values, all of them on the scale.
+        document, because intervals treat groups as independent. Labels are columns of few values, all of them on the scale.
 
     Examples
     --------
