@@ -156,7 +156,8 @@ def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
     -------
     ColumnRoles
         Each column has one role. A group needs ten or more values unless its name is that of a conversation or
-        document, because intervals treat groups as independent. Labels are columns of few values, all of them on the scale.
+        document, because intervals treat groups, not items, as independent. Labels are columns of few values, all of
+        them on the scale.
 
     Examples
     --------
