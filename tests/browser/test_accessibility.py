@@ -1,4 +1,4 @@
-"""axe-core on the tuner and the browser of judgments: nothing serious, light and dark, with everything open."""
+"""axe-core on the tuner and the browser of judgments: no finding, light and dark, with everything open."""
 
 from __future__ import annotations
 
@@ -22,9 +22,15 @@ BROWSER = """\
 import evalkit as ek
 items, _ = ek.load_example("support")
 ek.notebook.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
-RULES = """async () => (await axe.run('.ekw', {resultTypes: ['violations']})).violations
-    .filter((one) => ['serious', 'critical'].includes(one.impact))
-    .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(' | ')}`)"""
+# each widget by itself: two on a page have landmarks of the same names
+RULES = """async () => {
+    const found = [];
+    for (const widget of document.querySelectorAll('.ekw')) {
+        if (widget.parentElement.closest('.ekw')) continue;
+        found.push(...(await axe.run(widget, {resultTypes: ['violations']})).violations);
+    }
+    return found.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(' | ')}`);
+}"""
 
 # colours change by a transition
 AT_REST = "() => !document.getAnimations().some((one) => one.effect?.target?.closest('.ekw'))"
