@@ -107,6 +107,18 @@ def test_the_cost_after_stop_is_what_the_server_was_asked_and_run_asks_the_remai
         assert again.state["notices"] == []
 
 
+def test_a_stop_after_the_last_reply_says_that_all_are_here(tmp_path):
+    with judge_server() as server:
+        session = tuner_of(jury(server, "x"), tmp_path).session
+
+        def report(progress):
+            if progress.done == progress.total:
+                session.stop()
+
+        text = session.run(report)
+    assert text == f"stopped: {len(server.paid)} replies received; all replies are here"
+
+
 def test_calls_that_outlast_the_wait_of_ctrl_c_are_in_the_cost_after_stop(tmp_path):
     with judge_server(always={"delay": 6}) as server:
         tuner = tuner_of(jury(server, "x"), tmp_path, concurrency=3)

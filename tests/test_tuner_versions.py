@@ -246,7 +246,7 @@ def test_where_nothing_was_asked_again_it_says_same_replies_and_no_chance(tmp_pa
     do(tuner, do="run")
     tuner.edit("c", pass_at=1)  # decides the verdict, not the prompt
     do(tuner, do="run")
-    assert change(tuner)["note"] == "verdicts, from v1 · same replies"
+    assert change(tuner)["note"] == "verdicts, from v1 · 4 items lost a verdict · same replies"  # two samples tie
     assert not tuner.state["figures"]["measure"]
     do(tuner, do="select", item_id="i00")
     assert tuner.state["item"]["judges"][0]["same"]
@@ -322,3 +322,31 @@ def test_an_edit_is_found_after_a_restart(tmp_path):
     tuner = start(tmp_path)
     tuner.session.edit_draft(lambda base, _draft: rebase(base, RUBRIC.edit("c", scale={1: "x"}).to_dict()))
     assert level_of(start(tmp_path)) == "x"
+
+
+def test_an_item_that_gets_or_loses_its_verdict_is_a_change(tmp_path):
+    jury = [ek.Judge("openai", name, name=name, base_url="http://127.0.0.1:9/v1") for name in ("x", "y")]
+    items, edited = ITEMS.head(4), RUBRIC.edit("c", scale={1: "nearly so"})
+    replies = {
+        RUBRIC: (["2", "2", "2", "0"], ["0", "0", "2", "0"]),
+        edited: (["2", "0", "2", "0"], ["2", "0", "0", "0"]),
+    }
+    for rubric, said in replies.items():
+        for judge, texts in zip(jury, said, strict=True):
+            ek.record(items, rubric, judge, [[text] for text in texts], overwrite=True)
+    tuner = ek.RubricTuner(items, RUBRIC, jury, LABELS, folder=tmp_path, samples=1, recorded="use")
+    assert tuner.wait_idle(300)
+    do(tuner, do="run")
+    level(tuner, "nearly so")
+    do(tuner, do="run")
+    # i00 and i01 tie at first, then pass and fail; i02 passes, then ties; i03 fails twice
+    tile = change(tuner)
+    assert tile["value"].startswith("0 of 1")
+    assert "2 items got a verdict, 1 item lost a verdict" in tile["note"]
+    do(tuner, do="query", query={"filter": "changed"})
+    page = tuner.state["page"]
+    changes = {"i00": "verdict appeared", "i01": "verdict appeared", "i02": "verdict lost"}
+    assert {row["item_id"]: row["change"] for row in page["rows"]} == changes
+    assert (page["counts"]["changed"], page["counts"]["tied"], page["counts"]["unscored"]) == (3, 1, 0)
+    scored = next(tile for tile in tuner.state["figures"]["tiles"] if tile["title"] == "Scored")
+    assert scored["note"] == "items; all judgments scored; 1 tied, so without a verdict"

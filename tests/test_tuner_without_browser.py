@@ -177,6 +177,22 @@ def test_the_matrix_counts_labels_and_names_errors(session):
     }
 
 
+def test_levels_and_verdicts_of_people_have_rows_of_their_own(tmp_path):
+    record(RUBRIC, ["2", "0", "2", "1"])
+    session = start(tmp_path, people({"a": "true", "b": "0", "c": "false", "d": "2"}))
+    session.run()
+    seen = {(cell.human, cell.jury): (cell.n, cell.kind) for cell in session.cells() if cell.n}
+    assert seen == {
+        ("true", "2"): (1, "same"),
+        ("0", "0"): (1, "same"),
+        ("false", "2"): (1, "false pass"),
+        ("2", "1"): (1, "false fail"),
+    }
+    assert list(dict.fromkeys(cell.human for cell in session.cells())) == ["0", "1", "2", "false", "true"]
+    session.query = Query(cell=("false", "2", ""))
+    assert [row.item_id for row in session.page().rows] == ["c"]
+
+
 def test_rows_come_in_the_order_of_what_needs_eyes(session):
     session.run()
     assert {row.item_id for row in session.page().rows[:2]} == {"c", "d"}

@@ -71,6 +71,7 @@ def make_tiles(
     name: str = "",
     rows: tuple[pd.Series | None, pd.Series | None] = (None, None),
     not_counted: str = "",
+    items: Sequence[Row] = (),
 ) -> list[Tile]:
     """The tiles of one criterion.
 
@@ -89,12 +90,14 @@ def make_tiles(
         `jury_alignment` of the two.
     not_counted
         The labels that figures do not use, in words.
+    items
+        The rows of the items, for those that got or lost their verdict.
     """
     people = _people(*rows, name, *_counted(evaluation, labels, criterion), not_counted)
     scored = _scored(evaluation, criterion)
     head = people if rows[0] is not None else scored
     head[0] = replace(head[0], place="head")
-    return [*people, _split(evaluation, criterion), _changed(change, name), *scored, _cost(evaluation)]
+    return [*people, _split(evaluation, criterion), _changed(change, name, items), *scored, _cost(evaluation)]
 
 
 def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:
@@ -219,7 +222,7 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
     return Tile("Judges disagree", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
 
 
-def _changed(change: tuple[pd.Series | None, str] | None, name: str) -> Tile:
+def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequence[Row]) -> Tile:
     if change is None:
         return Tile("Changed", "–", "first version: nothing to compare with", place="change")
     row, why = change
@@ -227,7 +230,11 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str) -> Tile:
         return Tile("Changed", "NA", why, place="change")
     value = f"{count_of(row['changed'], row['n_verdicts'])}"
     ruled = not pd.isna(row["against"])
-    note = f"{'verdicts' if ruled else 'labels'}, from {name} · {chance_sentences(row)}"
+    what = "verdict" if ruled else "label"
+    moves = Counter(item.change for item in items)
+    steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
+    moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
+    note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
     if not ruled:
         return Tile("Changed", value, note, place="change")
     up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
@@ -247,6 +254,8 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     row = rows.iloc[0]
     missing = int(evaluation.judgments["error"].notna().sum())
     note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items; all judgments scored"
+    if row["n_tied"]:
+        note += f"; {row['n_tied']} tied, so without a {'verdict' if pd.notna(row['pass_rate']) else 'score'}"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
@@ -268,11 +277,13 @@ def _cost(evaluation: Evaluation) -> Tile:
 def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     """The confusion matrix of the dev labels in these rows; empty without labels.
 
-    A jury's label has two columns if its verdict sometimes differs from what the label implies.
+    A jury's label has two columns if its verdict sometimes differs from what the label implies. Where some people gave
+    levels and others verdicts, each kind has its rows.
     """
     people = {label for row in rows for label in row.people.values()}
-    by_verdict = people <= {"true", "false"}  # people gave verdicts, so verdicts are counted
-    readings = {label: label if by_verdict else _level(label, scale) for label in people}
+    verdicts = people & {"true", "false"} if scale.has_rule else set()
+    by_verdict = people == verdicts  # people gave verdicts only, so verdicts are counted
+    readings = {label: label if label in verdicts else _level(label, scale) for label in people}
     counts: Counter[tuple[str | None, str | None, str]] = Counter()
     for row in rows:
         jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
@@ -285,7 +296,7 @@ def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
     return [
         Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict)
         for jury, verdict in sorted(columns, key=lambda column: (ranks[column[0]], column[1]))
-        for human in names
+        for human in (names if by_verdict else [*names, *sorted(verdicts - {*names})])
         if people
     ]
 
@@ -305,7 +316,7 @@ def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
     if passed is None:
         return "none"
     if passed == truth:
-        return "same" if human == jury else "near"
+        return "same" if human in (jury, "true", "false") else "near"
     return "false pass" if passed else "false fail"
 
 

@@ -16,6 +16,7 @@ from evalkit.notebook.item_details import plain, shown_text
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.stats.comparison.noise_floors import NOT_ASKED
 
 PAGE = 25
 _MOST_VALUES, _LONGEST_VALUE = 30, 60
@@ -37,7 +38,8 @@ class Row:
         Disagreement, 0-1, or None.
     change
         From the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now fails``
-        (without labels), ``changed`` (without pass rule), or empty.
+        (without labels), ``changed`` (without pass rule), ``verdict appeared``, ``verdict lost`` (without pass
+        rule ``label …``), or empty.
     people_passed
         The verdict of the majority of people; None without a pass rule or a majority.
     wrong
@@ -80,7 +82,8 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "changed": lambda row: bool(row.change),
     "broke": lambda row: row.change == "broke",
     "fixed": lambda row: row.change == "fixed",
-    "unscored": lambda row: row.status != "ok",
+    "tied": lambda row: row.status == "tied",
+    "unscored": lambda row: row.status not in ("ok", "tied"),
     "unread": lambda row: row.unread,
     "unlabelled": lambda row: not row.people and not row.held,
 }
@@ -166,6 +169,7 @@ def rows_of(
     jury = plain(scores[["label", "passed", "status"]])
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
+    unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
     unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
     return [
         Row(
@@ -178,7 +182,9 @@ def rows_of(
             status=jury[at]["status"] or "unscored",
             votes=votes.get(item, ()),
             split=None if np.isnan(apart[at]) else float(apart[at]),
-            change="" if last is None else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
+            change=""
+            if last is None or (item in unasked and min(last[at], now[at]) < 0)
+            else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={
@@ -222,9 +228,17 @@ def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame
     return table[table["criterion"] == criterion].set_index("item_id").reindex(ids)
 
 
+def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
+    """The items with judgments that were not asked for, for example because the run was stopped."""
+    judgments = evaluation.judgments
+    return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
+
+
 def _change(last: int, now: int, truth: int, scale: Scale) -> str:
-    if last < 0 or now < 0 or last == now:
+    if last == now:
         return ""
+    if last < 0 or now < 0:
+        return f"{'verdict' if scale.has_rule else 'label'} {'lost' if now < 0 else 'appeared'}"
     if not scale.has_rule:
         return "changed"
     if truth >= 0:

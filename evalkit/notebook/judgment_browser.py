@@ -22,7 +22,7 @@ from evalkit.tables import ItemsLike, as_items, check, empty
 
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
 """Tiles that need labels or a second version."""
-_FILTERS = ("split", "unscored")
+_FILTERS = ("split", "tied", "unscored")
 """Filters that need neither."""
 
 

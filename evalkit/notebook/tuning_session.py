@@ -132,8 +132,9 @@ class Session(TuningState):
         rows = self._alignment(self.current), self._alignment(self.against)
         not_counted = self.label_log.not_counted(self.shown_criterion)
         return make_tiles(
-            self.evaluation, self.label_log.counted, self.shown_criterion, self.change(), name, rows, not_counted
-        )
+            self.evaluation, self.label_log.counted, self.shown_criterion, self.change(), name, rows, not_counted,
+            self.rows(),
+        )  # fmt: skip
 
     def change(self) -> tuple[pd.Series | None, str] | None:
         """The row of `compare` from the version compared with, or None and the reason; None if there is no such one."""

@@ -391,7 +391,7 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
     expect(browser.locator(".ekw-rows thead th")).to_have_text(
         ["Item", "Jury", "strict", "lenient", "Disagreement", "Text"]
     )
-    expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 8", "Not fully scored 2"])
+    expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 8", "Tied 2"])
     browser.get_by_label("Column of the items").select_option("system_id: cora")
     expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
     browser.get_by_label("Column of the items").select_option("show system_id")
@@ -884,6 +884,9 @@ def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
     expect(rows.first).to_be_hidden()  # the jury is hidden, and so are the figures
     expect(tile(tuner, "Agreement with people")).to_be_hidden()
     expect(queue.locator("article")).to_have_count(0)
+    queue.get_by_label("Annotator").focus()
+    page.keyboard.press("Enter")  # the name is typed: keys are levels again
+    expect(queue).to_be_focused()
     page.keyboard.press("9")  # no level: nothing happens
     random = label(20, 0, 60)
     for at in (19, 18):  # undo twice, and label these two again

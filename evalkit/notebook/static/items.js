@@ -8,7 +8,7 @@ const LONG = 2000; // of a longer text only these characters are open
 
 const FILTERS = {
   all: "All", wrong: "Jury ≠ people", split: "Judges disagree", changed: "Changed", broke: "Broke", fixed: "Fixed",
-  unscored: "Not fully scored", unlabelled: "No label",
+  tied: "Tied", unscored: "Not fully scored", unlabelled: "No label",
 };
 
 function itemsPart(ctx) {
@@ -27,7 +27,8 @@ function itemsPart(ctx) {
     return groups.length ? `<select data-column data-key="column" aria-label="Column of the items">${option(null, "Column …")}${groups.join("")}</select>` : "";
   }
   root.addEventListener("change", ({ target }) => { if (target.matches("[data-column]")) ctx.ask({ column: JSON.parse(target.value) }); });
-  const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed" };
+  const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed",
+    "verdict appeared": "+ verdict appeared", "verdict lost": "− verdict lost", "label appeared": "+ label appeared", "label lost": "− label lost" };
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     if (!page.judged) {

@@ -54,6 +54,7 @@ function queuePart(ctx, { judgeArticles }) {
   // Returns whether the queue handled the key; `l` opens it from anywhere but a field.
   function pressed(event) {
     const queue = get("queue"), key = event.key;
+    if (queue.open && key === "Enter" && event.target.matches("[data-annotator]")) return region.focus({ preventScroll: true }), true; // keys label again
     const typing = key !== "Escape" && event.target.matches("input:not([type=checkbox]), select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return Boolean(queue.open);
     if (!queue.open) return key === "l" && !get("figures").browse && !get("item").codes?.includes("l") && (set({}), true);
