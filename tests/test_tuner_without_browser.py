@@ -1047,6 +1047,35 @@ def test_the_code_gives_what_is_on_screen(session):
     assert place["made"].table.iloc[0][["changed", "fixed", "broke"]].tolist() == [1, 1, 0]
 
 
+def test_the_code_says_which_items_it_needs(session):
+    session.run()
+    assert session_code(session).splitlines()[0] == (
+        "# items: the table that was passed to the tuner, with the columns 'item_id', 'answer'"
+    )
+    assert not session_code(session, "mine").startswith("#")
+
+
+def test_the_code_of_a_tuner_that_the_card_opened_reads_the_file(tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame(
+        {"name": ["i1", "i2"], "question": ["2 + 2?", "1 + 1?"], "answer": ["It is four.", "That makes two."]}
+    ).to_csv(path, index=False)
+    tuner = ek.start(str(path), judges=["fake:strict"], rubric="relevancy").tuner()
+    tuner.session.run()
+    values = {}
+    exec(compile(tuner.code(), "code", "exec"), values)
+    assert len(values["ev"].scores) == 2
+    assert set(values["ev"].judgments["source"]) == {"cache"}
+
+
+def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
+    tuner.edit(description="Is it so, then?")
+    saved = tuner.save(tmp_path / "mine")
+    path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
+    assert path.exists()
+    assert tuner.state["status"]["text"] == f"saved as {saved.id}@{saved.version}: {path}"
+
+
 def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
     # groups of four, split as groups: by items of their own the code would look at what is held out here
     rows = [

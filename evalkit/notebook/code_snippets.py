@@ -9,6 +9,7 @@ from pprint import pformat
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Rules, shown_cache
 from evalkit.errors import RubricError
+from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import DEFAULTS, Version
@@ -26,12 +27,15 @@ def session_code(session: Session, items: str = "items") -> str:
     session
         The session.
     items
-        The expression that gives the items; ``items`` is read from the tuner's file of items, if it has one.
+        The expression that gives the items. ``items`` is made from the tuner's file of items, if it has one; else the
+        first line says what it must hold.
     """
     shown = session.history.versions.get(session.current) or session.next_version()
     lines = ["import evalkit as ek", ""]
-    if session.source is not None and items == "items":
+    if items == "items" and session.source is not None:
         lines += [f"items = ek.load_items({str(session.source)!r})", ""]
+    elif items == "items" and session.items_code:
+        lines += [*session.items_code, ""]
     given = counted = ""
     if len(session.label_log.counted):
         path = session.label_log.path.with_suffix(".csv")
@@ -46,7 +50,22 @@ def session_code(session: Session, items: str = "items") -> str:
     if other is not None:
         lines += ["", *_evaluating("last", other, items, session, counted)]
         lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
+    if (
+        items == "items"
+        and session.source is None
+        and "table = ek.tables.read_frame" not in "\n".join(session.items_code)
+    ):
+        lines[:0] = [_expected(session, shown.rubric)]
     return "\n".join(lines) + "\n"
+
+
+def _expected(session: Session, rubric: Rubric) -> str:
+    """A comment: the variable that the code needs, and its columns."""
+    if session.items_code:
+        return "# table: the table that was passed to ek.start"
+    inputs = columns_of(rubric, session.data_options(rubric)["inputs"], session.items)
+    columns = ", ".join(map(repr, dict.fromkeys([session.item_id or "item_id", *inputs.values()])))
+    return f"# items: the table that was passed to the tuner, with the columns {columns}"
 
 
 def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:

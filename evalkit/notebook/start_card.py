@@ -93,13 +93,10 @@ class StartCard(NotebookWidget):
     @property
     def code(self) -> str:
         """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
-        lines = ["import evalkit as ek", ""]
-        if self._file:
-            lines.append(f"table = ek.tables.read_frame({self._file!r})")
-        elif not self._is_frame:
-            lines.append("table = ek.tables.as_frame(table)")
-        lines += [
-            *self._lines,
+        lines = [
+            "import evalkit as ek",
+            "",
+            *self._items_code(),
             f"rubric = {repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)}",
         ]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
@@ -110,6 +107,14 @@ class StartCard(NotebookWidget):
             )
             lines.append(f"    {name}={text},")
         return "" if self.problems else "\n".join([*lines, ")", "tuner", ""])
+
+    def _items_code(self) -> list[str]:
+        lines = []
+        if self._file:
+            lines.append(f"table = ek.tables.read_frame({self._file!r})")
+        elif not self._is_frame:
+            lines.append("table = ek.tables.as_frame(table)")
+        return [*lines, *self._lines]
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.
@@ -125,6 +130,7 @@ class StartCard(NotebookWidget):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
+            session.items_code = self._items_code()
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
         return self._opened

@@ -20,6 +20,7 @@ from evalkit.notebook.tuner_payload import PAYLOADS
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.files import file_versions, save_folder
 
 _PAID_ACTIONS = ("run", "suggest", "try", "measure")
 
@@ -321,7 +322,8 @@ class TunerController(NotebookWidget):
         saved = self.session.save(rubrics_folder)
         self._redraw_draft()
         self._draw("figures", "page")
-        self._status(text=f"saved as {saved.id}@{saved.version}")
+        path = file_versions(saved.id, further=[save_folder(rubrics_folder)])[int(saved.version[1:])]
+        self._status(text=f"saved as {saved.id}@{saved.version}: {path}")
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:

@@ -83,6 +83,7 @@ class Session(TuningState):
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
         self._change: tuple[Any, tuple[pd.Series | None, str] | None] = (None, None)
         self.floor_sizes: dict[str, int] = {}
+        self.items_code: list[str] = []  # how the start card made the items, in Python
         self._floors: dict[str, pd.DataFrame] = {}
         self.prices: dict[str, str] = {}
         worklist = Worklist.of(spec, self.items)

@@ -59,7 +59,7 @@ function runsPart(ctx) {
     const words = diff.map(({ where, words }) => `<li><b>${esc(where)}</b> ${words.map(([kind, text]) => (kind === "same" ? esc(text) : kind === "old" ? `<del>${esc(text)}</del>` : `<ins>${esc(text)}</ins>`)).join(" ")}</li>`).join("");
     put(".ekw-versions", versions.length
       ? `<ol class="ekw-list-of-versions" reversed>${rows}</ol>${against ? `<h4>${name(current)} against ${name(against)}</h4><ul class="ekw-diff" aria-label="Changes in the version shown">${words || "<li>Only settings of judges differ.</li>"}</ul>` : ""}
-        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
+        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button><small class="ekw-copied" role="status"></small></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
 

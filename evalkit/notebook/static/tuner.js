@@ -33,7 +33,8 @@ function render({ model, el }) {
     if (!text || !box) return;
     box.hidden = false;
     box.textContent = text;
-    navigator.clipboard?.writeText(text).catch(() => {}); // without a secure page this fails: copy from the box
+    // without a secure page this fails: copy from the box
+    navigator.clipboard?.writeText(text).then(() => { find(".ekw-copied").textContent = "copied"; }).catch(() => {});
   }
 
   // -- actions
