@@ -99,6 +99,7 @@ class TestNames:
                 "which the items do not have; did you mean 'response'",
             ),
             ({"question": "prompt", "answer": "response", "hint": "tip"}, InputError, "inputs maps 'hint' to column"),
+            ({"item_id": "nr"}, ConfigError, "pass the column of ids as item_id='nr'"),
             ({"answer": ["response"]}, ConfigError, "expected a mapping from input to column"),
             (["answer"], ConfigError, "expected a mapping from input to column"),
             (None, InputError, "map it, as in inputs={'question': 'text'}"),
@@ -110,6 +111,14 @@ class TestNames:
         with pytest.raises(error) as problem:
             function(OTHER, RUBRIC, "fake", inputs=inputs)
         assert words in str(problem.value)
+
+    @pytest.mark.parametrize("function", [ek.judge, ek.plan, ek.evaluate])
+    def test_a_column_of_chats_is_to_be_split(self, function):
+        chats = [{"log": [{"role": "user", "content": "Is it on?"}, {"role": "assistant", "content": "Yes."}]}]
+        with pytest.raises(
+            InputError, match=r"'log' holds chats: ek\.tables\.split_messages\(items, 'log'\) .*ek\.start"
+        ):
+            function(chats, RUBRIC, "fake")
 
     def test_an_evaluation_shows_inputs_and_keeps_the_columns_of_the_items(self):
         evaluation = ek.evaluate(OTHER, RUBRIC, JURY, inputs=COLUMNS)

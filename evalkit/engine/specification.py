@@ -180,6 +180,10 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
     """ConfigError unless `inputs` maps inputs of the rubric to names of columns."""
     if not isinstance(inputs, Mapping) or not all(isinstance(column, str) for column in inputs.values()):
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
+    if "item_id" in inputs and "item_id" not in rubric.input_names:
+        raise ConfigError(
+            f"inputs maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+        )
     if unknown := [name for name in inputs if name not in rubric.input_names]:
         raise ConfigError(
             f"inputs names {listed(unknown)}, which rubric {rubric.id!r} does not have; "

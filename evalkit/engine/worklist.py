@@ -19,7 +19,8 @@ from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.items import column_names
+from evalkit.tables.items import as_frame
+from evalkit.tables.messages import holds_chats
 
 _LONG = 1_000_000
 _LACKS = "missing input"
@@ -62,8 +63,9 @@ class Worklist:
         needed = {*rubric.required_inputs, *spec.inputs}
         missing = [name for name in column_of if name in needed and name not in columns]
         if missing and len(frame):
-            columns_there = [name for name in column_names(items) if name != (item_id or "item_id")]
-            raise InputError(_missing_columns(spec, missing, columns_there))
+            raise InputError(
+                _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
+            )
         with gc_paused():
             inputs = item_inputs(rubric, columns, len(frame))
         skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
@@ -196,8 +198,9 @@ class Worklist:
         return requests
 
 
-def _missing_columns(spec: Spec, missing: list[str], columns: list[str]) -> str:
-    """The message on inputs of the rubric without a column."""
+def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:
+    """The message on inputs of the rubric without a column; `frame` are the items without their ids."""
+    columns = [str(name) for name in frame.columns]
     there = f"the items have {listed(columns, most=30)}"
     for name in missing:
         if name in spec.inputs:
@@ -206,9 +209,16 @@ def _missing_columns(spec: Spec, missing: list[str], columns: list[str]) -> str:
                 f"inputs maps {name!r} to column {column!r}, which the items do not have; "
                 f"{guess(column, columns)}{there}"
             )
+    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}}"
+    chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
+    if chats and {*missing} & {"question", "answer"}:
+        advice = (
+            f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and answers of "
+            "them, and ek.start(items) opens a card that does the same"
+        )
     return (
         f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
-        f"{listed(missing)}; {there}; if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}}"
+        f"{listed(missing)}; {there}; {advice}"
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 import pandas as pd
 
 from evalkit.errors import InputError
-from evalkit.tables.items import canonical
+from evalkit.tables.items import canonical, is_missing
 
 _ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
 
@@ -69,6 +69,15 @@ def messages_of(cell: Any) -> list[dict[str, Any]]:
     ):
         raise InputError(f"expected a list of messages with role and content, got {str(cell)[:60]!r}")
     return value
+
+
+def holds_chats(cells: Iterable[Any]) -> bool:
+    """Whether there are cells, and each of those that are not missing is a list of messages."""
+    present = [cell for cell in cells if not is_missing(cell)]
+    try:
+        return bool(present) and all(messages_of(cell) for cell in present)
+    except InputError:
+        return False
 
 
 def _named(message: Any) -> Any:
