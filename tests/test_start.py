@@ -200,7 +200,7 @@ def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
             card.receive({"do": "role", "column": row["column"], "role": role})
         assert card.wait_idle()
         assert card.state["alert"] == ""
-        assert bool(card.problems) != bool(card.state["card"]["code"])
+        assert card.problems or card.state["card"]["code"]
         if not card.problems:
             executed = run_code(card, table)
             pd.testing.assert_frame_equal(executed["items"], card.items)
@@ -402,9 +402,18 @@ def test_labels_off_the_scale_are_counted():
     assert any("'Human Score' may hold labels" in note for note in card.notes)
     card.receive({"do": "role", "column": "Human Score", "role": "label: relevancy"})
     assert card.problems == [
-        "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2)"
+        (
+            "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2); "
+            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), or replace these labels in "
+            "the table by levels of the scale"
+        )
     ]
-    assert card.state["card"]["code"] == ""
+    with pytest.raises(InputError, match="not on the scale"):
+        card.tuner()
+    # what is possible is there: items, inputs and code without these labels
+    assert (len(card.items), card.labels) == (12, {})
+    assert "# without labels off the scale: 'Human Score'" in card.state["card"]["code"]
+    pd.testing.assert_frame_equal(run_code(card, CHATS)["items"], card.items)
 
 
 def test_two_columns_for_one_input():
@@ -451,6 +460,10 @@ def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
     assert card.rubric.criterion("quality").scale.codes == (1, 2, 3, 4, 5)
     card.receive({"do": "role", "column": "note", "role": "input: context"})
     assert card.rubric.inputs == ("context",)
+    assert card.problems == ["no column holds what is judged; use one as an input such as 'answer'"]
+    with pytest.raises(InputError, match="what is judged"):
+        card.tuner()
+    card.receive({"do": "role", "column": "note", "role": "input: answer"})
     assert "ek.Rubric(" in card.code
     card.receive({"do": "role", "column": "Human Score", "role": ""})
     assert card.rubric.criterion("quality").scale.codes == (0, 1, 2)
@@ -459,6 +472,156 @@ def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
     values = {"items": card.items}
     exec(tuner.code(), values)  # the rubric is in no file, and the code has it nevertheless
     assert values["ev"].rubric == tuner.rubric
+
+
+def test_another_rubric_keeps_the_roles_set_by_hand():
+    roles = {"gold_ans": "input: answer", "bot_resp": "", "usr_q": "group", "nr": "input: question", "ben": ""}
+    card = start(GAPS, "helpfulness", roles=roles | {"ana": "label: helpfulness"})
+    for name in (
+        "correctness",
+        "conversation_quality",
+        "faithfulness",
+        "preference",
+        "helpfulness",
+        "new",
+        "relevancy",
+    ):
+        card.receive({"do": "rubric", "name": name})
+        assert card.roles.roles["usr_q"] == "group"
+        assert (card.roles.roles["bot_resp"], card.roles.roles["ben"]) == ("", "")
+        if "question" in card.rubric.input_names:
+            assert card.roles.roles["nr"] == "input: question"
+        if "answer" in card.rubric.input_names:
+            assert card.roles.roles["gold_ans"] == "input: answer"
+        if len(card.rubric.names) == 1:
+            assert card.roles.labels == {card.rubric.names[0]: ["ana"]}
+    chat = start(CHATS, roles={"lang": "group"})
+    chat.receive({"do": "rubric", "name": "conversation_quality"})
+    assert (chat.roles.roles["log"], chat.roles.roles["lang"]) == ("input: conversation", "group")
+
+
+def test_a_new_rubric_keeps_the_inputs_and_shows_them():
+    table = pd.DataFrame(
+        {
+            "prompt_text": ["How long is the warranty?", "Do you deliver?"] * 6,
+            "model_output": [f"It is {at} years long." for at in range(12)],
+            "stars": [1, 5] * 6,
+        }
+    )
+    changed = start(table, "helpfulness")
+    changed.receive({"do": "rubric", "name": "new"})
+    for card in (changed, start(table, "new"), start(table, "new", roles={"stars": ""})):
+        assert card.inputs == {"question": "prompt_text", "answer": "model_output"}
+        (prompt,) = card.state["card"]["prompts"].values()
+        assert "How long is the warranty?" in prompt
+        assert "It is 0 years long." in prompt
+    chat = start(CHATS, "new")
+    assert (chat.roles.roles["log"], chat.roles.roles["Human Score"]) == ("messages", "label: quality")
+    assert chat.rubric.inputs == ("conversation?", "question", "answer")
+    assert "May I return order 0?" in chat.state["card"]["prompts"]["quality"]
+    assert chat.problems == []
+
+
+def yes_no(*words):
+    texts = [f"It is number {at} of the list." for at in range(len(words))]
+    return pd.DataFrame({"question": texts, "answer": texts, "reference": texts, "is_correct": words})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("Yes", "no", "YES", None, "No", ""),
+        ("pass", "Fail", "pass", None, "fail", ""),
+        (True, "no", "true", None, False, ""),
+    ],
+)
+def test_words_for_pass_and_fail_are_read_as_true_and_false(words):
+    card = start(yes_no(*words), "correctness")
+    assert (card.problems, card.labels) == ([], {"correctness": ["is_correct"]})
+    (note,) = [note for note in card.notes if "is_correct" in note]
+    assert "are read as pass (True) or fail (False) of 'correctness'" in note
+    assert f"{words[1]} as False" in note
+    executed = {"table": yes_no(*words)}
+    exec(card.code, executed)  # what a person would paste
+    for tuner in (card.tuner(), executed["tuner"]):
+        assert tuner.labels["label"].tolist() == ["true", "false", "true", "false"]
+
+
+def test_other_words_are_counted_without_gaps_and_the_problem_says_what_to_do():
+    card = start(yes_no("good", "bad", "", None, "good", ""), "correctness")
+    card.receive({"do": "role", "column": "is_correct", "role": "label: correctness"})
+    (problem,) = card.problems
+    assert problem.startswith(
+        "3 of 3 labels in 'is_correct' are not on the scale of 'correctness' (0, 1, 2): 'good' (2)"
+    )
+    assert problem.endswith("; choose the rubric 'new', or replace these labels in the table by levels of the scale")
+    card.receive({"do": "rubric", "name": "new"})
+    assert (card.problems, card.labels) == ([], {"quality": ["is_correct"]})
+    scale = card.rubric.criterion("quality").scale
+    assert (scale.level, scale.codes, scale.has_rule) == ("nominal", ("bad", "good"), False)
+    assert card.tuner().labels["label"].tolist() == ["good", "bad", "good"]
+
+
+def test_a_new_rubric_has_yes_and_no_as_levels():
+    card = start(yes_no("Yes", "no", "yes", "No"), "new")
+    scale = card.rubric.criterion("quality").scale
+    assert (scale.level, scale.codes, scale.pass_if) == ("nominal", ("no", "yes"), ("yes",))
+    assert card.tuner().labels["label"].tolist() == ["yes", "no", "yes", "no"]
+    flags = start(yes_no(True, False, True, False), "new")
+    assert flags.rubric.criterion("quality").scale.pass_if == ("True",)
+    assert flags.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_id"),
+    [
+        ("nr", [7, 8, 9], True),
+        ("conv_ref", ["C-2000", "C-2001", "C-2002"], True),
+        ("n_tokens", [17, 28, 39], False),
+        ("stars", [1, 5, 9], False),
+        ("day", ["2024-01-01", "2024-01-02", "2024-01-03"], False),
+        ("share", [0.25, 0.5, 0.75], False),
+        ("city", ["Oslo", "Bari", "Rome"], False),
+    ],
+)
+def test_unique_numbers_and_codes_are_the_id_if_no_column_has_the_name(name, values, is_id):
+    table = pd.DataFrame({"answer": ["It is so.", "It is not.", "No."], name: values})
+    assert (guess_columns(table).column("id") == name) == is_id
+    assert guess_columns(table.assign(uuid=["x", "y", "z"])).column("id") == "uuid"
+
+
+SERVER = "http://127.0.0.1:8000/v1"
+
+
+def stub(model, server=SERVER):
+    return ek.Judge("openai", model, base_url=server, api_key_env="STUB_KEY")
+
+
+def test_a_judge_that_is_typed_stays_on_the_server_of_the_jury():
+    card = start(PAIRS, None, stub("stub-a"), stub("stub-b"))
+    calls = f"'openai:stub-a', 'openai:stub-b': calls go to {SERVER} (key in STUB_KEY)"
+    assert calls in card.notes
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:stub-"})  # half typed
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:stub-b"})
+    assert card.judges == [stub("stub-a"), stub("stub-b")]
+    assert calls in card.notes
+    card.receive({"do": "judges", "text": "openai:stub-c"})
+    assert card.judges == [stub("stub-c")]
+    assert f"base_url': '{SERVER}'" in card.code
+
+
+def test_a_judge_that_may_be_on_several_servers_is_a_problem():
+    card = start(PAIRS, None, stub("stub-a"), stub("stub-b", "http://127.0.0.1:9000/v1"))
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:other"})
+    (problem,) = card.problems
+    assert problem.startswith(
+        "which server is openai:other on? pass it to start with its base_url: 'http://127.0.0.1:8"
+    )
+    assert card.state["card"]["judges"] == "openai:stub-a, openai:other"
+    with pytest.raises(InputError, match="which server"):
+        card.tuner()
+    card.receive({"do": "judges", "text": "openai:stub-a"})
+    assert (card.problems, card.judges) == ([], [stub("stub-a")])
 
 
 def test_judges_by_name():

@@ -10,19 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.errors import InputError
 from evalkit.rubrics import Rubric, Scale, load_rubric, number
 from evalkit.rubrics.human_labels import label_text
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables import is_missing
-from evalkit.tables.items import as_frame
-from evalkit.tables.messages import messages_of
+from evalkit.tables.items import as_frame, canonical, canonical_text
+from evalkit.tables.messages import holds_chats, messages_of
 
 NEW = "new"
 """The id of the rubric that is made from the chosen inputs."""
 
 NEW_INPUTS = ("question", "answer", "context", "reference", "conversation")
 """Names that inputs of a new rubric can have."""
+
+CHAT_INPUTS = ("conversation", "question", "answer")
+"""The inputs that a column of messages gives."""
 
 # Usual names of columns; the parts of a name count as well: `resp` finds `bot_resp`. The best names come first.
 _NAMES = {
@@ -51,6 +53,10 @@ _BY_INPUTS = (
     *("coherence", "conversation_quality"),
 )
 _MOST_LABELS, _LONGEST_ID, _SHORTEST_TEXT = 12, 64, 20
+_CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
+_NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
+TRUTH = {"yes": True, "no": False, "true": True, "false": False, "pass": True, "fail": False}
+"""Words of labels that stand for pass and fail, where a criterion has a pass rule."""
 _NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
 
 
@@ -120,10 +126,7 @@ class Column:
     @cached_property
     def is_chat(self) -> bool:
         """Whether each cell is a list of chat messages."""
-        try:
-            return bool(self.present) and all(messages_of(cell) for cell in self.present)
-        except InputError:
-            return False
+        return holds_chats(self.present)
 
     @property
     def examples(self) -> list[str]:
@@ -137,9 +140,28 @@ class Column:
         """Whether the name is one of labels, and the values are few."""
         return bool(_LABEL.search(self.words)) and len(self.values) > 1 and self.is_repeated
 
+    @property
+    def looks_like_id(self) -> bool:
+        """Whether it holds whole numbers or codes such as C-2000, each of them once."""
+        if not (self.is_unique and self.is_short and self.texts) or _LABEL.search(self.words):
+            return False
+        if all(text.isdecimal() for text in self.texts):
+            return not (_NO_LABEL.search(self.words) or _NO_ID.search(self.words))
+        return all(_CODE.fullmatch(text) for text in self.texts)
+
     def fits(self, scale: Scale) -> bool:
         """Whether its values are labels on a scale."""
         return bool(self.values) and all(label_text(value, scale) is not None for value in self.values)
+
+    def truths(self, scale: Scale) -> dict[Any, bool]:
+        """The words of `TRUTH` among its values -> what they stand for; empty if it holds others or needs no map."""
+        if not (self.values and scale.has_rule) or self.fits(scale):
+            return {}
+        cells = [cell for cell in self.present if str(cell).strip()]
+        words = {canonical(cell): str(cell).strip().casefold() for cell in cells}
+        if not {*words.values()} <= {*TRUTH}:
+            return {}
+        return {cell: TRUTH[word] for cell, word in words.items()}
 
 
 def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
@@ -170,13 +192,14 @@ def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
     return guess_roles(columns, rubric or suggest_rubric(columns))
 
 
-def guess_roles(columns: Mapping[str, Column], rubric: Rubric) -> ColumnRoles:
-    """`guess_columns` for columns that were looked at already."""
-    roles = dict.fromkeys(columns, "")
-    free = list(columns.values())
+def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[str, str] | None = None) -> ColumnRoles:
+    """`guess_columns` for columns that were looked at already; `chosen` are roles that are known."""
+    roles = dict.fromkeys(columns, "") | dict(chosen or {})
+    free = [column for name, column in columns.items() if name not in (chosen or {})]
+    fixed = ColumnRoles(dict(chosen or {}))
 
     def take(column: Column | None, role: str) -> None:
-        if column is not None:
+        if column is not None and (role.startswith("label: ") or not fixed.columns(role)):
             roles[column.name] = role
             free.remove(column)
 
@@ -184,18 +207,23 @@ def guess_roles(columns: Mapping[str, Column], rubric: Rubric) -> ColumnRoles:
         return [one for one in free if one.is_repeated]
 
     unique = [one for one in free if one.is_unique and one.is_short]
-    key, who = _named(unique, "id"), _named(repeated(), "annotator", exact=True)
-    item = _named(repeated(), "id", exact=True)
-    pairs = {*zip(item.texts, who.texts, strict=False)} if key is None and who and item else {}
-    if who and item and len(pairs) == len(item.texts) == len(who.texts):
+    own = columns[fixed.column("id") or ""] if fixed.column("id") else None
+    key, who = own or _named(unique, "id"), _named(repeated(), "annotator", exact=True)
+    item = own or _named(repeated(), "id", exact=True)
+    pairs = {*zip(item.texts, who.texts, strict=False)} if key in (None, own) and who and item else {}
+    if who and item and item.is_repeated and len(pairs) == len(item.texts) == len(who.texts):
         take(who, "annotator")
         key = item
-    take(key, "id")
+    if key is not own:
+        take(key, "id")
     take(_named(repeated(), "system", exact=True), "system")
     many = [one for one in repeated() if len(one.distinct) >= FEW_CLUSTERS]
     take(_named(repeated(), "group", exact=True) or _named(many, "few", exact=True), "group")
-    _guess_inputs(free, rubric, take)
+    _guess_inputs(free, rubric, fixed, take)
     _guess_labels(free, rubric, take)
+    if key is None:
+        likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
+        take(next(iter(likely), None), "id")
     return ColumnRoles(roles)
 
 
@@ -208,9 +236,11 @@ def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Colu
     return found[0] if found else None
 
 
-def _guess_inputs(free: list[Column], rubric: Rubric, take: Any) -> None:
+def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any) -> None:
     """Inputs by name; a chat stands for question and answer; then texts by their order."""
-    wanted, known = list(rubric.input_names), [_named(free, name) for name in NEW_INPUTS]
+    made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
+    wanted = [name for name in rubric.input_names if name not in made]
+    known = [_named(free, name) for name in NEW_INPUTS]
 
     def find(name: str, columns: list[Column], *, exact: bool) -> None:
         own = next((one for one in columns if one in free and one.words == name.casefold()), None)
@@ -225,7 +255,7 @@ def _guess_inputs(free: list[Column], rubric: Rubric, take: Any) -> None:
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
     for name in rubric.input_names:
         find(name, others, exact=True)
-    if chats and "conversation" in rubric.required_inputs:
+    if chats and "conversation" in {*rubric.required_inputs} & {*wanted}:
         take(chats[0], "input: conversation")
     elif chats and {"question", "answer"} <= {*wanted}:
         take(chats[0], "messages")
@@ -244,9 +274,10 @@ def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
     """Labels by name and values; columns without such a name only if there are two or more of them."""
     only = len(rubric.criteria) == 1
     for criterion in rubric.criteria:
-        fitting = [one for one in free if one.fits(criterion.scale)]
+        fitting = [one for one in free if one.fits(criterion.scale) or one.truths(criterion.scale)]
         named = [one for one in fitting if criterion.name in one.words or (only and _LABEL.search(one.words))]
-        plain = [one for one in fitting if len(one.values) > 1 and not _NO_LABEL.search(one.words)]
+        codes = [one for one in fitting if len(one.values) > 1 and one.fits(criterion.scale)]
+        plain = [one for one in codes if not _NO_LABEL.search(one.words)]
         for column in named or (plain if only and len(plain) > 1 else []):
             take(column, f"label: {criterion.name}")
 
@@ -265,13 +296,41 @@ def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
 
 
 def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) -> Rubric:
-    """A rubric of one criterion from the inputs in `roles`; its scale has the numbers of the columns of labels."""
+    """A rubric of one criterion from the inputs in `roles`; its scale has the values of the columns of labels.
+
+    If some of these columns hold numbers, the scale has those numbers; else it is nominal and its levels are words.
+    """
     if roles is None:
         texts = [one for one in columns.values() if one.is_text]
         inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
-        labels = [one for one in columns.values() if _LABEL.search(one.words)]
+        named = [one for one in columns.values() if _LABEL.search(one.words)]
+        labels = [one for one in named if one.is_number or one.looks_like_labels]
     else:
-        inputs, labels = list(roles.inputs), [columns[name] for name in roles.columns("label: ")]
+        chat = CHAT_INPUTS if roles.columns("messages") else ()
+        inputs = list(dict.fromkeys([*chat, *roles.inputs]))
+        if "answer" in inputs:
+            inputs = [f"{name}?" if name == "conversation" else name for name in inputs]
+        labels = [columns[name] for name in roles.columns("label: ")]
+    criterion = {"name": "quality", "description": "Does the answer do what was asked for?"}
+    scale = _word_scale(labels) if not any(one.is_number and one.values for one in labels) else {}
+    criteria = [criterion | (scale or _number_scale(labels))]
+    return Rubric(id=NEW, description="Is the answer good?", inputs=inputs or ["answer"], criteria=criteria)
+
+
+def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
+    """A nominal scale whose levels are the words of these columns; empty if they have too many or only one."""
+    texts = sorted(canonical_text(str(cell)).strip() for one in labels for cell in one.values)
+    words = {text.casefold(): text for text in texts}
+    if not 1 < len(words) <= _MOST_LABELS or any(len(text.splitlines()) > 1 for text in texts):
+        return {}
+    passing = [text for word, text in words.items() if TRUTH.get(word)] if {*words} <= {*TRUTH} else None
+    rule = {"pass_if": passing} if passing else {}
+    meanings = {word: ("Fully." if TRUTH[word] else "Not fully.") if passing else text for word, text in words.items()}
+    return {"level": "nominal", "scale": {text: meanings[word] for word, text in words.items()}} | rule
+
+
+def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
+    """An ordinal scale with the numbers of these columns, without gaps where they are few; by default 0, 1 and 2."""
     numbers = sorted(
         {code for one in labels if one.is_number for value in one.values if (code := number(value)) is not None}
     )
@@ -280,10 +339,23 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) 
     elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < _MOST_LABELS:
         numbers = list(range(int(numbers[0]), int(numbers[-1]) + 1))
     ends = {numbers[0]: "Not at all.", numbers[-1]: "Fully."}
-    criterion = {
-        "name": "quality",
-        "description": "Does the answer do what was asked for?",
-        "scale": {code: ends.get(code, "In part.") for code in numbers},
-        "pass_at": numbers[-1],
+    return {"scale": {code: ends.get(code, "In part.") for code in numbers}, "pass_at": numbers[-1]}
+
+
+def carry_over(
+    columns: Mapping[str, Column], roles: ColumnRoles, chosen: Mapping[str, str]
+) -> tuple[Rubric, ColumnRoles]:
+    """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
+    kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
+    labels = {
+        name: "label: quality"
+        for name, one in columns.items()
+        if name not in kept
+        and (roles.roles[name] or (_LABEL.search(one.words) and (one.is_number or one.looks_like_labels)))
     }
-    return Rubric(id=NEW, description="Is the answer good?", inputs=inputs or ["answer"], criteria=[criterion])
+    if len(roles.labels) > 1:  # of several criteria: they are no annotators of one
+        labels = {name: role for name, role in labels.items() if not roles.roles[name]}
+    rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
+    scale = rubric.criteria[0].scale
+    fitting = {name: labels[name] for name in labels if columns[name].fits(scale) or columns[name].truths(scale)}
+    return rubric, guess_roles(columns, rubric, kept | fitting)

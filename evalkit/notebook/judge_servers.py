@@ -24,7 +24,13 @@ def server_of(judge: Judge) -> str:
     return "" if address == "local" else f"{address}{key}"
 
 
-def judge_at(name: str, pool: Sequence[Judge], server: str = "") -> Judge:
+class ServerError(ConfigError):
+    """The judges are on several servers, and none of them was chosen for another judge."""
+
+
+def judge_at(
+    name: str, pool: Sequence[Judge], server: str = "", *, advice: str = "choose one beside Add judge"
+) -> Judge:
     """The judge ``provider:model`` on a server of the jury.
 
     Parameters
@@ -35,11 +41,15 @@ def judge_at(name: str, pool: Sequence[Judge], server: str = "") -> Judge:
         The judges that there are.
     server
         `server_of` one of them, or `OWN`. Empty: the server of those with the same provider.
+    advice
+        What to do if they are on several servers, for the message.
 
     Raises
     ------
+    ServerError
+        If `server` is empty and they are on several servers.
     ConfigError
-        If `server` is empty and they are on several servers, or no judge is on `server`.
+        If no judge is on `server`.
     """
     judge = Judge.of(name)
     if server == OWN or not server_of(judge):
@@ -47,7 +57,7 @@ def judge_at(name: str, pool: Sequence[Judge], server: str = "") -> Judge:
     fits = [one for one in pool if (server_of(one) == server if server else one.provider == judge.provider)]
     likes = {server_of(one): one for one in fits}
     if len(likes) > 1:
-        raise ConfigError(f"which server is {judge.name} on? choose one beside Add judge: {listed(likes)}")
+        raise ServerError(f"which server is {judge.name} on? {advice}: {listed(likes)}")
     if server and not likes:
         raise ConfigError(f"no judge is on the server {server!r}")
     for like in likes.values():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.notebook.column_roles import Column, ColumnRoles
-from evalkit.rubrics import Rubric
+from evalkit.notebook.column_roles import CHAT_INPUTS, Column, ColumnRoles
+from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.files import rubric_ids
 from evalkit.rubrics.human_labels import label_text
 from evalkit.tables import load_items, split_messages
 
@@ -17,9 +19,9 @@ _SHOWN = 5
 
 
 def map_table(
-    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, truths: Mapping[str, Mapping[Any, bool]]
 ) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
-    """What a table holds, by the roles of its columns.
+    """What a table holds, by the roles of its columns; `truths` has for columns of labels what their words stand for.
 
     Returns
     -------
@@ -34,6 +36,9 @@ def map_table(
     """
     key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
     lines, source, labels = list[str](), "table", roles.labels
+    for name, words in truths.items():
+        table = table.assign(**{name: table[name].map(words)})
+        lines.append(f"table = table.assign(**{{{name!r}: table[{name!r}].map({words!r})}})")
     if key is None and "item_id" in table.columns:
         table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
     if annotator is not None:
@@ -84,26 +89,44 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     return people
 
 
-def role_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> list[str]:
-    """What is wrong with the roles themselves: two ids, an input without a column, labels off the scale."""
+def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:
+    """What is wrong with the roles themselves: two ids, an input without a column, nothing to judge.
+
+    `names` are the inputs that columns can be.
+    """
     once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages")]
-    problems = [f"two columns are used as {role}: {listed(names)}" for role, names in once if len(names) > 1]
-    made = {"question", "answer", "conversation"} if roles.columns("messages") else set()
+    problems = [f"two columns are used as {role}: {listed(columns)}" for role, columns in once if len(columns) > 1]
+    made = CHAT_INPUTS if roles.columns("messages") else ()
     for name in rubric.input_names:
         several = [*roles.columns("messages")[: name in made], *roles.columns(f"input: {name}")]
         if len(several) > 1:
             problems.append(f"two columns give the input {name!r}: {listed(several)}")
         if not several and name in rubric.required_inputs:
             problems.append(f"no column is the input {name!r}, which rubric {rubric.id!r} needs")
+    judged = sorted({*names} - {"context", "reference"})
+    if judged and not problems and not {*judged} & {*roles.inputs, *made}:
+        problems.append(f"no column holds what is judged; use one as an input such as {judged[0]!r}")
+    return problems
+
+
+def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> dict[str, str]:
+    """Column -> what is wrong with its labels: not on the scale, and not words for pass and fail."""
+    problems = {}
     for criterion, names in roles.labels.items():
         scale = rubric.criterion(criterion).scale
         for column in map(columns.__getitem__, names):
-            cells = zip(column.texts, column.present, strict=True)
-            off = Counter(text.strip() for text, cell in cells if label_text(cell, scale) is None)
-            if n_off := sum(n for text, n in off.items() if text):
-                values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN) if text)
-                problems.append(
-                    f"{n_off} of {counted(len(column.present), 'label')} in {column.name!r} are not on the scale of "
-                    f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}"
+            cells = [(text.strip(), cell) for text, cell in zip(column.texts, column.present, strict=True)]
+            labels = [(text, cell) for text, cell in cells if text]
+            off = Counter(text for text, cell in labels if label_text(cell, scale) is None)
+            if off and not column.truths(scale):
+                values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
+                fitting = [
+                    name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
+                ]
+                problems[column.name] = (
+                    f"{off.total()} of {counted(len(labels), 'label')} in {column.name!r} are not on the scale of "
+                    f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
+                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, or replace "
+                    "these labels in the table by levels of the scale"
                 )
     return problems

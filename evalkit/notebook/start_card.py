@@ -22,11 +22,13 @@ from evalkit.notebook.column_roles import (
     NEW_INPUTS,
     Column,
     ColumnRoles,
+    carry_over,
     guess_roles,
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.mapped_table import map_table, role_problems
+from evalkit.notebook.judge_servers import ServerError, judge_at, server_of
+from evalkit.notebook.mapped_table import label_problems, map_table, role_problems
 from evalkit.notebook.tuner import RubricTuner
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
@@ -56,9 +58,10 @@ class StartCard(NotebookWidget):
     inputs
         Input of the rubric -> column of `items`, where the names differ.
     labels
-        Criterion -> columns of `items` that hold human labels.
+        Criterion -> columns of `items` that hold human labels on its scale.
     problems
-        What keeps the tuner from opening. As long as there is a problem, `items`, `inputs` and `labels` are empty.
+        What keeps the tuner from opening. Columns of labels with a problem are not in `labels` and not in the code.
+        With a problem of another kind, `items`, `inputs`, `labels` and the code are empty.
     notes
         What else the person should know.
     """
@@ -85,7 +88,11 @@ class StartCard(NotebookWidget):
         self._opened: RubricTuner | None = None
         named: Any = judges if isinstance(judges, (list, tuple)) else [judges]
         self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
-        self._choose_rubric(suggest_rubric(self._columns) if rubric is None else rubric)
+        self._known = {judge.name: judge for judge in self.judges}
+        self._typed, self._judges_problem = "", ""
+        self._chosen: dict[str, str] = {}
+        self.roles = ColumnRoles({})
+        self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
         if roles:
             self._set_roles(roles)
 
@@ -106,7 +113,7 @@ class StartCard(NotebookWidget):
                 "labels" if isinstance(value, pd.DataFrame) else repr(str(value) if isinstance(value, Path) else value)
             )
             lines.append(f"    {name}={text},")
-        return "" if self.problems else "\n".join([*lines, ")", "tuner", ""])
+        return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
 
     def _items_code(self) -> list[str]:
         lines = []
@@ -157,17 +164,41 @@ class StartCard(NotebookWidget):
         }
 
     def _choose_rubric(self, rubric: Rubric | str | Path) -> None:
-        """Take a rubric, and guess the roles for it."""
+        """Take a rubric; roles set by hand stay where it has them, the others are guessed."""
+        is_new = isinstance(rubric, str) and rubric == NEW
+        loaded = new_rubric(self._columns) if is_new else rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+        self.rubric, self._is_new = loaded, is_new
         self._rubric_file = str(rubric) if str(rubric).endswith((".yaml", ".yml")) else ""
-        if not isinstance(rubric, Rubric):
-            rubric = new_rubric(self._columns) if rubric == NEW else load_rubric(rubric)
-        self.rubric, self.roles = rubric, guess_roles(self._columns, rubric)
+        if is_new:
+            before = self.roles if self.roles.roles else guess_roles(self._columns, suggest_rubric(self._columns))
+            self.rubric, self.roles = carry_over(self._columns, before, self._kept())
+        else:
+            self.roles = guess_roles(self._columns, self.rubric, self._kept())
         self._check()
 
+    def _kept(self) -> dict[str, str]:
+        """The roles set by hand that the rubric has; labels of one other criterion are labels of its only one."""
+        kept, criteria = {}, {role for role in self._chosen.values() if role.startswith("label: ")}
+        for column, role in self._chosen.items():
+            if len(criteria) == 1 == len(self.rubric.names) and role in criteria:
+                role = f"label: {self.rubric.names[0]}"
+            has_chat = role != "messages" or self._is_new or "answer" in self.rubric.input_names
+            if has_chat and role in self._choices(column):
+                kept[column] = role
+        return kept
+
     def _choose_judges(self, text: str) -> None:
-        known = {judge.name: judge for judge in self.judges}
+        """Take judges by name: a new one is on the server of the jury, as one of *Add judge* in the tuner."""
         names = [name.strip() for name in text.split(",") if name.strip()] or _STAND_INS
-        self.judges = [known.get(name) or Judge.of(name) for name in names]
+        pool, self._judges_problem = list(self._known.values()), ""
+        try:
+            self.judges = [
+                self._known.get(name) or judge_at(name, pool, advice="pass it to start with its base_url")
+                for name in names
+            ]
+            self._known |= {judge.name: judge for judge in self.judges}
+        except ServerError as problem:
+            self._typed, self._judges_problem = text, str(problem)
         self._check()
 
     def _set_roles(self, roles: Mapping[str, str]) -> None:
@@ -176,34 +207,42 @@ class StartCard(NotebookWidget):
                 raise ConfigError(
                     f"column {column!r} cannot be {role!r}; allowed: {listed(self._choices(column), most=30)}"
                 )
+        self._chosen |= roles
         self.roles = ColumnRoles({**self.roles.roles, **roles})
-        if self.rubric.id == NEW:
+        if self._is_new:
             self.rubric = new_rubric(self._columns, self.roles)
         self._check()
+
+    def _input_names(self) -> list[str]:
+        """The inputs that columns can be."""
+        return list(dict.fromkeys([*NEW_INPUTS, *self.roles.inputs] if self._is_new else self.rubric.input_names))
 
     def _choices(self, column: str) -> list[str]:
         """The roles that a column can have."""
         if column not in self._columns:
             raise InputError(f"the table has no column {column!r}; available: {listed(self._columns, most=30)}")
-        names = NEW_INPUTS if self.rubric.id == NEW else self.rubric.input_names
         chat = ["messages"] if self._columns[column].is_chat else []
-        roles = [*(f"input: {name}" for name in names), *chat, *(f"label: {name}" for name in self.rubric.names)]
-        return ["", *roles, *(["id", "annotator", "group", "system"] if self._columns[column].is_scalar else [])]
+        labels = [f"label: {name}" for name in self.rubric.names]
+        scalar = ["id", "annotator", "group", "system"] if self._columns[column].is_scalar else []
+        return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
 
     # -- what follows from it
     def _check(self) -> None:
         """Map the table, name what is wrong, and draw the card."""
         self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
         self._n_skipped, prompts = 0, dict[str, str]()
-        self.notes, self.problems = self._remarks(), role_problems(self._columns, self.roles, self.rubric)
+        self.problems = role_problems(self.roles, self.rubric, self._input_names())
+        off_scale = label_problems(self._columns, self.roles, self.rubric)
+        self.notes = self._remarks()
         self.widget.status = {"plan": ""}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", EvalkitWarning)
             try:
                 if not self.problems:
-                    prompts = self._map()
+                    prompts = self._map([*off_scale])
             except EvalkitError as problem:
                 self.problems.append(str(problem))
+        self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
             n_items = counted(len(self.items), "item lacks", "items lack")
@@ -216,16 +255,20 @@ class StartCard(NotebookWidget):
             "rubric": self._rubric_file or self.rubric.id,
             "rubrics": list(dict.fromkeys([self._rubric_file or self.rubric.id, NEW, *rubric_ids()])),
             "about": self.rubric.description,
-            "judges": ", ".join(judge.name for judge in self.judges),
+            "judges": self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges),
             "problems": self.problems,
             "notes": self.notes,
             "prompts": prompts,
             "code": self.code,
         }
 
-    def _map(self) -> dict[str, str]:
-        """Map the table, and plan in the background; the prompts of its first whole item, by criterion."""
-        items, inputs, labels, lines = map_table(self._table, self.roles, self.rubric)
+    def _map(self, off_scale: list[str]) -> dict[str, str]:
+        """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
+        roles = ColumnRoles(self.roles.roles | dict.fromkeys(off_scale, ""))
+        truths = {name: words for name, (_, words) in self._truths().items()}
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, truths)
+        if off_scale:
+            lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
         own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
         spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
         extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
@@ -247,6 +290,15 @@ class StartCard(NotebookWidget):
         self._do("plan", show_plan, "plan")
         return prompts
 
+    def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:
+        """Column -> criterion, and what its words stand for, where labels are words for pass and fail."""
+        found = {
+            name: (criterion, self._columns[name].truths(self.rubric.criterion(criterion).scale))
+            for criterion, names in self.roles.labels.items()
+            for name in names
+        }
+        return {name: (criterion, words) for name, (criterion, words) in found.items() if words}
+
     def _remarks(self) -> list[str]:
         notes = []
         if self.roles.column("id") is None:
@@ -255,12 +307,21 @@ class StartCard(NotebookWidget):
             notes.append(
                 f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
             )
-        if self.rubric.id == NEW:
+        for server in dict.fromkeys(filter(None, map(server_of, self.judges))):
+            names = listed([judge.name for judge in self.judges if server_of(judge) == server])
+            notes.append(f"{names}: calls go to {server}")
+        for name, (criterion, words) in self._truths().items():
+            pairs = ", ".join(f"{word} as {truth}" for word, truth in words.items())
+            notes.append(f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}")
+        if self._is_new:
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                advice = "a new rubric takes its scale" if column.is_number else "replace its words by levels"
-                notes.append(f"{name!r} may hold labels, but not on the scale of this rubric; {advice}")
+                advice = (
+                    f"use it as 'label: {self.rubric.names[0]}'" if self._is_new else "the rubric 'new' has its scale"
+                )
+                where = "" if self._is_new else ", but not on the scale of this rubric"
+                notes.append(f"{name!r} may hold labels{where}; {advice}")
         return notes
 
     def _rows(self) -> list[dict[str, Any]]:
