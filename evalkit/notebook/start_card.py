@@ -264,7 +264,7 @@ class StartCard(NotebookWidget):
 
     def _map(self, off_scale: list[str]) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
-        roles = ColumnRoles(self.roles.roles | dict.fromkeys(off_scale, ""))
+        roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
         truths = {name: words for name, (_, words) in self._truths().items()}
         items, inputs, labels, lines = map_table(self._table, roles, self.rubric, truths)
         if off_scale:
