@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,11 +56,15 @@ def evalkit(
 
 
 def read_until(child: subprocess.Popen[str], words: str) -> str:
-    """What a process writes to its stderr up to the line that holds these words."""
+    """What a process writes to its stderr up to the line that holds these words; one that writes none is killed."""
     assert child.stderr is not None
-    text = ""
-    while words not in text:
-        line = child.stderr.readline()
-        assert line, f"it ended without {words!r}: {text}"
-        text += line
+    text, patience = "", threading.Timer(300, child.kill)
+    patience.start()
+    try:
+        while words not in text:
+            line = child.stderr.readline()
+            assert line, f"it ended without {words!r}: {text}"
+            text += line
+    finally:
+        patience.cancel()
     return text

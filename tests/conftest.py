@@ -22,9 +22,12 @@ settings.register_profile("evalkit", deadline=None, print_blob=True, derandomize
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=1000)
 settings.load_profile("evalkit")
 
-# A script's `make test &` has Ctrl-C ignored, and every process that a test starts would have it so too.
+# A script's `make test &` has Ctrl-C ignored, `nohup make test` SIGHUP, and every process that a test starts would
+# have it so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _FOREIGN = ("EVALKIT_", "EVALUATOR_", "VERDICT_", "OPENAI_", "HF_", "HUGGING_FACE_", "LITELLM_")
 _KEPT = ("EVALKIT_DATA",)
