@@ -166,7 +166,7 @@ def test_empty_missing_double_and_unknown():
     votes = votes_of({"a": [1], "b": [2]})
     with pytest.raises(InputError, match="'level' missing"):
         aggregate(votes.drop(columns="level"))
-    with pytest.raises(InputError, match="key of another row"):
+    with pytest.raises(InputError, match="same key as another row"):
         aggregate(pd.concat([votes, votes]))
     with pytest.raises(ConfigError, match="method='mode'"):
         aggregate(votes, method="mode")

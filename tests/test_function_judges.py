@@ -493,7 +493,8 @@ def test_a_lambda_works_live_and_cannot_be_frozen(tmp_path: Path) -> None:
 def test_another_version_than_the_frozen_one_is_an_error(tmp_path: Path) -> None:
     judge = Judge.of({"provider": "function", "model": "good@0", "ask": "function_judges:good"})
     with pytest.raises(
-        ConfigError, match=r"judge .* needs the function 'good@0', but 'function_judges:good' is 'good@1'"
+        ConfigError,
+        match=r"judge .* needs the function 'good@0', but the function at 'function_judges:good' is 'good@1'",
     ):
         judged(judge, tmp_path)
 

@@ -148,7 +148,9 @@ def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         ConfigError, match=r"folder .*evalkit/_data/examples or .*examples, which ships with evalkit, is missing"
     ):
         shipped("examples")
-    with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/probes or .*probes; install"):
+    with pytest.raises(
+        ConfigError, match=r"folder .*evalkit/_data/probes or .*probes, which ships with evalkit, is missing"
+    ):
         shipped("probes")
     (tmp_path / "rubrics").mkdir()
     assert shipped("rubrics") == tmp_path / "rubrics"

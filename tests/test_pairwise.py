@@ -213,7 +213,7 @@ def test_what_win_rates_refuse():
         win_rates(votes, ITEMS.assign(system_b="all"))
     with pytest.raises(InputError, match="needs pairwise votes with the labels A, B or tie; these have '2'"):
         win_rates(vote(judgments({("a", "j"): [2]}, ORDINAL)), ITEMS)
-    with pytest.raises(InputError, match="key of another row"):
+    with pytest.raises(InputError, match="same key as another row"):
         win_rates(pd.concat([votes, votes]), ITEMS)
 
 

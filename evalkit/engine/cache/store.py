@@ -79,7 +79,8 @@ class ReplyStore(Maintenance):
 
     def __init__(self, cache: Path, *, read_only: bool) -> None:
         self.cache: Path | str = cache
-        self.folder, self.path, self.where = cache, cache / FILE_NAME, str(cache)
+        self.folder, self.path = cache, cache / FILE_NAME
+        self.where: Path | str = cache
         self.place, self.read_only = str(self.path), read_only or not _can_write(self.path)
         self.database = Connections(self.path, self.read_only)
         self.counters, self.claims = Counters(), Claims(self.folder)
@@ -130,7 +131,7 @@ class ReplyStore(Maintenance):
         return store
 
     def __repr__(self) -> str:
-        return f"ReplyStore({self.where!r}{', read-only' if self.read_only else ''})"
+        return f"ReplyStore({str(self.where)!r}{', read-only' if self.read_only else ''})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(ReplyStore.open, read_only=self.read_only), (str(self.cache),)
