@@ -469,7 +469,7 @@ def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
     assert card.rubric.criterion("quality").scale.codes == (0, 1, 2)
     tuner = card.tuner()
     tuner.run()
-    values = {"items": card.items}
+    values = {"table": CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)])}
     exec(tuner.code(), values)  # the rubric is in no file, and the code has it nevertheless
     assert values["ev"].rubric == tuner.rubric
 
