@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 import warnings
@@ -405,3 +406,19 @@ def test_the_browser_shows_an_evaluation_with_its_own_rules(example) -> None:
     scores = made.scores.set_index("item_id")["score"]
     mean = ek.evaluate(items, "faithfulness", JURY).scores.set_index("item_id")["score"]
     assert {row.item_id: float(row.jury) for row in rows} == scores.to_dict() != mean.to_dict()
+
+
+def test_show_puts_what_one_looks_for_on_one_line_each():
+    items, labels = ek.load_example("support")
+    ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1, labels=labels)
+    ek.evaluate(items[:5], "helpfulness", "fake:strict", samples=1)
+    text = str(ek.show(ek.history(), width=200))
+    assert len(text.splitlines()) == 4
+    assert re.search(
+        r"^\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  faithfulness@v1  fake:strict, fake:lenient .* 24 of 24  ",
+        text,
+        re.MULTILINE,
+    )
+    assert "template" not in text
+    assert max(map(len, str(ek.show(ek.history())).splitlines())) <= 80
+    assert ek.show(ek.history())._repr_html_().count("<tr>") == 3

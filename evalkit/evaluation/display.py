@@ -15,6 +15,7 @@ from evalkit.engine.cache.maintenance import Stats
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
@@ -22,6 +23,7 @@ from evalkit.tables import load_items, read_table
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
 _COPIED = ("id", "run")
+_OF_HISTORY = ("evaluation", "time", "rubric", "judges", "samples", "criterion", *SUMMARY, *AGREEMENT, "cost_usd")
 """Columns whose texts go into the next command: never cut."""
 _KEPT = ("score", "label", "passed", "mean")
 
@@ -82,7 +84,9 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
-        return _table_view(shown, rows, width)
+        return _table_view(
+            _short_history(shown) if {"rubric_version", *_OF_HISTORY} <= {*shown.columns} else shown, rows, width
+        )
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
@@ -90,6 +94,13 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
         return View(wrapped(str(shown), width), shown._repr_html_())
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
+
+
+def _short_history(history: pd.DataFrame) -> pd.DataFrame:
+    """What one looks for in the table of `history`; the table itself has more."""
+    rubric = history["rubric"] + "@" + history["rubric_version"]
+    time = history["time"].dt.strftime("%Y-%m-%d %H:%M")
+    return history.assign(rubric=rubric, time=time)[[*_OF_HISTORY]].dropna(axis=1, how="all")
 
 
 def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
