@@ -33,7 +33,8 @@ tuner"""
 
 
 CHANCE = re.compile(
-    r"from v1(\.\d)? · Asking the same prompt again changes 0 to \d+ \(measured: 0\.\d\d \[.*\] of items\)\. "
+    r"from v1(\.\d)?( · [^·]* a verdict)? · Asking the same prompt again changes 0 to \d+ "
+    r"\(measured: 0\.\d\d \[.*\] of items\)\. "
     r"The replies changed (no )?more than by chance, p [<\d.]+"
 )
 
