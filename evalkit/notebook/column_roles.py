@@ -75,7 +75,7 @@ class ColumnRoles:
     roles: Mapping[str, str]
 
     def columns(self, role: str) -> list[str]:
-        """The columns with this role; a role that ends in ``: `` stands for all roles that begin so."""
+        """The columns with this role; one that ends in a colon and a space stands for all roles that begin so."""
         return [name for name, one in self.roles.items() if one == role or (role[-2:] == ": " and one.startswith(role))]
 
     def column(self, role: str) -> str | None:
