@@ -44,8 +44,8 @@ _TREES = {
     "README": ("Guide <docs/index>", "docs/notebooks", "docs/api/index", "CHANGELOG", "CONTRIBUTING"),
     "docs/index": (
         "rubrics", "judges", "imported", "cache", "scale", "statistics", "tuner", "probes", "plots", "gate",
-        "gate-in-ci", "lighteval", "lighteval-tasks", "metric-list", "pollux", "registry", "runs", "command-line", "security",
-        "architecture", "adr/*", "/cache/README", "/evalkit/_data/examples/README",
+        "gate-in-ci", "lighteval", "lighteval-tasks", "metric-list", "pollux", "registry", "runs", "command-line",
+        "security", "architecture", "adr/*", "/cache/README", "/evalkit/_data/examples/README",
     ),
     "docs/notebooks": ("/notebooks/*",),
     "docs/api/index": ("*",),
