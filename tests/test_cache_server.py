@@ -68,14 +68,14 @@ def test_what_was_answered_while_the_server_was_away_is_kept_here_and_written_la
     store.put(parts(0), reply()).result()
     server.stop()
     waiters = [store.put(parts(number), reply(str(number))) for number in range(1, 300)]
-    kept = store._kept()
+    kept = store._kept
     until(lambda: len(kept.get_many(KEYS)) == 299, "kept on this machine")
     assert not any(waiter.done() for waiter in waiters), "stored means stored there"
     server.start()
     assert len([waiter.result(60) for waiter in waiters]) == 299
     assert len(store.get_many(KEYS)) == 300
     assert kept.get_many(KEYS) == {}
-    assert f"postgresql://evalkit@127.0.0.1:{server.url.split(':')[-1]} is away; waiting for it" in caplog.text
+    assert f"postgresql://evalkit@127.0.0.1:{server.url.split(':')[-1]} cannot take" in caplog.text
 
 
 def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the_next(server: PostgresServer) -> None:
@@ -83,7 +83,7 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     store.put(parts(0), reply("old", created=10.0)).result()
     server.stop()
     waiters = [store.put(parts(1), reply("late")), store.put(parts(0), reply("refreshed", 20.0), newer_than=15.0)]
-    until(lambda: len(store._kept().get_many(KEYS)) == 2, "kept on this machine")
+    until(lambda: len(store._kept.get_many(KEYS)) == 2, "kept on this machine")
     store.close()
     for waiter in waiters:
         with pytest.raises(CacheError, match="the replies are kept on this machine, and the next process"):
@@ -93,7 +93,7 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     store = ReplyStore.open(server.url)
     found = store.get_many(KEYS)
     assert [b"late" in found[KEYS[1]], b"refreshed" in found[KEYS[0]], len(found)] == [True, True, 2]
-    assert store._kept().get_many(KEYS) == {}
+    assert store._kept.get_many(KEYS) == {}
 
 
 def test_a_reader_waits_for_the_server(server: PostgresServer) -> None:
@@ -238,6 +238,7 @@ def test_no_server_a_wrong_password_and_a_missing_database_are_named_without_the
         ("postgresql://ann:s3cret@127.0.0.1:1/x", "127.0.0.1:1/x.*check that the server runs and can be reached"),
         (f"{host}/none", 'database "none" does not exist; create the database'),
         (host.replace("evalkit@", "nobody:s3cret@") + "/postgres", 'role "nobody" does not exist; the server does not'),
+        ("postgresql://ann:s3cret[@127.0.0.1/x", "the address of the reply store cannot be read; expected"),
         ("postgresql://ann:s3cret@127.0.0.1:port/x", "the address of the reply store cannot be read; expected"),
         (f"{host}/postgres?s3cret=1", "the address of the reply store cannot be read; expected"),
     ):
@@ -278,6 +279,26 @@ def test_the_store_of_a_newer_evalkit_is_left_untouched(address: str, store: Rep
         ReplyStore.open(address, read_only=True)
     with psycopg.connect(address) as connection:
         assert connection.execute("SELECT count(*) FROM evalkit.replies").fetchone() == (1,)
+
+
+def test_what_a_server_refuses_is_kept_here_as_well(address: str, store: ReplyStore, tmp_path: Path) -> None:
+    store.put(parts(0), reply()).result()
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("ALTER TABLE evalkit.replies ADD CONSTRAINT full_disk CHECK (sample < 0) NOT VALID")
+        with pytest.raises(CacheError, match="the replies are kept on this machine, and the next process"):
+            store.put(parts(1), reply("paid")).result()
+        store.close()
+        store_module._open.clear()
+        again = ReplyStore.open(address)  # it still refuses: they stay
+        assert len(again._kept.get_many(KEYS)) == 1
+        assert len(again.get_many(KEYS)) == 1
+        again.close()
+        connection.execute("ALTER TABLE evalkit.replies DROP CONSTRAINT full_disk")
+    store_module._open.clear()
+    again = ReplyStore.open(address)
+    assert b"paid" in again.get_many(KEYS)[KEYS[1]]
+    assert again._kept.get_many(KEYS) == {}
+    again.close()
 
 
 def test_a_read_only_store_says_so(address: str, store: ReplyStore) -> None:

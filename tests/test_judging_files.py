@@ -244,6 +244,52 @@ def test_limits_hold_for_all_parts_together(tmp_path: Path) -> None:
     assert result.parts["n_unscored"].sum() >= 5
 
 
+def test_one_budget_counts_calls_that_may_have_been_billed_in_earlier_parts(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def ask(prompt: Any) -> str:
+        calls.append(str(prompt))
+        raise TimeoutError
+
+    judge = ek.Judge.function(ask, name="slow", version="1")
+    result = ek.engine.judge_files(
+        lines(some_items(12), tmp_path / "items.jsonl"), "correctness", judge, samples=1, out=tmp_path / "out", rows=4,
+        max_calls=6, retries=0,
+    )  # fmt: skip
+    assert len(calls) <= 6
+    assert result.parts["n_unscored"].sum() == 12
+
+
+def test_an_unknown_price_is_said_and_not_counted_as_nothing(tmp_path: Path) -> None:
+    judge = ek.Judge.function(lambda prompt: '{"correctness": 1}', name="f", version="1")
+    source, out = lines(some_items(4), tmp_path / "items.jsonl"), tmp_path / "out"
+    result = ek.engine.judge_files(source, "correctness", judge, samples=1, out=out)
+    assert result.parts["cost_usd"].isna().all()
+    assert "4 asked now (price unknown)" in str(result)
+
+
+def test_nothing_but_failures_has_no_share_scored(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{\n")
+    with pytest.warns(EvalkitWarning):
+        assert "scored" not in str(judged(tmp_path / "a.jsonl", tmp_path / "out"))
+
+
+def test_a_manifest_that_another_shard_takes_away_is_no_foreign_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = lines(some_items(4), tmp_path / "items.jsonl"), tmp_path / "out"
+    judged(source, out)
+    read = Path.read_bytes
+
+    def taken(path: Path) -> bytes:
+        if path.name.startswith("_part"):
+            path.unlink(missing_ok=True)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", taken)
+    assert judged(source, out).parts["state"].tolist() == ["judged"]
+
+
 # --- on several processes
 
 

@@ -315,12 +315,12 @@ def is_address(cache: object) -> bool:
 
 def shown_address(address: str) -> str:
     """The address as messages show it: without password and options."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("postgresql", "postgres"):
-        raise CacheError(
-            f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
-        )
-    with contextlib.suppress(ValueError):  # a port that is no number
+    with contextlib.suppress(ValueError):  # brackets or a port that no address has
+        parts = urlsplit(address)
+        if parts.scheme not in ("postgresql", "postgres"):
+            raise CacheError(
+                f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
+            )
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
         return f"postgresql://{f'{parts.username}@' if parts.username else ''}{where}{parts.path}"
     raise CacheError("the address of the reply store cannot be read; expected postgresql://user@host:port/database")

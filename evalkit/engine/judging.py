@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,9 @@ from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
+
+if TYPE_CHECKING:
+    from evalkit.engine.calls.budget import Budget
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -152,10 +155,13 @@ def judge(
     return judge_worklist(Worklist.of(spec, items, item_id), options)
 
 
-def judge_worklist(worklist: Worklist, options: Options, *, until: float | None = None) -> pd.DataFrame:
+def judge_worklist(
+    worklist: Worklist, options: Options, *, until: float | None = None, budget: Budget | None = None
+) -> pd.DataFrame:
     """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster.
 
     `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
+    `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
     """
     run = _Run.open(worklist, options, until)
     if run.missing and not options.offline:
@@ -163,7 +169,10 @@ def judge_worklist(worklist: Worklist, options: Options, *, until: float | None 
 
         requests = run.requests()
         with run.calling() as on_progress:
-            run.take(fetch(requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress))
+            asked = fetch(
+                requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress, budget=budget
+            )
+            run.take(asked)
     return run.columns.table(run.kept)
 
 

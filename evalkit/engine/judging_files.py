@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import orjson
 import pandas as pd
@@ -28,6 +29,9 @@ from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike, write_frame
 from evalkit.tables.files import FilePart, parts_of_file
 from evalkit.tables.items import as_frame
+
+if TYPE_CHECKING:
+    from evalkit.engine.calls.budget import Budget
 
 _ATTEMPTS = 5
 
@@ -63,13 +67,15 @@ class JudgedFiles:
 
     def __str__(self) -> str:
         states = self.parts["state"].value_counts()
-        sums = self.parts[["n_items", "n_judgments", "n_unscored", "n_live", "cost_usd"]].sum(skipna=True)
-        share = 1 - sums["n_unscored"] / sums["n_judgments"] if sums["n_judgments"] else float("nan")
+        sums = self.parts[["n_items", "n_judgments", "n_unscored", "n_live", "cost_usd"]].sum(skipna=False)
+        n_judgments = int(sums["n_judgments"])
+        share = f", {1 - sums['n_unscored'] / n_judgments:.1%} scored" if n_judgments else ""
+        cost = "price unknown" if pd.isna(sums["cost_usd"]) else f"US$ {sums['cost_usd']:.4f}"
         text = (
             f"{self.folder}: {counted(len(self.parts), 'part')} ("
             f"{', '.join(f'{states[state]} {state}' for state in ('judged', 'kept', 'failed') if state in states)}); "
-            f"{counted(int(sums['n_judgments']), 'judgment')} of {counted(int(sums['n_items']), 'item')}, {share:.1%} "
-            f"scored; {int(sums['n_live'])} asked now (US$ {sums['cost_usd']:.4f})"
+            f"{counted(n_judgments, 'judgment')} of {counted(int(sums['n_items']), 'item')}{share}; "
+            f"{int(sums['n_live'])} asked now ({cost})"
         )
         failed = self.parts[self.parts["state"] == "failed"]
         return "\n".join([text, *(f"  {row.part} failed: {row.problem}" for row in failed.itertuples())])
@@ -156,7 +162,8 @@ def judge_files(
             f"{folder} has {counted(len(extra), 'part')} that the source does not have "
             f"({listed(sorted(extra), most=5)}); remove them, or name another folder as out"
         )
-    judged = JudgedFiles(folder, pd.DataFrame(done).sort_values("part", ignore_index=True))
+    table = pd.DataFrame(done).astype({"cost_usd": "float64"})
+    judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
         warnings.warn(
@@ -193,18 +200,12 @@ def _split(source: Any, rows: int) -> Iterator[FilePart | pd.DataFrame]:
 
 
 def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
-    """In this process, with what is left of the limits."""
-    done = []
-    for part in parts:
-        row = task.judge(part)
-        done.append(row)
-        options = task.options
-        if options.budget_usd is not None:
-            options = replace(options, budget_usd=max(0.0, options.budget_usd - row["cost_usd"]))
-        if options.max_calls is not None:
-            options = replace(options, max_calls=max(0, options.max_calls - row["n_live"]))
-        task = replace(task, options=options)
-    return done
+    """In this process, within one budget."""
+    from evalkit.engine.calls.budget import Budget
+
+    limited = task.options.budget_usd is not None or task.options.max_calls is not None
+    budget = Budget(task.options) if limited else None
+    return [task.judge(part, budget) for part in parts]
 
 
 def _in_parallel(
@@ -241,7 +242,7 @@ class _Task:
     rows: int
     run: str
 
-    def judge(self, part: _Part) -> dict[str, Any]:
+    def judge(self, part: _Part, budget: Budget | None = None) -> dict[str, Any]:
         """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
         row: dict[str, Any] = {"part": part.name, "n_items": 0, "n_judgments": 0, "n_unscored": 0, "n_live": 0}
         row |= {"cost_usd": 0.0, "state": "failed", "problem": ""}
@@ -253,14 +254,14 @@ class _Task:
             table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
             if table.exists() and manifest.exists():
                 found: dict[str, Any] = orjson.loads(manifest.read_bytes())
-                if found["run"] == self.run:  # before a worker died
+                if found.get("run") == self.run:  # before a worker died
                     return {**row, **found["counts"], **found["paid"], "state": "judged"}
                 if found["made_of"] == made_of and not found["n_without_reply"] and not self.options.refresh:
                     return {**row, **found["counts"], "state": "kept"}
                 manifest.unlink()
-            judgments = judge_worklist(work, self.options)
+            judgments = judge_worklist(work, self.options, budget=budget)
             live = judgments["source"] == "live"
-            errors = judgments["error"]
+            errors, cost = judgments["error"], float(judgments.loc[live, "cost_usd"].sum(skipna=False))
             said: dict[str, Any] = {
                 "evalkit": __version__,
                 "run": self.run,
@@ -268,7 +269,7 @@ class _Task:
                 "counts": {
                     "n_items": len(work.inputs), "n_judgments": len(judgments), "n_unscored": int(errors.notna().sum()),
                 },
-                "paid": {"n_live": int(live.sum()), "cost_usd": float(judgments.loc[live, "cost_usd"].sum())},
+                "paid": {"n_live": int(live.sum()), "cost_usd": None if math.isnan(cost) else cost},
                 "n_without_reply": int(errors.isin(ENGINE_REASONS).sum()),
                 "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
             }  # fmt: skip
@@ -300,6 +301,8 @@ def _check_same(folder: Path, spec: Spec, rows: int) -> None:
         try:
             found = orjson.loads(path.read_bytes())["made_of"]
             others = [name for name in made_of if found[name] != made_of[name]]
+        except FileNotFoundError:  # another shard is judging this part again
+            continue
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise InputError(f"{path} was not written by evalkit ({problem}); name another folder as out") from None
         if others:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ class ServerStore(ReplyStore):
         """See `ReplyStore.abandon_after_fork`."""
         return [*self.claims.abandon_after_fork(), *super().abandon_after_fork()]
 
+    @cached_property
     def _kept(self) -> ReplyStore:
-        """The local store of replies that a lost server could not take."""
+        """The local store of replies that the server could not take."""
         folder = self.folder
         if network_file_system(folder) is not None:
             folder = Path(tempfile.gettempdir()) / f"evalkit-{getpass.getuser()}"
@@ -81,41 +83,45 @@ class ServerStore(ReplyStore):
 
     def _keep(self, jobs: Sequence[Job]) -> None:
         """Store on local disk what the server cannot take now, so that it outlives this process."""
-        if not jobs:
+        if not any(job.rows for job in jobs):
             return
         copies = [replace(job, waiter=Future()) for job in jobs]
         try:
-            kept = self._kept()
+            kept = self._kept
             for job in copies:
                 kept._writer.submit(job)
             for job in copies:
                 job.waiter.result()
         except (CacheError, OSError) as problem:
-            _log.warning("%s is away, and replies cannot be kept on this machine: %s", self.place, problem)
+            _log.warning("%s cannot take replies, nor can they be kept on this machine: %s", self.place, problem)
         else:
             n_rows = sum(len(job.rows) for job in jobs)
-            _log.warning("%s is away; waiting for it (%d more replies kept in %s)", self.place, n_rows, kept.folder)
+            _log.warning("%s cannot take %d replies now; they are kept in %s", self.place, n_rows, kept.folder)
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
-            kept = self._kept().database
+            kept = self._kept.database
             with kept.writer() as connection, kept.transaction(connection):
                 list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
 
     def write_kept(self) -> None:
         """Write what earlier processes of this machine kept."""
-        kept = self._kept()
+        kept = self._kept
         with kept.database.reading() as connection:
             rows = [] if connection is None else [Row(*row) for row in connection.execute(_KEPT)]
         jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
         for job in jobs:
             self._writer.submit(job)
-        for job in jobs:
-            job.waiter.result()
-        if jobs:
-            self._forget(jobs)
+        try:
+            for job in jobs:
+                job.waiter.result()
+        except CacheError as problem:
+            _log.warning("%d replies stay kept in %s: %s", len(rows), kept.folder, problem)
+        else:
+            if jobs:
+                self._forget(jobs)
 
 
 def open_server(address: str, read_only: bool) -> ServerStore:

@@ -246,9 +246,9 @@ class Writer:
                 continue
             # every error goes to the waiters: nothing else reports it, and they would wait forever
             except Exception as problem:  # noqa: BLE001
-                if isinstance(problem, LostConnectionError) and problem.was_reached and self._keep is not None:
+                if self._keep is not None:
                     self._keep(jobs[len(waiting) :])
-                    if going:
+                    if going and isinstance(problem, LostConnectionError) and problem.was_reached:
                         waiting, wait = jobs, min(2 * wait, LONGEST_WAIT_S)
                         continue
                     problem = CacheError(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.errors import EvalkitWarning, JudgeError
@@ -48,6 +49,7 @@ def fetch(
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
+    budget: Budget | None = None,
 ) -> list[Outcome]:
     """Request all samples, store the replies, and wait for them.
 
@@ -63,6 +65,8 @@ def fetch(
         Unix time of a refresh: stored replies received before it are replaced.
     on_progress
         Called with `Progress` at most ten times per second, and at the end, in the caller's thread.
+    budget
+        The budget that several calls share; None: one of this call alone, if `options` limit it.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def fetch(
     """
     thread = LoopThread.get(to_wait=True)
     with ending_signals():
-        scheduler = Scheduler(requests, store, options, newer_than=newer_than)
+        scheduler = Scheduler(requests, store, options, newer_than=newer_than, budget=budget)
         future = thread.submit(scheduler.run())
         try:
             while True:

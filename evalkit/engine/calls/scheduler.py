@@ -65,13 +65,14 @@ class Scheduler:
         options: Options,
         *,
         newer_than: float | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.requests, self.store, self.options, self.newer_than = requests, store, options, newer_than
         self._path = store.place
         self.stopped = False
         self.notes: list[str] = []
         limited = options.budget_usd is not None or options.max_calls is not None
-        self.budget = Budget(options) if limited else None
+        self.budget = budget or (Budget(options) if limited else None)
         # by identity first: hashing a judge for each request takes longer than looking at it
         self._judges: dict[int, Judge] = {id(request.judge): request.judge for request in requests}
         for judge in dict.fromkeys(self._judges.values()):
