@@ -420,10 +420,60 @@ def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> N
     if len(source) > 90_000:
         return
     given_ = sum(map(len, (*item.values(), source, HEADER))) + 1000  # the rubric's own texts are shorter than that
-    limit = sandbox._WORK + sandbox._WORK_PER_CHARACTER * given_
+    limit = sandbox._WORK + sandbox.WORK_PER_CHARACTER * given_
     with contextlib.suppress(RubricError):  # nothing else is raised
         # every character shown was counted, but for the text between the constructs, which stands in the source
         assert len(rendered(source, rubric, item)) <= limit + len(source)
+
+
+@settings(max_examples=60, deadline=None)
+@given(source=_templates())
+@pytest.mark.long
+def test_a_block_that_was_rendered_before_reads_as_if_it_were_rendered_anew(source: str) -> None:
+    fences = "{% for name in rubric.inputs %}{{ name }}: {{ fence(name) }}{% endfor %}"
+    source = fences + source.removeprefix("{% set x = answer %}{% set y = question %}").replace("x", "'x'")
+    texts = []
+    for keep in (True, False):
+        builder = PromptBuilder(RUBRIC, Template.of("t", "v1", HEADER + source))
+        for n in range(3):
+            try:
+                prompt = builder.prompt(RUBRIC.criteria[0], {"question": f"why {n}?", "answer": "so\n" * n})
+            except RubricError as problem:
+                prompt = str(problem)
+            texts.append(str(prompt))
+            if not keep:
+                builder = PromptBuilder(RUBRIC, Template.of("t", "v1", HEADER + source))
+    assert texts[:3] == texts[3:]
+
+
+@pytest.mark.parametrize(
+    ("source", "short", "long"),
+    [
+        ("{{ fence('answer') | upper }}{{ fence('question') }}", "\nSSS\n", "\nSSSSSSSSSSSS\n"),
+        (
+            "{% set x %}{{ fence('answer') }}{% endset %}{{ x | replace('ss', 'z') }}{{ fence('question') }}",
+            "zs",
+            "z" * 6,
+        ),
+        ("{% set x = fence('answer') %}{{ x | length }} {{ fence('question') }}", "[user]\n48 <", "[user]\n57 <"),
+        ("{% if fence('answer')|length > 50 %}++{% endif %}{{ fence('question') }}", "[user]\n<", "[user]\n++<"),
+        ("{{ fence('answer') if fence('question') else '' }}", "\nsss\n", "\nssssssssssss\n"),
+        ("{{ fence('answer')[22:34] }}{{ fence('question') }}", "sss\n</answer", "ssssssssss"),
+    ],
+)
+def test_what_a_template_makes_of_fenced_text_is_made_of_the_text_of_each_item(source, short, long):
+    builder = PromptBuilder(RUBRIC, Template.of("t", "v1", HEADER + source))
+    for answer, expected in (("s" * 3, short), ("s" * 12, long), ("s" * 3, short)):
+        assert expected in str(builder.prompt(RUBRIC.criteria[0], {"question": "why?", "answer": answer}))
+
+
+def test_an_input_that_is_fenced_very_often_counts_each_time():
+    source = "".join(f"{{% for {name} in rubric.inputs %}}" for name in "abcd")
+    source += "{{ fence('answer') }}{{ fence('question') }}" * 8 + "{% endfor %}" * 4
+    builder = PromptBuilder(RUBRIC, Template.of("t", "v1", HEADER + source))
+    assert len(str(builder.prompt(RUBRIC.criteria[0], {"question": "a", "answer": "b"}))) > 1000
+    with pytest.raises(RubricError, match="more characters than the limit"):
+        builder.prompt(RUBRIC.criteria[0], {"question": "a", "answer": "b" * 1_000_000})
 
 
 def test_an_optional_input_that_is_missing_is_an_error_only_where_it_is_shown():

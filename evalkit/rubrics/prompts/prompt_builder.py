@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _LONGEST = 100_000  # characters of a source
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
 _STEADY = {"rubric", "criterion"}
+_MARK = secrets.token_hex(16)  # around the name of an input whose fenced text goes there
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
 
@@ -125,37 +127,59 @@ class Template:
         except (SyntaxError, RecursionError, ValueError) as problem:  # nested too deeply; a number of 5,000 digits
             raise RubricError(f"template {self.label} cannot be read: {problem}") from None
 
-    def blocks(self, variables: Mapping[str, Any], known: dict[str, str] | None = None) -> dict[str, str]:
+    def blocks(
+        self,
+        variables: Mapping[str, Any],
+        fence: Callable[[str], str],
+        known: dict[str, list[str]] | None = None,
+    ) -> dict[str, str]:
         """The rendered blocks by name; a template without blocks is one `user` block.
 
         Parameters
         ----------
         variables
             The variables that the template sees.
+        fence
+            What it calls for the fenced text of an input.
         known
-            Blocks already rendered for the same rubric, criterion and set of inputs. Blocks that show nothing of the
-            item are taken from it, and added to it: rendering them takes longer than evalkit's other work on a call.
+            Blocks already rendered for the same rubric, criterion and set of inputs: texts, and between them the names
+            of the inputs that are fenced there. Blocks that show nothing else of the item are taken from it, and added
+            to it: rendering them takes longer than evalkit's other work on a call.
 
         Raises
         ------
         RubricError
             When the template uses a name that it does not see.
         """
-        from evalkit.rubrics.prompts.sandbox import ERRORS, metered
+        known = {} if known is None else known
+        if not known.keys() >= self._syntax.reads.keys():
+            return self._rendered(variables, fence, known)
+        return {name: _filled(texts, fence) for name, texts in known.items()}
 
-        template, known = self._syntax.template, {} if known is None else known
+    def _rendered(
+        self, variables: Mapping[str, Any], fence: Callable[[str], str], known: dict[str, list[str]]
+    ) -> dict[str, str]:
+        from evalkit.rubrics.prompts.sandbox import ERRORS, WORK_PER_CHARACTER, metered
+
+        def marked(name: str) -> str:
+            return f"{_MARK}{name}{_MARK}" if fence(name) else ""
+
+        template, rendered = self._syntax.template, {}
         try:
             with metered(variables, len(self.source)):
-                context = template.new_context(dict(variables))
-                renderers = template.blocks or {"user": template.root_render_func}
-                rendered = {
-                    name: known[name] if name in known else "".join(render(context)).strip("\n")
-                    for name, render in renderers.items()
-                }
+                for name, render in (template.blocks or {"user": template.root_render_func}).items():
+                    if name not in known and not self._syntax.reads[name] & {*(set(variables) - _STEADY), "fence"}:
+                        context = template.new_context({**variables, "fence": marked})
+                        texts = "".join(render(context)).strip("\n").split(_MARK)
+                        if not texts[1::2] or max(map(texts.count, texts[1::2])) <= WORK_PER_CHARACTER:
+                            known[name] = texts
+                    if name in known:
+                        rendered[name] = _filled(known[name], fence)
+                    else:
+                        context = template.new_context({**variables, "fence": fence})
+                        rendered[name] = "".join(render(context)).strip("\n")
         except ERRORS as problem:
             raise RubricError(f"template {self.label}{_line(problem, template)}: {problem}") from None
-        of_item = set(variables) - _STEADY
-        known.update((name, text) for name, text in rendered.items() if not self._syntax.reads[name] & of_item)
         return rendered
 
     def parse(self) -> None:
@@ -177,6 +201,11 @@ class Template:
                 f"template {self.label} does not show the input {listed(unused)} of the rubric; remove it from the "
                 "rubric's inputs, or choose another template"
             )
+
+
+def _filled(texts: list[str], fence: Callable[[str], str]) -> str:
+    """Texts and, between them, fenced inputs."""
+    return "".join([fence(text) if at % 2 else text for at, text in enumerate(texts)])
 
 
 def _line(problem: BaseException, compiled: Any) -> str:
@@ -262,7 +291,7 @@ class PromptBuilder:
     template: Template
     reply_reader: Callable[[Mapping[str, Any], Mapping[str, Any]], Parsed] | None = None
     # by criterion and names of inputs: what the template sees of the rubric, and blocks without an item
-    _prepared: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]] = field(
+    _prepared: dict[tuple[str, ...], tuple[dict[str, Any], dict[str, list[str]]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -312,7 +341,7 @@ class PromptBuilder:
                 )
             return fenced(name, inputs[name]) if name in inputs else ""
 
-        blocks = self.template.blocks({**inputs, **views, "fence": fence}, known)
+        blocks = self.template.blocks({**inputs, **views}, fence, known)
         if "user" in blocks:
             parts = [blocks["user"]]
         else:

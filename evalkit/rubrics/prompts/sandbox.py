@@ -21,7 +21,7 @@ ERRORS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, At
 _DEEPEST, _MOST_LOOPS = 40, 4
 _NODE = 20  # the work of one construct in a loop, in characters
 _WORK = 200_000
-_WORK_PER_CHARACTER = 20
+WORK_PER_CHARACTER = 20
 
 # Not allowed: filters that depend on chance (random) or on the machine (pprint), or that make a string of any length
 # from a short one (center, indent, wordwrap, format). Without operators on strings and methods, only filters make new
@@ -56,7 +56,7 @@ def _charge(amount: int) -> None:
     _left.set(left)
     if left < 0:
         raise SecurityError(
-            f"the template reads and writes more characters than the limit ({_WORK:,}, and {_WORK_PER_CHARACTER} "
+            f"the template reads and writes more characters than the limit ({_WORK:,}, and {WORK_PER_CHARACTER} "
             "more for each character of item, rubric and template); use fewer loops and shorter strings"
         )
 
@@ -64,7 +64,7 @@ def _charge(amount: int) -> None:
 @contextlib.contextmanager
 def metered(variables: Mapping[str, Any], n_source: int) -> Iterator[None]:
     """Count the work of the rendering inside; SecurityError if it exceeds the limit for so much text."""
-    token = _left.set(_WORK + _WORK_PER_CHARACTER * (_size(variables) + n_source))
+    token = _left.set(_WORK + WORK_PER_CHARACTER * (_size(variables) + n_source))
     try:
         yield
     finally:
@@ -187,7 +187,8 @@ class Syntax(NamedTuple):
     uses_all
         Whether it loops over all inputs.
     reads
-        For each block the names in it; without blocks the whole source is the block ``user``.
+        For each block the names in it; without blocks the whole source is the block ``user``. Where fenced texts are
+        only printed, ``fence`` is not among them: such a block can be rendered before the texts are known.
     """
 
     template: Any
@@ -213,10 +214,18 @@ def compiled(source: str) -> Syntax:
     looped = [node.iter for node in tree.find_all(nodes.For) if isinstance(node.iter, nodes.Getattr)]
     uses_all = any((getattr(part.node, "name", ""), part.attr) == ("rubric", "inputs") for part in looped)
     blocks: dict[str, nodes.Node] = {block.name: block for block in tree.find_all(nodes.Block)} or {"user": tree}
-    reads = {name: frozenset(part.name for part in block.find_all(nodes.Name)) for name, block in blocks.items()}
+    reads = {name: frozenset(_names(block)) for name, block in blocks.items()}
     counted = _Metering().visit(tree)
     counted.set_environment(_ENVIRONMENT)
     return Syntax(_ENVIRONMENT.from_string(counted), frozenset(names), uses_all, reads)
+
+
+def _names(block: nodes.Node) -> set[str]:
+    names = {part.name for part in block.find_all(nodes.Name)}
+    printed = {id(part) for output in block.find_all(nodes.Output) for part in output.nodes}
+    if all(id(call) in printed for call in block.find_all(nodes.Call)) and block.find(nodes.AssignBlock) is None:
+        names.discard("fence")
+    return names
 
 
 def _check_tree(tree: nodes.Template) -> None:
