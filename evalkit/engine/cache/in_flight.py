@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from evalkit.engine.cache.sqlite_schema import FILE_NAME as STORE_NAME
 
@@ -67,6 +67,50 @@ class InFlight(Generic[F]):
         self._open.clear()
 
 
+class Asked(NamedTuple):
+    """Keys to claim together.
+
+    `answer` is resolved with those of their replies that are stored already and were received since `since` (Unix
+    time), or with None if another call, here or in another process, holds one of the keys.
+    """
+
+    keys: Sequence[bytes]
+    since: float | None
+    answer: Any
+
+
+def answer_all(
+    asked: Sequence[Asked],
+    take: Callable[[Sequence[Asked]], list[Asked]],
+    release: Callable[[list[bytes]], object],
+    look_up: Callable[..., Mapping[bytes, bytes]],
+) -> None:
+    """Claim what several calls ask for, as many as `take` grants, and look up its stored replies all at once."""
+    granted: list[Asked] = []
+    try:
+        granted = take(asked)
+        found = {
+            since: look_up({key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False)
+            for since in {one.since for one in granted}
+        }
+    # every error goes to those who wait: nothing else reports it
+    except Exception as problem:  # noqa: BLE001
+        release([key for one in granted for key in one.keys])
+        for one in asked:
+            one.answer.set_exception(problem)
+        return
+    held = {id(one) for one in granted}
+    for one in asked:
+        stored = found.get(one.since, {})
+        values = {key: stored[key] for key in one.keys if key in stored}
+        one.answer.set_result(values if id(one) in held else None)
+
+
+def was_granted(answer: Any) -> bool:
+    """Whether the answer came, and keys are claimed by it: a caller that was cancelled has to release them."""
+    return answer.done() and not answer.cancelled() and answer.exception() is None and answer.result() is not None
+
+
 @dataclass(slots=True, eq=False)
 class Claims:
     """Claims on reply keys, held by one process and seen by all on the machine.
@@ -83,6 +127,14 @@ class Claims:
 
     def take(self, keys: Iterable[bytes]) -> bool:
         """Claim all of these keys, or none; False if another call, here or in another process, holds one of them."""
+        return bool(self.take_all([Asked(tuple(keys), None, None)]))
+
+    def take_all(self, asked: Sequence[Asked]) -> list[Asked]:
+        """As `take` for what several calls ask for: those that were granted."""
+        self._open()
+        return [one for one in asked if self._take(one.keys)]
+
+    def _take(self, keys: Iterable[bytes]) -> bool:
         taken: list[bytes] = []
         for key in keys:
             offset = int.from_bytes(key[:8]) >> 2
@@ -102,11 +154,21 @@ class Claims:
                     fcntl.lockf(self._file, fcntl.LOCK_UN, 1, offset)
 
     def _lock(self, offset: int) -> bool:
+        if self._works and self._file is not None:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+            except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
+                return False
+            except OSError as problem:
+                self._give_up(problem)
+        return True
+
+    def _open(self) -> None:
+        """Open the file, or another one: a folder that was removed and made again has another file."""
         if not self._works:
-            return True
+            return
         path = self.folder / FILE_NAME
         try:
-            # a folder that was removed and made again has another file
             current = None
             with contextlib.suppress(OSError):
                 current = path.stat()
@@ -117,14 +179,13 @@ class Claims:
                 with contextlib.suppress(OSError):
                     mode = path.with_name(STORE_NAME).stat().st_mode & 0o666
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
-            try:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
-            except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
-                return False
         except OSError as problem:
-            self._works = False
-            _log.info("%s cannot be locked (%s): two processes may request the same sample", path, problem)
-        return True
+            self._give_up(problem)
+
+    def _give_up(self, problem: OSError) -> None:
+        self._works = False
+        path = self.folder / FILE_NAME
+        _log.info("%s cannot be locked (%s): two processes may request the same sample", path, problem)
 
     def close(self) -> None:
         """Release every claim and close the file."""

@@ -15,6 +15,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from evalkit.core.files import network_file_system
 from evalkit.core.prompts_and_replies import Reply
@@ -22,7 +23,7 @@ from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.settings import default_cache
 from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.database import Database
-from evalkit.engine.cache.in_flight import Claims
+from evalkit.engine.cache.in_flight import Asked, Claims, answer_all, was_granted
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -85,6 +86,7 @@ class ReplyStore(Maintenance):
         self.database = Connections(self.path, self.read_only)
         self.counters, self.claims = Counters(), Claims(self.folder)
         self._writer, self._learnt = Writer(self.database, self.counters), {}
+        self._claiming: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Asked]] = WeakKeyDictionary()
         stores.add(self)
 
     @classmethod
@@ -201,12 +203,32 @@ class ReplyStore(Maintenance):
     async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:
         """Claim samples, so that no other process requests them too; None if another holds one of them.
 
+        All that are asked for in one turn of the event loop are looked up together.
+
         Returns
         -------
         dict
             Which of them are stored by now (received since this Unix time), as `get_many`.
         """
-        return self.get_many(keys, since=since, recorded=False) if self.claims.take(keys) else None
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        waiting = self._claiming.setdefault(loop, [])
+        if not waiting:
+            loop.call_soon(self._claim_all, waiting)
+        asked = Asked(keys, since, loop.create_future())
+        waiting.append(asked)
+        try:
+            return await asked.answer  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            if was_granted(asked.answer):
+                self.claims.release(keys)
+            raise
+
+    def _claim_all(self, waiting: list[Asked]) -> None:
+        asked = [one for one in waiting if not one.answer.done()]
+        waiting.clear()
+        answer_all(asked, self.claims.take_all, self.claims.release, self.get_many)
 
     def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
         """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).

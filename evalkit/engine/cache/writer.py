@@ -85,14 +85,16 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     shown, order, sample = parts.input_hash, parts.order, parts.sample
     if len(shown) != 64 or not set(shown) <= _HEX_DIGITS:
         raise InputError(f"input_hash {shown!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
-    for name, expected in _EXPECTED.items():
-        value = getattr(reply, name)
+    for name, value in reply.as_dict().items():
+        expected = _EXPECTED.get(name, "")
         if expected == _TEXT:
             fits = isinstance(value, str)
         elif expected == _COUNT:
             fits = token_count(value) is not None
-        else:
+        elif expected == _AMOUNT:
             fits = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
+        else:
+            fits = True
         if value is not None and not fits:
             raise InputError(
                 f"{name} of a reply of {reply.model or 'a judge'} is {type(value).__name__} {str(value)[:40]!r}; "
