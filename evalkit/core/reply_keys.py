@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,10 +142,10 @@ class KeyMaker:
         self._parts = dict(parts)
         if content:
             del self._parts["rubric"], self._parts["rubric_version"]
-        self._by_order: dict[str | None, tuple[bytes, bytes]] = {}
+        self._by_order: dict[str | None, tuple[Any, bytes]] = {}
         self._after = b""
 
-    def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> Iterator[bytes]:
+    def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> list[bytes]:
         """The keys (32 bytes each) of these samples of one input."""
         if order not in self._by_order:
             values, mark, number = self._parts | {"order": order}, "input hash", 987654321987654321
@@ -154,10 +154,11 @@ class KeyMaker:
                 mark, number = f"{mark}*", number + 1
             head, rest = canonical_json(values | {"input_hash": mark, "sample": number}).split(mark.encode())
             middle, self._after = rest.split(str(number).encode())
-            self._by_order[order] = head, middle
+            self._by_order[order] = hashlib.sha256(head), middle
         head, middle = self._by_order[order]
-        start = hashlib.sha256(head + input_hash.encode() + middle)
+        keys = []
         for sample in samples:
-            whole = start.copy()
-            whole.update(b"%d%s" % (sample, self._after))
-            yield whole.digest()
+            whole = head.copy()
+            whole.update(b"%s%s%d%s" % (input_hash.encode(), middle, sample, self._after))
+            keys.append(whole.digest())
+        return keys

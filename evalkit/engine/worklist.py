@@ -243,10 +243,13 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
         long, empty = [], []
         for item, values in asked:
             value = values[name]
-            if value in ("", []) or (isinstance(value, str) and value.isspace()):
+            if isinstance(value, str):
+                if len(value) > _LONG:
+                    long.append(item)
+                elif not value or value.isspace():
+                    empty.append(item)
+            elif value == []:
                 empty.append(item)
-            elif isinstance(value, str) and len(value) > _LONG:
-                long.append(item)
         for items, have, then in (
             (long, "more than a million characters in",
              "few judges read that much, and you pay for all of it; plan shows the cost"),

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 from typing import Any, Protocol
 
 import numpy as np
@@ -141,12 +142,12 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
     if column.dtype.kind in "iub" and not column.hasnans:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
-    for at, value in enumerate(column.tolist()):
-        try:
+    try:
+        for value in column.tolist():
             values.append(canonical(value))
-        except InputError as problem:
-            raise InputError(f"item {ids[at]!r}, column {name!r}: {problem}") from None
-    is_text = all(value is None or isinstance(value, str) for value in values)
+    except InputError as problem:
+        raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
+    is_text = set(map(type, values)) <= {str, NoneType}
     return pd.Series(values, dtype="str" if is_text else object)
 
 
@@ -185,12 +186,13 @@ def canonical(value: Any) -> Any:
     {'n': 3, 'lines': 'a\nb'}
     """
     if isinstance(value, str):
+        if value.isascii() and "\r" not in value:  # most texts are; millions of them pass through here
+            return str(value)
         text = canonical_text(str(value))
-        if not text.isascii():
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise InputError("invalid text (half a surrogate pair): it cannot be sent or stored") from None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError("invalid text (half a surrogate pair): it cannot be sent or stored") from None
         return text
     if value is None or isinstance(value, bool):
         return value

@@ -90,7 +90,9 @@ def answer_all(
     try:
         granted = take(asked)
         found = {
-            since: look_up({key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False)
+            since: look_up(
+                {key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False
+            )
             for since in {one.since for one in granted}
         }
     # every error goes to those who wait: nothing else reports it

@@ -374,9 +374,12 @@ def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: i
     for declared in rubric.inputs:
         name, optional = declared.removesuffix("?"), declared.endswith("?")
         for row, value in zip(rows, columns.get(name, ()), strict=False):
-            if is_missing(value):
+            if isinstance(value, str):
+                shown: Any = value
+            elif is_missing(value):
                 continue
-            shown = value if isinstance(value, str) else input_text(value)
+            else:
+                shown = input_text(value)
             if name == "context":
                 shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
             if not optional or shown not in ("", []):
