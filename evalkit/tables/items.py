@@ -143,8 +143,7 @@ def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
         return pd.Series(column.tolist(), dtype=column.dtype)
     values: list[Any] = []
     try:
-        for value in column.tolist():
-            values.append(canonical(value))
+        values.extend(map(canonical, column.tolist()))
     except InputError as problem:
         raise InputError(f"item {ids[len(values)]!r}, column {name!r}: {problem}") from None
     is_text = set(map(type, values)) <= {str, NoneType}
