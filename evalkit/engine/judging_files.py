@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import secrets
 import warnings
@@ -29,6 +28,7 @@ from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike, write_frame
 from evalkit.tables.files import FilePart, parts_of_file
 from evalkit.tables.items import as_frame
+from evalkit.tables.judgment_folders import PARTS_FILE, part_name
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
@@ -45,7 +45,7 @@ class _Part:
 
     @property
     def name(self) -> str:
-        return f"part-{self.number:06d}"
+        return part_name(self.number)
 
 
 @dataclass(frozen=True)
@@ -149,9 +149,14 @@ def judge_files(
     _check_same(folder, spec, rows)
     task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
 
+    n_parts = 0
+
     def parts() -> Iterator[_Part]:
-        numbered = (_Part(number, items) for number, items in enumerate(_split(source, rows)))
-        return numbered if shard is None else itertools.islice(numbered, shard[0] - 1, None, shard[1])
+        nonlocal n_parts
+        for number, items in enumerate(_split(source, rows)):
+            n_parts = number + 1
+            if shard is None or number % shard[1] == shard[0] - 1:
+                yield _Part(number, items)
 
     done = _one_by_one(parts(), task) if limited else _in_parallel(parts, n_jobs, task, isinstance(source, Iterator))
     if not done:
@@ -162,6 +167,9 @@ def judge_files(
             f"{folder} has {counted(len(extra), 'part')} that the source does not have "
             f"({listed(sorted(extra), most=5)}); remove them, or name another folder as out"
         )
+    counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
+    if not counts.exists() or counts.read_bytes() != text:
+        write_whole(counts, [text])
     table = pd.DataFrame(done).astype({"cost_usd": "float64"})
     judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]

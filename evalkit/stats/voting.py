@@ -35,13 +35,12 @@ from evalkit.tables.grouping import (
     refuse_doubles,
     tally,
 )
+from evalkit.tables.judgment_folders import USED, FolderLike, is_folder, one_table, read_parts
 from evalkit.tables.ties import tied_cells
-
-_NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
 
 
 def vote(
-    judgments: pd.DataFrame,
+    judgments: pd.DataFrame | FolderLike,
     *,
     method: VoteRule = "mean",
     ties: VoteTies = "na",
@@ -54,7 +53,7 @@ def vote(
     ----------
     judgments
         The table of `judge`; rows in any order, several rubrics and versions may be in one table. Rows with error
-        ``not_asked`` are left out: they are no sample.
+        ``not_asked`` are left out: they are no sample. Or the folder of `judge_files`, which is read part by part.
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria always use the majority.
@@ -101,7 +100,7 @@ def vote(
     ------
     InputError
         When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
-        label is not on its scale.
+        label is not on its scale; for a folder also when parts of it are missing, or an item is in two files.
     ConfigError
         For an unknown option.
 
@@ -116,7 +115,10 @@ def vote(
     [[1.667, '2', True, 0.333]]
     """
     _check_options(method, ties, unscored, min_self_agreement)
-    frame = tables.check(judgments, "judgments", need=_NEED)
+    if is_folder(judgments):
+        options: Any = {"ties": ties, "unscored": unscored, "min_self_agreement": min_self_agreement}
+        return one_table(vote(part, method=method, **options) for part in read_parts(judgments))
+    frame = tables.check(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     frame = frame if asked.all() else frame.loc[asked]

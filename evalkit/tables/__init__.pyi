@@ -11,6 +11,7 @@ from .items import canonical as canonical
 from .items import canonical_text as canonical_text
 from .items import input_text as input_text
 from .items import is_missing as is_missing
+from .judgment_folders import FolderLike as FolderLike
 from .messages import split_messages as split_messages
 from .schemas import JUDGMENT_KEY as JUDGMENT_KEY
 from .schemas import LABEL_KEY as LABEL_KEY

@@ -58,7 +58,7 @@ def _read(path: Path) -> pd.DataFrame:
     if not path.is_file():
         raise InputError(f"file not found: {path}")
     if form == ".parquet":
-        return _read_parquet(path)
+        return read_parquet(path)
     if form in (".csv", ".tsv"):
         return _read_csv(path, "," if form == ".csv" else "\t")
     return as_frame(_read_objects(path, form))
@@ -130,11 +130,14 @@ def _json_lists(cells: list[str]) -> list[Any] | None:
     return values if kinds == {list} else None
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
-    pyarrow = _pyarrow("reading")
+def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    """A parquet file; with `columns`, those of them that it has."""
+    pyarrow, parquet = _pyarrow("reading"), import_module("pyarrow.parquet")
     try:
         with path.open("rb") as stream:  # Arrow itself opens no path that is not UTF-8
-            return pd.read_parquet(stream, engine="pyarrow")
+            names = set() if columns is None else set(parquet.read_schema(stream).names)
+            there = None if columns is None else [name for name in columns if name in names]
+            return pd.read_parquet(stream, engine="pyarrow", columns=there)
     except (pyarrow.ArrowException, OSError) as problem:
         raise InputError(f"{path}: invalid parquet ({problem})") from None
 

@@ -21,8 +21,10 @@ from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, half
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.figures_with_intervals import verdict_codes
+from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among, tied_cells
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
@@ -30,7 +32,7 @@ _TINY = 1e-9
 
 
 def aggregate(
-    votes: pd.DataFrame,
+    votes: pd.DataFrame | FolderLike,
     *,
     method: AggregateRule = "mean",
     quorum: float = 0.5,
@@ -41,7 +43,8 @@ def aggregate(
     Parameters
     ----------
     votes
-        The table of `vote`; rows in any order, several rubrics and versions may be in one table.
+        The table of `vote`; rows in any order, several rubrics and versions may be in one table. Or the folder of
+        `judge_files`, which stands for `vote(folder)`.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
@@ -103,6 +106,10 @@ def aggregate(
     """
     check_choice("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
+    if is_folder(votes):
+        if method != "dawid_skene" and weights is None:
+            return one_table(aggregate(vote(part), method=method, quorum=quorum) for part in read_parts(votes))
+        votes = vote(votes)  # all items and judges are needed at once
     frame = tables.check(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)

@@ -11,16 +11,18 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.figures_with_intervals import columns, joined, note_few_clusters, result_table, verdict_codes
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.judgment_folders import FolderLike, is_folder
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
 
 def summarize(
-    scores: pd.DataFrame,
+    scores: pd.DataFrame | FolderLike,
     *,
     by: str | Sequence[str] | None = None,
     items: ItemsLike | None = None,
@@ -31,7 +33,8 @@ def summarize(
     Parameters
     ----------
     scores
-        The table of `aggregate` or of `combine`.
+        The table of `aggregate` or of `combine`. Or the folder of `judge_files`, which stands for
+        `aggregate(vote(folder))`.
     by
         Further columns to group by, of `scores` or of `items` (``system_id``).
     items
@@ -72,6 +75,7 @@ def summarize(
     >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
+    scores = aggregate(scores) if is_folder(scores) else scores
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = tables.check(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])

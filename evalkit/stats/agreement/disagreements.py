@@ -9,19 +9,22 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
+from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
 
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 
 
-def disagreement(votes: pd.DataFrame) -> pd.DataFrame:
+def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     """How far the judges are apart on each item and criterion.
 
     Parameters
     ----------
     votes
-        The table of `vote`; judges of weight 0 are left out.
+        The table of `vote`; judges of weight 0 are left out. Or the folder of `judge_files`, which stands for
+        `vote(folder)`.
 
     Returns
     -------
@@ -52,6 +55,8 @@ def disagreement(votes: pd.DataFrame) -> pd.DataFrame:
     >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
     [[0.333, 0.5, 0.333]]
     """
+    if is_folder(votes):
+        return one_table(disagreement(vote(part)) for part in read_parts(votes))
     frame = tables.check(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:

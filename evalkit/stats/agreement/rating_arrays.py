@@ -24,7 +24,7 @@ from evalkit.tables.ties import labels_among, unknown_ties
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
-def checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:
+def checked(judged: Any, form: str) -> pd.DataFrame:
     """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room."""
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]

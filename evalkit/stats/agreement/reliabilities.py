@@ -23,6 +23,7 @@ from evalkit.stats.figures_with_intervals import (
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
 from evalkit.tables.ties import check_counting
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
@@ -36,7 +37,7 @@ _FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gw
 
 
 def reliability(
-    judged: pd.DataFrame,
+    judged: pd.DataFrame | FolderLike,
     *,
     full: bool = False,
     ties: Ties = "na",
@@ -48,7 +49,8 @@ def reliability(
     ----------
     judged
         Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
-        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out.
+        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out. Or
+        the folder of `judge_files`, which stands for its judgments.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     ties
@@ -102,15 +104,16 @@ def reliability(
     >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
     [['nominal', 0.444, 0.667]]
     """
-    form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
+    table = one_table(read_parts(judged)) if is_folder(judged) else judged
+    form = "samples" if "sample" in getattr(table, "columns", ()) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
-    frame = checked(judged, form)
+    frame = checked(table, form)
     found = list(answered(frame, form, clusters, half=ties == "half"))
     by_vote = {}
     if full:
-        votes = checked(vote(frame), "votes") if form == "samples" else frame
+        votes = checked(vote(judged), "votes") if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     types = _COLUMNS | _FULL if full else _COLUMNS
     rows = [

@@ -25,8 +25,10 @@ from evalkit.stats.alignment.label_values import (
 )
 from evalkit.stats.figures_with_intervals import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
+from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.judgment_folders import is_folder
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
@@ -95,6 +97,8 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
     said = labels_for(judged, labels)
+    if is_folder(judged):
+        judged = vote(judged)
     judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
     name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
     key = VOTE_KEY if name == "votes" else SCORE_KEY
@@ -149,6 +153,9 @@ def panels(
 
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
+    # without the labels of other criteria
+    used = {name: piece[name].cat.remove_unused_categories() for name in ("label", "tied_labels") if name in piece}
+    piece = piece.assign(**used)
     place, found_items = pd.factorize(piece["item_id"])
     items = pd.Index(sorted(found_items), dtype=object)
     verdicts = scale.has_rule if want == "rule" else want == "passed" or kind_of_labels(said, scale) == "verdicts"

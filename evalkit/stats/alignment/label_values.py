@@ -18,6 +18,7 @@ from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, refuse_doubles, tally
+from evalkit.tables.judgment_folders import FolderLike
 
 
 class HasVotes(Protocol):
@@ -28,8 +29,8 @@ class HasVotes(Protocol):
         """One row per item, criterion and judge."""
 
 
-JudgedLike = pd.DataFrame | HasVotes
-"""Votes or scores, or an evaluation: then its votes, with its items and clusters."""
+JudgedLike = pd.DataFrame | HasVotes | FolderLike
+"""Votes or scores; an evaluation: then its votes, with its items and clusters; or a folder: then `vote(folder)`."""
 
 
 def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
