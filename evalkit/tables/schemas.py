@@ -80,8 +80,12 @@ def required_columns(name: str) -> list[str]:
 
 def categorical(values: Iterable[Any]) -> pd.Categorical:
     """Strings as a categorical, its categories in order of first appearance; any other value is missing."""
-    codes, seen = pd.factorize(np.array([*(value if isinstance(value, str) else None for value in values)], object))
-    return pd.Categorical.from_codes(codes, pd.Index(seen, dtype=None if len(seen) else object))
+    if not (isinstance(values, np.ndarray) and values.dtype == object):
+        values = np.array([*(value if isinstance(value, str) else None for value in values)], object)
+    codes, seen = pd.factorize(values)
+    text = np.array([isinstance(value, str) for value in seen], dtype=bool)
+    codes = np.append(np.where(text, np.cumsum(text) - 1, -1), -1)[codes]
+    return pd.Categorical.from_codes(codes, pd.Index(seen[text], dtype=None if text.any() else object))
 
 
 def _coerced(column: Any, kind: str) -> Any:

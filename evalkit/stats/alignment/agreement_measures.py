@@ -32,6 +32,7 @@ OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
 
 _MOST_CELLS = 4_000_000
+_FEW = 50
 Weighted = tuple[Floats, Floats]
 
 
@@ -264,8 +265,11 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
         return {"spearman": np.full(rows, np.nan), "kendall": np.full(rows, np.nan)}
     # Means of samples that are equal on paper may differ in the sixteenth digit.
     xc, yc = (np.unique(np.round(side, 10), return_inverse=True)[1] for side in (x, y))
-    step = max(1, _MOST_CELLS // (2 * len(x)))
-    pieces = [_rank_sums(xc, yc, unit, range(at, min(at + step, rows))) for at in range(0, rows, step)]
+    width = int(yc.max()) + 1
+    cells, counts = np.unique(xc * width + yc, return_counts=True)
+    both = (cells // width, cells % width, counts)
+    step = max(1, _MOST_CELLS // (2 * max(len(cells), width, int(xc.max()) + 1)))
+    pieces = [_rank_sums(xc, yc, both, unit, range(at, min(at + step, rows))) for at in range(0, rows, step)]
     n, sxx, syy, sxy, x_ties, y_ties = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     net = _net_concordance(xc, yc, unit, rows)
     pairs = n * (n - 1) / 2
@@ -275,8 +279,11 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     return {"spearman": spearman, "kendall": kendall}
 
 
-def _rank_sums(xc: Ints, yc: Ints, unit: Ints, span: range) -> tuple[Floats, ...]:
-    """n, centered rank moments and tied pairs without each unit of `span` (row 0 leaves nothing out)."""
+def _rank_sums(xc: Ints, yc: Ints, both: tuple[Ints, Ints, Ints], unit: Ints, span: range) -> tuple[Floats, ...]:
+    """n, centered rank moments and tied pairs without each unit of `span` (row 0 leaves nothing out).
+
+    `both` are the values of x and y that occur together, and how often.
+    """
     sides = []
     inside = (unit + 1 >= span.start) & (unit + 1 < span.stop)
     row = unit[inside] + 1 - span.start
@@ -289,7 +296,7 @@ def _rank_sums(xc: Ints, yc: Ints, unit: Ints, span: range) -> tuple[Floats, ...
         rank = rank - (n / 2)[:, None]
         sides.append((counts, rank))
     (x_counts, x_rank), (y_counts, y_rank) = sides
-    whole = (x_rank[:, xc] * y_rank[:, yc]).sum(axis=1)
+    whole = (x_rank[:, both[0]] * y_rank[:, both[1]]) @ both[2]
     own = np.bincount(row, weights=x_rank[row, xc[inside]] * y_rank[row, yc[inside]], minlength=len(span))
     ties = [(counts * (counts - 1) / 2).sum(axis=1) for counts in (x_counts, y_counts)]
     squares = [(counts * rank**2).sum(axis=1) for counts, rank in sides]
@@ -306,6 +313,10 @@ def _net_concordance(xc: Ints, yc: Ints, unit: Ints, rows: int) -> Floats:
         members = np.split(np.argsort(unit, kind="stable"), np.cumsum(size)[:-1])
         for number in np.flatnonzero(size > 1):  # pairs inside a unit were taken away twice
             x, y = xc[members[number]], yc[members[number]]
+            if size[number] > _FEW:  # so many pairs that they are counted by their values
+                x, y = (np.unique(side, return_inverse=True)[1] for side in (x, y))
+                net[1 + number] += _concordance(x, y).sum() / 2
+                continue
             signs = np.sign(np.subtract.outer(x, x)) * np.sign(np.subtract.outer(y, y))
             net[1 + number] += signs.sum() / 2
     return net
