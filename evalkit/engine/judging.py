@@ -298,7 +298,7 @@ class _Run:
 
     def _adopt(self, stored: StoredReplies) -> None:
         """Look the missing rows up by content: replies of another rubric version with the same prompt."""
-        adopted = stored.of_content(self.missing)
+        adopted = stored.of_rows(self.missing, content=True)
         keys, values = [key for key, _ in adopted.values()], [value for _, value in adopted.values()]
         self.columns.read(list(adopted), keys, values, source=None)
         for row in adopted:

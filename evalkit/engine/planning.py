@@ -172,13 +172,12 @@ def plan_worklist(
             else:
                 count(row, hit)
     missing = work.without_skipped(missing)
-    for row, hit in stored.of_content(missing).items() if adopt else ():
+    for row, hit in stored.of_rows(missing, content=True).items() if adopt else ():
         count(row, hit)
         del missing[row]
     n_recorded = Counter[int]()
     if missing and not takes_recorded:
-        for first, _, hits in StoredReplies(work, store, recorded=True).chunks():
-            n_recorded.update(judge_of(row) for row, hit in enumerate(hits, first) if hit and row in missing)
+        n_recorded.update(map(judge_of, StoredReplies(work, store, recorded=True).of_rows(missing)))
     if missing:
         warn_changed_text(work.spec, store)
     once = {key: row for row, key in reversed(missing.items())}  # a reply that several judgments share counts once

@@ -74,18 +74,18 @@ class StoredReplies:
             if most <= samples // 2:
                 return most
 
-    def of_content(self, rows: Collection[int]) -> dict[int, Hit]:
-        """Replies of other versions of the rubric with the same prompt, for those of the rows that have one."""
-        missing = set(rows)
-        if not missing:
+    def of_rows(self, rows: Collection[int], *, content: bool = False) -> dict[int, Hit]:
+        """The stored replies of those of the rows that have one.
+
+        With `content`, the replies of other versions of the rubric with the same prompt.
+        """
+        if not rows:
             return {}
-        keys_of = {row: key for row, key in enumerate(self.worklist.keys(content=True)) if row in missing}
-        own = None
-        if self.recorded:
-            own_keys = self.worklist.keys(content=True, recorded=True)
-            own = [key for row, key in enumerate(own_keys) if row in missing]
-        hits = self._hits(keys_of, list(keys_of.values()), own, content=True)
-        return {row: hit for row, hit in zip(keys_of, hits, strict=True) if hit is not None}
+        ordered, wanted = sorted(rows), frozenset(rows)
+        keys = list(self.worklist.keys(content=content, rows=wanted))
+        own = list(self.worklist.keys(content=content, recorded=True, rows=wanted)) if self.recorded else None
+        hits = self._hits(ordered, keys, own, content=content)
+        return {row: hit for row, hit in zip(ordered, hits, strict=True) if hit is not None}
 
     def _hits(
         self, rows: Iterable[int], keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False

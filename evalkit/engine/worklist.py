@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import count
 from typing import Any
 
 import pandas as pd
@@ -133,8 +134,10 @@ class Worklist:
             for criterion in rubric.criteria
         ]
 
-    def keys(self, *, content: bool = False, recorded: bool = False) -> Iterator[bytes]:
-        """The key (32 bytes) of each row, in order; with `content` its content key.
+    def keys(
+        self, *, content: bool = False, recorded: bool = False, rows: Container[int] | None = None
+    ) -> Iterator[bytes]:
+        """The key (32 bytes) of each row, or of each of these, in order; with `content` its content key.
 
         With `recorded` the keys of the replies that were recorded for each item alone.
         """
@@ -142,11 +145,16 @@ class Worklist:
         orders, samples = self.spec.orders, range(self.spec.samples)
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
+        cells = count(step=len(samples))
+        wanted: Sequence[int] = samples
         for item, hashes in enumerate(self.hashes):
             own = self.recorded_hashes(item) if recorded else hashes
             for maker in makers:
                 for shown, order in zip(own, orders, strict=True):
-                    yield from maker(shown, order, samples)
+                    if rows is not None:
+                        first = next(cells)
+                        wanted = [sample for sample in samples if first + sample in rows]
+                    yield from maker(shown, order, wanted)
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
