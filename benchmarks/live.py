@@ -30,8 +30,8 @@ SETTINGS = ((100, 64, 500), (0, 64, 500), (100, 256, 2000), (0, 256, 2000))
 """Latency in ms, calls in flight, calls."""
 
 
-def judge_once(base: str, concurrency: int, n: int) -> None:
-    """One run into an empty cache; every verdict must be the row's truth. Prints its figures."""
+def judge_once(base: str, concurrency: int, n: int, cache: str | None = None) -> None:
+    """One run into an empty cache (a new folder by default); all verdicts must be true. Prints its figures."""
     import evalkit.engine.providers.openai  # noqa: F401  # imports are not measured: the floors have theirs before the clock
 
     items = rows(needed_folder(), n)
@@ -40,7 +40,14 @@ def judge_once(base: str, concurrency: int, n: int) -> None:
         judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", temperature=0.0)
         used, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         table = ek.judge(
-            items, RUBRIC, judge, samples=1, item_id="id", cache=folder, progress=False, concurrency=concurrency
+            items,
+            RUBRIC,
+            judge,
+            samples=1,
+            item_id="id",
+            cache=cache or folder,
+            progress=False,
+            concurrency=concurrency,
         )
         wall, now = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
         right = int((table["passed"] == [row["truth"] for row in items]).sum())

@@ -14,10 +14,10 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BARS = (
     "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
-    "reference", "interval_coverage", "live",
+    "reference", "interval_coverage", "live", "server_store",
     "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
-BY_NAME_ONLY = ("soak",)
+BY_NAME_ONLY = ("growth", "machines", "soak")
 
 
 def main(names: list[str]) -> int:

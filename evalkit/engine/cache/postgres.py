@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_S = 10
-_KEYS_PER_QUERY = 20_000
+_KEYS_PER_QUERY = 1000
 _ROWS_AT_ONCE = 5_000
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS evalkit;
@@ -120,7 +120,7 @@ class Connection:
     def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
         """See `database.Connection`."""
         for start in range(0, len(keys), _KEYS_PER_QUERY):
-            yield from self.execute(sql.replace("IN ({})", "= ANY(?)"), [list(keys[start : start + _KEYS_PER_QUERY])])
+            yield from self.execute(sql.replace("IN ({})", "= ANY(%b)"), [list(keys[start : start + _KEYS_PER_QUERY])])
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database.Connection`."""
