@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cache_setup import python
+from cache_setup import parts, python, reply
 
+from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.in_flight import Claims
+from evalkit.errors import CacheError
 
 pytestmark = pytest.mark.long
 
@@ -130,3 +134,65 @@ def test_where_no_file_can_be_made_every_claim_is_granted(tmp_path: Path) -> Non
     claims.release([A])
     assert claims.take([A])
     claims.close()
+
+
+def test_calls_of_one_turn_are_looked_up_together_and_claim_each_sample_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, looked_up = ReplyStore.open(tmp_path), list[int]()
+    stored = store.put(parts(0), reply()).result()
+    keys = [parts(number).key for number in range(4)]
+    get_many = ReplyStore.get_many
+
+    def counted(self: ReplyStore, wanted: Any, **options: Any) -> dict[bytes, bytes]:
+        looked_up.append(len(wanted))
+        return get_many(self, wanted, **options)
+
+    monkeypatch.setattr(ReplyStore, "get_many", counted)
+
+    async def ask() -> list[Any]:
+        calls = [keys[:1], keys[1:3], keys[2:], keys[3:]]
+        return await asyncio.gather(*(store.claim(some, since=None) for some in calls))
+
+    assert asyncio.run(ask()) == [{keys[0]: stored}, {}, None, {}]
+    assert looked_up == [4]
+    store.claims.release(keys)
+    assert asyncio.run(ask())[2] is None
+    store.close()
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_call_that_is_cancelled_holds_no_claim(tmp_path: Path, turns: int) -> None:
+    store = ReplyStore.open(tmp_path)
+
+    async def ask() -> tuple[Any, Any]:
+        held = await store.claim([B], since=None)
+        calls = [asyncio.ensure_future(store.claim(keys, since=None)) for keys in ([A], [C, B])]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        cancelled = [call for call in calls if call.cancel()]
+        await asyncio.wait(calls)
+        if not cancelled:
+            store.claims.release([A])
+        return held, [await store.claim([key], since=None) for key in (A, B, C)]
+
+    assert asyncio.run(ask()) == ({}, [{}, None, {}])
+    store.close()
+
+
+def test_an_error_of_the_look_up_reaches_every_call_and_leaves_no_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ReplyStore.open(tmp_path)
+
+    def broken(*_: Any, **__: Any) -> dict[bytes, bytes]:
+        raise CacheError("the disk is gone")
+
+    async def ask() -> list[Any]:
+        with monkeypatch.context() as patch:
+            patch.setattr(ReplyStore, "get_many", broken)
+            failed = await asyncio.gather(*(store.claim([key], since=None) for key in (A, B)), return_exceptions=True)
+        return [*map(str, failed), await store.claim([A, B], since=None)]
+
+    assert asyncio.run(ask()) == ["the disk is gone", "the disk is gone", {}]
+    store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import shutil
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cache_setup import parts, python, ran, reply
@@ -299,6 +301,29 @@ def test_what_a_server_refuses_is_kept_here_as_well(address: str, store: ReplySt
     assert b"paid" in again.get_many(KEYS)[KEYS[1]]
     assert again._kept.get_many(KEYS) == {}
     again.close()
+
+
+def test_a_call_that_is_cancelled_while_it_asks_does_not_release_the_claim_of_another(
+    store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, refused = threading.Event(), type(store.claims)._take
+
+    def slow(claims: Any, jobs: Any) -> Any:
+        granted = refused(claims, jobs)
+        asked.set()
+        time.sleep(0.2)
+        return granted
+
+    async def both() -> tuple[Any, Any]:
+        first = await store.claim([KEYS[0]], since=None)
+        monkeypatch.setattr(type(store.claims), "_take", slow)
+        second = asyncio.ensure_future(store.claim([KEYS[0]], since=None))
+        await asyncio.to_thread(asked.wait, 60)
+        second.cancel()
+        await asyncio.wait([second])
+        return first, await store.claim([KEYS[0]], since=None)
+
+    assert asyncio.run(both()) == ({}, None)
 
 
 def test_a_read_only_store_says_so(address: str, store: ReplyStore) -> None:

@@ -19,6 +19,7 @@ from evalkit.core.files import network_file_system
 from evalkit.core.settings import default_folder
 from evalkit.engine.cache.connections import gate, stores
 from evalkit.engine.cache.database import waiting_for_server
+from evalkit.engine.cache.in_flight import was_granted
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.postgres import PostgresClaims, PostgresDatabase
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -56,7 +57,7 @@ class ServerStore(ReplyStore):
         try:
             return await asyncio.wrap_future(asked)
         except asyncio.CancelledError:
-            asked.add_done_callback(lambda _: None if asked.cancelled() else self.claims.release(keys))
+            asked.add_done_callback(lambda answer: self.claims.release(keys) if was_granted(answer) else None)
             raise
 
     check_writable = waiting_for_server(ReplyStore.check_writable)
