@@ -278,3 +278,73 @@ def test_a_judgment_that_is_in_a_file_twice_is_an_error(tmp_path):
     for function in (ek.vote, ek.reliability):
         with pytest.raises(InputError, match="1 of 2 rows of the judgments table have the same key"):
             function(tmp_path)
+
+
+# --- evaluations
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ek.Evaluation, ek.Evaluation]:
+    """Evaluations of the same judgments: of one table, and of a folder."""
+    items, labels = ek.load_example("support")
+    folder = tmp_path_factory.mktemp("evaluated") / "out"
+    judges = ["fake:strict", "fake:lenient"]
+    done = ek.engine.judge_files(items, "faithfulness", judges, samples=2, out=folder, rows=10)
+    whole = pd.concat([pd.read_parquet(path) for path in sorted(folder.glob("*.parquet"))])
+    of = ek.Evaluation.of
+    return of(whole, items, labels), of(done, items, labels)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment", "judgments"],
+)
+def test_every_table_of_an_evaluation_of_a_folder_is_that_of_one_table(evaluated, name):
+    expected, found = (getattr(evaluation, name) for evaluation in evaluated)
+    assert len(expected)
+    found, expected = (table.reset_index(drop=True) for table in (found, expected))
+    assert_frame_equal(found[list(expected)], expected, check_categorical=False, check_dtype=False, rtol=1e-12)
+
+
+def test_an_evaluation_of_a_folder_is_shown_as_that_of_one_table(evaluated, tmp_path):
+    of_table, of_folder = evaluated
+    assert str(of_folder) == str(of_table)
+    assert (of_folder.judges, of_folder.samples, of_folder.cost) == (of_table.judges, of_table.samples, of_table.cost)
+    assert of_folder.cost.n_live + of_folder.cost.n_cached == 96
+    assert_frame_equal(of_folder.wide(), of_table.wide(), check_categorical=False)
+    assert ek.report(of_folder, tmp_path / "report.html").stat().st_size > 1000
+
+
+def test_a_reply_that_two_parts_share_costs_once(tmp_path):
+    items = [{"question": "1 + 1?", "answer": "2", "reference": "2"}] * 6
+    done = ek.engine.judge_files(items, "correctness", "fake:strict", samples=1, out=tmp_path / "out", rows=2)
+    assert done.parts["n_judgments"].tolist() == [2, 2, 2]
+    cost = ek.Evaluation.of(done, items).cost
+    assert (cost.n_live, cost.n_cached) == (1, 1)  # bought for the first part, from the cache for the others
+
+
+def test_the_figures_of_an_evaluation_do_not_read_explanations(evaluated, monkeypatch):
+    of_table, _ = evaluated
+    read: list[str] = []
+    real = read_parts
+    for module in ("evalkit.evaluation.evaluation", "evalkit.stats.voting"):
+        monkeypatch.setattr(
+            f"{module}.read_parts",
+            lambda folder, need=(), **more: read.extend(need) or real(folder, need, **more) if need else real(folder),
+        )
+    folder = evaluated[1].judged
+    again = ek.Evaluation.of(folder, of_table.items, of_table.labels)
+    assert "US$" in str(again)
+    assert "key" in read
+    assert "explanation" not in read
+
+
+def test_an_evaluation_of_a_folder_checks_items_and_rubrics(tmp_path):
+    items = [{"item_id": "a", "answer": "x"}, {"item_id": "b", "answer": "y"}]
+    said = {("a", "x"): [1], ("b", "x"): [2]}
+    folder = split(judgments(said), tmp_path / "one", 2)
+    with pytest.raises(InputError, match="the judgments contain the item_id 'b', which is not among the items"):
+        ek.Evaluation.of(folder, items[:1])
+    judgments(said, version="v2").to_parquet(folder / "v2.parquet", index=False)
+    with pytest.raises(InputError, match="expected judgments of one rubric, got 'r@v1', 'r@v2'; select"):
+        ek.Evaluation.of(folder, items)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from evalkit import tables
@@ -27,8 +28,11 @@ from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
-from evalkit.tables import ItemsLike, as_items, check
+from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
 from evalkit.tables.grouping import cluster_names
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+
+_ASKED = [*SCORE_KEY, "level", "scale"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +49,8 @@ class Evaluation:
         The judged items; human labels (long table) or None.
     rubric, rules
         The rubric, and the rules from samples to scores.
-    judgments
-        One row per sample (see `judge`).
+    judged
+        The judgments: a table, or the folder of `judge_files`.
     clusters
         Item -> unit of the intervals: its group, else its content.
     n_unique
@@ -62,7 +66,7 @@ class Evaluation:
     items: pd.DataFrame
     rubric: Rubric
     rules: Rules
-    judgments: pd.DataFrame
+    judged: pd.DataFrame | FolderLike
     labels: pd.DataFrame | None = None
     clusters: pd.Series | None = None
     n_unique: int = 0
@@ -73,7 +77,7 @@ class Evaluation:
     @classmethod
     def of(
         cls,
-        judgments: pd.DataFrame,
+        judgments: pd.DataFrame | FolderLike,
         items: ItemsLike,
         labels: LabelsLike | None = None,
         rubric: RubricLike | None = None,
@@ -94,7 +98,8 @@ class Evaluation:
         Parameters
         ----------
         judgments
-            A judgments table of one rubric: from `import_judgments`, `judge` or a file.
+            A judgments table of one rubric: from `import_judgments`, `judge` or a file. Or the folder of
+            `judge_files`: the figures then read it part by part, and what shows single judgments reads all of it.
         items
             The items that were judged.
         labels
@@ -112,7 +117,8 @@ class Evaluation:
         Raises
         ------
         InputError
-            When the table has no rows, several rubrics or versions, or judgments of other items or criteria.
+            When the table has no rows, several rubrics or versions, or judgments of other items or criteria; for a
+            folder also as `vote`.
 
         Examples
         --------
@@ -123,7 +129,9 @@ class Evaluation:
         >>> float(Evaluation.of(judgments, items).summary["mean"].iloc[0])
         1.0
         """
-        rows = check(judgments, "judgments")
+        judged = judgments if is_folder(judgments) else check(judgments, "judgments")
+        parts = [judged] if isinstance(judged, pd.DataFrame) else read_parts(judged, _ASKED)
+        rows = one_table(part[_ASKED].drop_duplicates() for part in parts)
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
@@ -138,7 +146,7 @@ class Evaluation:
             rubric=chosen,
             rules=Rules.of({"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
                             "aggregate": aggregate, "quorum": quorum}),
-            judgments=rows,
+            judged=judged,
             labels=None if labels is None else labels_of(labels, frame, chosen),
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
             n_unique=len(set(content)) if columns else len(frame),
@@ -150,22 +158,41 @@ class Evaluation:
         """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
         return columns_of(self.rubric, self.inputs, self.items)
 
+    @property
+    def judgments(self) -> pd.DataFrame:
+        """One row per sample (see `judge`); of a folder, all parts with all columns are read into memory."""
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> pd.DataFrame:
+        if isinstance(self.judged, pd.DataFrame):
+            return self.judged
+        return one_table(read_parts(self.judged, tables.columns_of("judgments")))
+
+    def columns_of_judgments(self, *names: str) -> pd.DataFrame:
+        """Some columns of the judgments; of a folder only these are read. In the place of a key is its hash."""
+        if isinstance(self.judged, pd.DataFrame):
+            return self.judged[list(names)]
+        return one_table(_hashed(part[list(names)]) for part in read_parts(self.judged, names))
+
     @cached_property
     def judges(self) -> tuple[str, ...]:
         """The names of the judges, in order."""
         if self.spec is not None:
             return tuple(judge.name for judge in self.spec.judges)
-        return tuple(str(name) for name in self.judgments["judge"].unique())
+        return tuple(str(name) for name in self.columns_of_judgments("judge")["judge"].unique())
 
     @cached_property
     def samples(self) -> int:
         """Samples per judge, item and criterion: the number requested, or the most in the table."""
-        return int(self.judgments["sample"].max()) + 1 if self.spec is None else self.spec.samples
+        if self.spec is not None:
+            return self.spec.samples
+        return int(self.columns_of_judgments("sample")["sample"].max()) + 1
 
     @cached_property
     def votes(self) -> pd.DataFrame:
         """One row per item, criterion and judge (see `vote`)."""
-        return vote(self.judgments, **self.rules.vote_options)
+        return vote(self.judged, **self.rules.vote_options)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
@@ -190,7 +217,7 @@ class Evaluation:
     @cached_property
     def reliability(self) -> pd.DataFrame:
         """Agreement of the judges with each other (see `reliability`)."""
-        return reliability(self.judgments, clusters=self.clusters)
+        return reliability(self.judged, clusters=self.clusters)
 
     @cached_property
     def alignment(self) -> pd.DataFrame | None:
@@ -221,7 +248,9 @@ class Evaluation:
     @cached_property
     def cost(self) -> Cost:
         """The cost of its replies."""
-        return Cost.of(self.judgments)
+        if isinstance(self.judged, pd.DataFrame):
+            return Cost.of(self.judged)
+        return Cost.of(self.columns_of_judgments("key", "source", "error", "cost_usd"))
 
     def wide(self) -> pd.DataFrame:
         """One row per item: its columns, then for each criterion the score and verdict, and those of each judge.
@@ -247,3 +276,11 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return overview.page(self)
+
+
+def _hashed(part: pd.DataFrame) -> pd.DataFrame:
+    """The columns with numbers for the keys, which take a tenth of their room."""
+    if "key" not in part:
+        return part
+    numbers = pd.util.hash_pandas_object(part["key"], index=False).to_numpy().view(np.int64)
+    return part.assign(key=pd.arrays.IntegerArray(numbers, part["key"].isna().to_numpy()))

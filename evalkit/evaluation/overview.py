@@ -75,11 +75,11 @@ def heading(evaluation: Evaluation) -> str:
 
 def _samples(evaluation: Evaluation) -> str:
     """Samples per judge; of recorded replies, the number that exists."""
-    judgments = evaluation.judgments
-    if not len(judgments) or not judgments["source"].eq("recorded").any():
+    source = evaluation.columns_of_judgments("source")["source"]
+    if not source.eq("recorded").any():
         return counted(evaluation.samples, "sample")
     keys = ["item_id", "criterion", "judge", "order"]
-    sizes = judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
+    sizes = evaluation.judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
     fewest, most = int(sizes.min()), int(sizes.max())
     return counted(most, "sample") if fewest == most else f"{fewest} to {most} samples"
 
@@ -93,7 +93,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     yield "Judges among themselves", *_reliability(evaluation)
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)
-    unscored = int(evaluation.judgments["error"].notna().sum())
+    unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
     hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
     yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
 

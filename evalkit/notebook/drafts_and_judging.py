@@ -424,4 +424,4 @@ def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=tables.categorical(why), source=tables.categorical(source))
-    return replace(evaluation, judgments=marked)
+    return replace(evaluation, judged=marked)

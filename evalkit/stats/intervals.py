@@ -64,6 +64,9 @@ class Interval:
 
 def cluster_codes(names: pd.Series) -> Ints:
     """Clusters as numbers 0 … G−1 in the order of their sorted names, so that the order of rows plays no part."""
+    if isinstance(names.dtype, pd.CategoricalDtype):
+        names = names.cat.remove_unused_categories()
+        return cluster_codes(pd.Series(names.cat.categories))[names.cat.codes]
     return pd.factorize(names, sort=True)[0].astype(np.int64)
 
 

@@ -115,6 +115,9 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
 
     An item without an entry (or with NA) is a cluster of its own.
     """
+    if isinstance(item_ids.dtype, pd.CategoricalDtype):  # each id once
+        codes, units = pd.factorize(clusters_of(pd.Series(item_ids.cat.categories), clusters))
+        return pd.Series(pd.Categorical.from_codes(codes[item_ids.cat.codes], units), index=item_ids.index)
     ids = item_ids.astype("str")
     if clusters is None:
         return ids
@@ -186,9 +189,25 @@ class Tally:
 def tally(groups: Ints, values: Ints, n_groups: int, weights: Floats | None = None) -> Tally:
     """Count values per group; `groups` and `values` are codes, one per row."""
     width = int(values.max()) + 1 if len(values) else 1
-    cells, entry = np.unique(groups * width + values, return_inverse=True)
+    cells, entry = occurring(groups * width + values, n_groups * width)
     weight = np.bincount(entry, weights=weights, minlength=len(cells)).astype(np.float64)
-    return Tally(cells // width, cells % width, weight, entry.astype(np.int64), n_groups)
+    return Tally(cells // width, cells % width, weight, entry, n_groups)
+
+
+def occurring(codes: Ints, n: int) -> tuple[Ints, Ints]:
+    """Those of the codes 0 … n − 1 that occur, in order, and the place of each entry among them.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in occurring(np.array([3, 0, 3]), 4)]
+    [[0, 3], [1, 0, 1]]
+    """
+    if n > 8 * len(codes):  # so few of them that sorting takes less room
+        seen, place = np.unique(codes, return_inverse=True)
+        return seen.astype(np.int64), place.astype(np.int64)
+    there = np.zeros(n, dtype=bool)
+    there[codes] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
 
 
 def most_frequent(groups: Groups, texts: pd.Series) -> Objects:

@@ -64,7 +64,7 @@ def read_parts(
     need = list(dict.fromkeys([*need, *SCORE_KEY]))
     keys: list[Any] = []
     for file in files:
-        frame = read_parquet(file, [*need, *wish])
+        frame = read_parquet(file, dict.fromkeys([*need, *wish]))
         try:
             part = check(frame, "judgments", need=need)
         except InputError as problem:

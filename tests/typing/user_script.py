@@ -53,6 +53,7 @@ assert_type(ek.summarize(Path("judgments"), clusters={"a": "g"}), pd.DataFrame)
 assert_type(ek.disagreement(done), pd.DataFrame)
 assert_type(ek.reliability("judgments"), pd.DataFrame)
 assert_type(ek.align(done, labels), pd.DataFrame)
+assert_type(ek.Evaluation.of("judgments", items, labels).judgments, pd.DataFrame)
 
 # all at once, of live judges or of a table
 evaluation = ek.evaluate(items, profile, labels=labels, vote="mean", aggregate="min", budget_usd=1.0)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from evalkit.stats.intervals import few_others
 from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
-from evalkit.tables.grouping import Flags, Floats, Ints, tally
+from evalkit.tables.grouping import Flags, Floats, Ints, occurring, tally
 
 Metric = Literal["nominal", "ordinal", "interval"]
 
@@ -48,19 +48,22 @@ class Cells:
     def by_cell(self) -> tuple[Ints, Ints, Ints]:
         """The item of each cell, the cell of each entry, and the number of entries per cell."""
         n_judges = int(self.judge.max(initial=0)) + 1
-        seen, cell, size = np.unique(self.item * n_judges + self.judge, return_inverse=True, return_counts=True)
-        return seen // n_judges, cell.astype(np.int64), size.astype(np.int64)
+        seen, cell = occurring(self.item * n_judges + self.judge, len(self.unit) * n_judges)
+        return seen // n_judges, cell, np.bincount(cell, minlength=len(seen)).astype(np.int64)
 
     def paired(self) -> Cells:
         """Only the items that two or more judges scored."""
         keep = pairable(self.item, self.judge, len(self.unit))[self.item]
+        if keep.all():
+            return self
         return Cells(self.item[keep], self.judge[keep], self.answer[keep], self.value[keep], self.unit, self.n_units)
 
 
 def pairable(item: Ints, judge: Ints, n_items: int) -> Flags:
     """Per item: did two or more judges score it?"""
-    both = np.unique(np.stack([item, judge]), axis=1)
-    return np.bincount(both[0], minlength=n_items) > 1
+    n_judges = int(judge.max(initial=0)) + 1
+    cells, _ = occurring(item * n_judges + judge, n_items * n_judges)
+    return np.bincount(cells // n_judges, minlength=n_items) > 1
 
 
 def percent_agreement(cells: Cells) -> Floats:

@@ -12,24 +12,33 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AVERAGES
-from evalkit.rubrics.row_scales import answer_norms, measures
+from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.figures_with_intervals import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among, unknown_ties
 
+_OF_SAMPLES = [*VOTE_KEY, "score", "label", "error", "level", "scale"]
+_NEED = [*_OF_SAMPLES, "order", "sample"]
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
 def checked(judged: Any, form: str) -> pd.DataFrame:
-    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room."""
+    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room.
+
+    Of a folder of judgments, it has only what `answered` needs, with item ids as a category.
+    """
+    if is_folder(judged):
+        parts = (checked(part, form)[_OF_SAMPLES] for part in read_parts(judged, _NEED))
+        return one_table(part.astype({"item_id": "category"}) for part in parts)
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
-        frame = tables.check(judged, "judgments", need=[*JUDGMENT_KEY, "score", "label", "error", "level", "scale"])
+        frame = tables.check(judged, "judgments", need=_NEED)
         refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     else:
         frame = tables.check(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
@@ -52,8 +61,8 @@ class Answered:
     scale
         What the criterion is measured on.
     cells
-        The scored answers.
-    items, judges, scored, norm
+        The scored answers to items that two or more judges scored.
+    items, judges, scored
         One entry per row, scored or not.
     names
         The judges.
@@ -74,7 +83,6 @@ class Answered:
     items: Ints
     judges: Ints
     scored: Flags
-    norm: Floats
     names: tuple[str, ...]
     labels: Cells
     n_clusters: int
@@ -89,6 +97,16 @@ class Answered:
     def n_judges(self) -> int:
         """Judges of the criterion."""
         return len(self.names)
+
+    @property
+    def norm(self) -> Floats:
+        """`score_norm` of each row."""
+        label, score = self.rows["label"], self.rows["score"].to_numpy(dtype=np.float64)
+        if self.scale.level != "nominal":  # each score once: there may be millions
+            place, values = pd.factorize(score)
+            return np.append(norms(values, Measures(np.zeros(len(values), np.int64), (self.scale,))), np.nan)[place]
+        texts = np.array([*label.cat.categories, None], dtype=object)[label.cat.codes.to_numpy()]
+        return answer_norms(score, texts, measures(self.rows))
 
     @property
     def tied(self) -> Flags:
@@ -110,13 +128,14 @@ class Answered:
 
     def blocks(self) -> tuple[npt.NDArray[np.float64], Ints]:
         """`score_norm` of the complete items (items × judges × samples), and which items those are."""
-        there = self.scored & ~np.isnan(self.norm)
+        norm = self.norm
+        there = self.scored & ~np.isnan(norm)
         cell = self.items * self.n_judges + self.judges
         counts = np.bincount(cell[there], minlength=self.n_items * self.n_judges).reshape(self.n_items, -1)
         full = (counts == self.n_samples).all(axis=1)
         rows = there & full[self.items]
         order = np.argsort(cell[rows], kind="stable")
-        blocks = self.norm[rows][order].reshape(-1, self.n_judges, self.n_samples)
+        blocks = norm[rows][order].reshape(-1, self.n_judges, self.n_samples)
         return blocks, np.flatnonzero(full).astype(np.int64)
 
 
@@ -133,12 +152,15 @@ def answered(
         For `half` if it is not known among which labels a tie is.
     """
     groups = group(frame, CRITERION_KEY)
+    pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
+    del groups
     units = clusters_of(frame["item_id"], clusters)
-    for at in groups.rows():
-        data = _answered(frame.iloc[at], units.iloc[at], form)
+    for at in pieces:
+        rows, names = frame.iloc[at], units.iloc[at]
+        data = _answered(rows, names, form)
         if half:
-            rows, places = _spread(frame.iloc[at])
-            wide = _answered(rows, units.iloc[at].iloc[places], form)
+            rows, places = _spread(rows)
+            wide = _answered(rows, names.iloc[places], form)
             data = replace(data, cells=wide.cells, labels=wide.labels)
         yield data
 
@@ -166,24 +188,20 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
     if form == "samples":
         scored = scored & rows["error"].isna().to_numpy()
-    items = pd.factorize(rows["item_id"], sort=True)[0].astype(np.int64)
-    judges, names = pd.factorize(rows["judge"].astype("str"), sort=True)
-    judges = judges.astype(np.int64)
-    codes = cluster_codes(clusters)
-    grouped, n_units = jackknife_groups(codes)
-    unit = np.zeros(int(items.max()) + 1, dtype=np.int64)
-    unit[items] = grouped
-    answer = label if scale.level == "nominal" else _ranks(value, scored)
-    cells = Cells(items[scored], judges[scored], answer[scored], np.nan_to_num(value[scored]), unit, n_units)
-    named = scored if form == "samples" else label >= 0
-    kinds = answer if form == "samples" else _places(rows["label"], scale)
-    labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
+    items = cluster_codes(rows["item_id"])
+    judges, people = cluster_codes(rows["judge"]), tuple(sorted(map(str, rows["judge"].unique())))
+    of_item = np.zeros(int(items.max()) + 1, dtype=np.int64)
+    of_item[items] = cluster_codes(clusters)
+    unit, n_units = jackknife_groups(of_item)
+    answer = label[scored] if scale.level == "nominal" else _ranks(value[scored])
+    labels = cells = Cells(items[scored], judges[scored], answer, np.nan_to_num(value[scored]), unit, n_units).paired()
+    if form == "votes":
+        named, kinds = label >= 0, _places(rows["label"], scale)
+        labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
-    norm = _norm(rows, score)
-    people = tuple(str(name) for name in names)
     return Answered(
-        head, rows, form, metric, scale, cells, items, judges, scored, norm, people, labels, int(codes.max()) + 1, k
+        head, rows, form, metric, scale, cells, items, judges, scored, people, labels, int(of_item.max()) + 1, k
     )
 
 
@@ -194,15 +212,8 @@ def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:
     return values[codes]
 
 
-def _ranks(value: Floats, scored: Flags) -> Ints:
-    ranks = np.zeros(len(value), dtype=np.int64)
-    ranks[scored] = np.unique(np.round(value[scored], 12), return_inverse=True)[1]
-    return ranks
-
-
-def _norm(rows: pd.DataFrame, score: Floats) -> Floats:
-    texts = np.array([*rows["label"].cat.categories, None], dtype=object)[rows["label"].cat.codes.to_numpy()]
-    return answer_norms(score, texts, measures(rows))
+def _ranks(value: Floats) -> Ints:
+    return pd.factorize(np.round(value, 12), sort=True)[0].astype(np.int64)
 
 
 def _places(labels: pd.Series, scale: Scale) -> Ints:

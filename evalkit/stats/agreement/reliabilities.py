@@ -23,7 +23,7 @@ from evalkit.stats.figures_with_intervals import (
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import FolderLike, is_folder
 from evalkit.tables.ties import check_counting
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
@@ -104,13 +104,11 @@ def reliability(
     >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
     [['nominal', 0.444, 0.667]]
     """
-    table = one_table(read_parts(judged)) if is_folder(judged) else judged
-    form = "samples" if "sample" in getattr(table, "columns", ()) else "votes"
+    form = "samples" if is_folder(judged) or "sample" in getattr(judged, "columns", ()) else "votes"
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "a judge's samples already count as shares" if ties == "half" else "no judge's label is known to be right"
     check_counting("reliability", ties, but=but, why=why)
-    frame = checked(table, form)
-    found = list(answered(frame, form, clusters, half=ties == "half"))
+    frame = checked(judged, form)
     by_vote = {}
     if full:
         votes = checked(vote(judged), "votes") if form == "samples" else frame
@@ -120,7 +118,7 @@ def reliability(
         data.head
         | _row(data, by_vote.get(tuple(data.head.values())), types)
         | {"ties": ties, "n_tied": int(data.tied.sum())}
-        for data in found
+        for data in answered(frame, form, clusters, half=ties == "half")
     ]
     return result_table(rows, types | columns("text: notes"))
 
