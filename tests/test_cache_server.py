@@ -19,7 +19,7 @@ from postgres import PostgresServer, fresh_database, pooler, stoppable_server, t
 
 import evalkit as ek
 from evalkit.cli.main_command import main
-from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache import ReplyStore, postgres
 from evalkit.engine.cache import server_store as store_module
 from evalkit.engine.cache.server_store import ServerStore
 from evalkit.engine.cache.sync import sync
@@ -85,9 +85,10 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     store.put(parts(0), reply("old", created=10.0)).result()
     server.stop()
     waiters = [store.put(parts(1), reply("late")), store.put(parts(0), reply("refreshed", 20.0), newer_than=15.0)]
-    until(lambda: len(store._kept.get_many(KEYS)) == 2, "kept on this machine")
+    logged = store.log_evaluation("e" * 64, 30.0, "{}", "{}")
+    until(lambda: len(store._kept.get_many(KEYS)) == 2 and store._kept.evaluations(), "kept on this machine")
     store.close()
-    for waiter in waiters:
+    for waiter in (*waiters, logged):
         with pytest.raises(CacheError, match="the replies are kept on this machine, and the next process"):
             waiter.result()
     server.start()
@@ -95,7 +96,8 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     store = ReplyStore.open(server.url)
     found = store.get_many(KEYS)
     assert [b"late" in found[KEYS[1]], b"refreshed" in found[KEYS[0]], len(found)] == [True, True, 2]
-    assert store._kept.get_many(KEYS) == {}
+    assert [row[:2] for row in store.evaluations()] == [("e" * 64, 30.0)]
+    assert (store._kept.get_many(KEYS), store._kept.evaluations()) == ({}, [])
 
 
 def test_a_reader_waits_for_the_server(server: PostgresServer) -> None:
@@ -177,6 +179,29 @@ for number in range(200):
     print(number, flush=True)
 store.close()
 """
+
+
+def test_a_process_that_waits_while_another_makes_the_tables_finds_them(address: str) -> None:
+    store, failed = ReplyStore.open(address), list[BaseException]()
+
+    def make() -> None:
+        try:
+            store.check_writable()
+        except CacheError as problem:
+            failed.append(problem)
+
+    with psycopg.connect(address) as other, psycopg.connect(address, autocommit=True) as look:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [postgres.APPLICATION_ID])
+        waiting = threading.Thread(target=make)
+        waiting.start()
+        until(lambda: look.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone(), "waits for the lock")
+        other.execute(postgres._TABLES)
+        other.execute("INSERT INTO evalkit.store VALUES (%s)", [postgres.SCHEMA])
+        other.commit()
+        waiting.join(60)
+    assert not failed
+    store.put(parts(0), reply()).result()
+    store.close()
 
 
 def test_processes_that_write_the_same_keys_agree(address: str) -> None:

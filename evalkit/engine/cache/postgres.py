@@ -133,7 +133,9 @@ class Connection:
 
     def schema(self) -> int:
         """See `database.Connection`; 0 while there is no store."""
-        if self.execute("SELECT to_regclass('evalkit.store')").fetchone()[0] is None:
+        # not to_regclass, which may not know yet what another process made while this one waited for its lock
+        there = "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'evalkit' AND tablename = 'store'"
+        if self.execute(there).fetchone() is None:
             return 0
         return int(self.execute("SELECT schema FROM evalkit.store").fetchone()[0])
 

@@ -31,6 +31,7 @@ _KEPT = (
     'SELECT key, parts, input_hash, "order", sample, content_key, created, source, cost_usd, promoted_from, value '
     "FROM replies JOIN calls USING (call_id) ORDER BY key, generation"
 )
+_KEPT_EVALUATIONS = "SELECT evaluation, created, summary, settings FROM evaluations ORDER BY created"
 _log = logging.getLogger("evalkit.engine.cache")
 _open: dict[tuple[str, bool], ServerStore] = {}
 
@@ -84,7 +85,7 @@ class ServerStore(ReplyStore):
 
     def _keep(self, jobs: Sequence[Job]) -> None:
         """Store on local disk what the server cannot take now, so that it outlives this process."""
-        if not any(job.rows for job in jobs):
+        if not any(job.rows or job.evaluation for job in jobs):
             return
         copies = [replace(job, waiter=Future()) for job in jobs]
         try:
@@ -96,30 +97,36 @@ class ServerStore(ReplyStore):
         except (CacheError, OSError) as problem:
             _log.warning("%s cannot take replies, nor can they be kept on this machine: %s", self.place, problem)
         else:
-            n_rows = sum(len(job.rows) for job in jobs)
-            _log.warning("%s cannot take %d replies now; they are kept in %s", self.place, n_rows, kept.folder)
+            n = sum(len(job.rows) + bool(job.evaluation) for job in jobs)
+            _log.warning("%s cannot take %d replies or evaluations now; kept in %s", self.place, n, kept.folder)
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""
         keys = sorted({row.key for job in jobs for row in job.rows})
+        logged = [job.evaluation[:1] for job in jobs if job.evaluation]
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
             kept = self._kept.database
             with kept.writer() as connection, kept.transaction(connection):
                 list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
+                for evaluation in logged:
+                    connection.execute("DELETE FROM evaluations WHERE evaluation = ?", evaluation)
 
     def write_kept(self) -> None:
         """Write what earlier processes of this machine kept."""
         kept = self._kept
+        jobs: list[Job] = []
         with kept.database.reading() as connection:
-            rows = [] if connection is None else [Row(*row) for row in connection.execute(_KEPT)]
-        jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
+            if connection is not None:
+                rows = [Row(*row) for row in connection.execute(_KEPT)]
+                jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
+                jobs += [Job(Future(), evaluation=tuple(row)) for row in connection.execute(_KEPT_EVALUATIONS)]
         for job in jobs:
             self._writer.submit(job)
         try:
             for job in jobs:
                 job.waiter.result()
         except CacheError as problem:
-            _log.warning("%d replies stay kept in %s: %s", len(rows), kept.folder, problem)
+            _log.warning("%d replies and evaluations stay kept in %s: %s", len(jobs), kept.folder, problem)
         else:
             if jobs:
                 self._forget(jobs)
