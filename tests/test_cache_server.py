@@ -164,6 +164,9 @@ def test_too_many_claims_are_an_error_that_says_what_to_do(store: ReplyStore) ->
     with pytest.raises(CacheError, match=r"no room for more locks.*max_locks_per_transaction, or lower concurrency"):
         store.claims.take(keys)
     assert store.claims.take(keys[:1]), "afterwards it goes on"
+    with psycopg.connect(store.cache) as connection:
+        locks = connection.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").fetchone()
+        assert locks == (1,), "it holds none of those that it got before the error"
 
 
 # --- several processes, forks, pickles

@@ -420,7 +420,9 @@ class PostgresClaims:
         self._held.clear()
 
     def _release(self, keys: Sequence[bytes]) -> None:
-        numbers = [number for key in keys if (number := self._held.pop(key, None)) is not None]
+        self._unlock([number for key in keys if (number := self._held.pop(key, None)) is not None])
+
+    def _unlock(self, numbers: list[int]) -> None:
         if numbers and self._connection is not None:
             with contextlib.suppress(LostConnectionError), self.database.errors():  # then they are released
                 self._connection.execute("SELECT pg_advisory_unlock(k) FROM unnest(?::int8[]) k", [numbers])
@@ -462,6 +464,9 @@ class PostgresClaims:
                 if wait >= LONGEST_WAIT_S:
                     _log.warning("%s; waiting for it", problem)
                 wait = min(2 * wait, LONGEST_WAIT_S)
+            except CacheError:
+                self._unlock(list(wanted.values()))  # those that it got before the error outlive the statement
+                raise
 
     def _check_pooler(self, connection: Connection) -> None:
         """CacheError if a pooler gives each transaction another session: a claim would be lost after the first."""
