@@ -17,7 +17,7 @@ BARS = (
     "reference", "interval_coverage", "live", "server_store",
     "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
-BY_NAME_ONLY = ("growth", "machines", "soak")
+BY_NAME_ONLY = ("growth", "large_folders", "machines", "soak")
 
 
 def main(names: list[str]) -> int:
