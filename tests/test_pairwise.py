@@ -197,6 +197,9 @@ def test_empty_unscored_one_row_and_shuffled():
     assert set(one["notes"]) == {"fewer than two clusters"}
     votes = outcomes(["A", "B", "tie", "A", "B", "A"])
     assert_frame_equal(win_rates(votes, ITEMS), win_rates(votes.iloc[::-1], ITEMS.iloc[[3, 1, 5, 0, 2, 4]]))
+    renamed = ITEMS.rename(columns={"item_id": "uuid", "system_a": "model_1", "system_b": "model_2"})
+    own = win_rates(votes, renamed, item_id="uuid", system_a="model_1", system_b="model_2")
+    assert_frame_equal(own, win_rates(votes, ITEMS))
 
 
 def test_what_win_rates_refuse():

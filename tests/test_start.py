@@ -246,15 +246,39 @@ def test_a_csv_file(tmp_path):
     assert tuner.labels["label"].tolist() == ["A", "tie", "B", "A"]
 
 
-def test_empty_cells_of_a_csv_file_are_shown_and_can_be_skipped(tmp_path):
+def test_empty_cells_of_a_csv_file_are_missing_as_in_a_dataframe(tmp_path):
     path = write_frame(GAPS, tmp_path / "gaps.csv")
-    card = start(path)
-    rows = {row["column"]: row["missing"] for row in card.state["card"]["columns"]}
-    assert (rows["bot_resp"], rows["usr_q"]) == ("25% empty", "–")
-    assert card.labels == {"correctness": ["ana", "ben"]}
-    assert any("it is judged as an empty text" in note for note in card.notes)
-    other = start(ek.tables.read_frame(path).replace("", None))
-    assert any("1 of 4 items lack a required input" in note for note in other.notes)
+    cards = [start(path), start(pd.read_csv(path))]
+    for card in cards:
+        rows = {row["column"]: row["missing"] for row in card.state["card"]["columns"]}
+        assert (rows["bot_resp"], rows["usr_q"]) == ("25%", "–")
+        assert card.labels == {"correctness": ["ana", "ben"]}
+        assert any("1 of 4 items lack a required input" in note for note in card.notes)
+        card.wait_idle()
+    assert len({card.state["status"]["plan"] for card in cards}) == 1
+    values = {}
+    exec(cards[0].code, values)  # the printed code reads the same
+    pd.testing.assert_frame_equal(values["items"], cards[0].items)
+
+
+def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
+    path = write_frame(PAIRS, tmp_path / "pairs.csv")
+    card = start(path, cache=tmp_path / "replies")
+    assert card.state["card"]["cache"] == str(tmp_path / "replies")
+    assert not any("saved session" in note for note in card.notes)
+    card.tuner().run()
+    saved = tmp_path / "pairs-preference.tuner.json"
+    assert f"a saved session exists ({saved}): Open the tuner continues it" in start(path).notes
+
+
+def test_a_limit_that_cannot_be_kept_is_reported_before_run():
+    def plan_of(**options):
+        card = start(PAIRS, None, "openai:model-without-a-price", **options)
+        card.wait_idle()
+        return card.state["status"]["plan"]
+
+    assert plan_of().endswith("price unknown")
+    assert "price unknown, so the spending limit cannot be kept: pass price= to the judge" in plan_of(budget_usd=1.0)
 
 
 def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):

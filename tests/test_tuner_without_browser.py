@@ -252,6 +252,7 @@ def test_the_detail_holds_prompt_replies_votes_and_labels(session):
         ("x", "2", "2")
     ]
     assert (item["labels"], item["held"], item["codes"]) == ({"ann": "0"}, False, ["0", "1", "2"])
+    assert item["keys"] == item["codes"]
     assert session.detail("nobody") == {}
 
 
@@ -1073,7 +1074,10 @@ def test_the_file_of_a_saved_version_is_named(tuner, tmp_path):
     saved = tuner.save(tmp_path / "mine")
     path = tmp_path / "mine" / saved.id / f"{saved.version}.yaml"
     assert path.exists()
-    assert tuner.state["status"]["text"] == f"saved as {saved.id}@{saved.version}: {path}"
+    assert tuner.state["status"]["text"] == (
+        f"saved as {saved.id}@{saved.version}: {path}. '{saved.id}' without a version now means {saved.version} "
+        f"wherever evalkit looks in this folder; to use the older one, name '{saved.id}@v1'"
+    )
 
 
 def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,14 @@ from evalkit.tables import ItemsLike, as_items, load_items
 SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
 _MOST_SAMPLES = 25
+
+
+def plan_line(plan: Plan, budget_usd: float | None) -> str:
+    """A plan in one line; it says so if the run would be refused because a spending limit needs a known price."""
+    line = str(plan).splitlines()[0]
+    if budget_usd is None or not math.isnan(plan.usd):
+        return line
+    return f"{line}, so the spending limit cannot be kept: pass price= to the judge, or remove the limit"
 
 
 class Stopped(Exception):

@@ -12,6 +12,7 @@ from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
+from evalkit.rubrics.scales import Scale
 
 
 def item_detail(
@@ -79,6 +80,19 @@ def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) ->
     item = items[items["item_id"] == item_id].iloc[0]
     texts = [(name, shown_text(item[column])) for name, column in columns.items()]
     return [pair for pair in texts if pair[1]]
+
+
+def level_keys(scale: Scale) -> list[str]:
+    """The keys that label an item, in the order of the levels: their codes if these are single characters, else 1-9.
+
+    Examples
+    --------
+    >>> from evalkit.rubrics import load_rubric
+    >>> [level_keys(load_rubric(name).criteria[0].scale) for name in ("faithfulness", "preference")]
+    [['0', '1', '2'], ['1', '2', '3']]
+    """
+    codes = list(scale.labels)
+    return codes if all(len(code) == 1 for code in codes) else list("123456789"[: len(codes)])
 
 
 def _judge(vote: pd.Series, judgments: pd.DataFrame) -> dict[str, Any]:

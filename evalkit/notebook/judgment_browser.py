@@ -124,7 +124,7 @@ class JudgmentBrowser(NotebookWidget):
 
     def _draw_item(self) -> None:
         detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
-        self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": []}
+        self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": [], "keys": []}
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {

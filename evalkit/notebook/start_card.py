@@ -13,6 +13,7 @@ import pandas as pd
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.printable_text import one_line
+from evalkit.core.settings import as_cache, default_cache, shown_cache
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.planning import plan_worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
@@ -27,6 +28,7 @@ from evalkit.notebook.column_roles import (
     new_rubric,
     suggest_rubric,
 )
+from evalkit.notebook.drafts_and_judging import plan_line
 from evalkit.notebook.judge_servers import ServerError, judge_at, server_of
 from evalkit.notebook.mapped_table import label_problems, map_table, role_problems
 from evalkit.notebook.tuner import RubricTuner
@@ -82,7 +84,9 @@ class StartCard(NotebookWidget):
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
         self._is_frame = isinstance(table, pd.DataFrame)
-        self._table = read_frame(self._file) if self._file else as_frame(table)
+        self._is_csv = not {*Path(self._file).suffixes}.isdisjoint((".csv", ".tsv"))
+        loaded = read_frame(self._file) if self._file else as_frame(table)
+        self._table = loaded.replace("", None) if self._is_csv else loaded  # as pandas reads an empty cell
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
         self._options = dict(options)
         self._opened: RubricTuner | None = None
@@ -118,7 +122,8 @@ class StartCard(NotebookWidget):
     def _items_code(self) -> list[str]:
         lines = []
         if self._file:
-            lines.append(f"table = ek.tables.read_frame({self._file!r})")
+            empty = '.replace("", None)' if self._is_csv else ""
+            lines.append(f"table = ek.tables.read_frame({self._file!r}){empty}")
         elif not self._is_frame:
             lines.append("table = ek.tables.as_frame(table)")
         return [*lines, *self._lines]
@@ -260,6 +265,7 @@ class StartCard(NotebookWidget):
             "notes": self.notes,
             "prompts": prompts,
             "code": self.code,
+            "cache": shown_cache(as_cache(self._options.get("cache")) or default_cache()),
         }
 
     def _map(self, off_scale: list[str]) -> dict[str, str]:
@@ -283,7 +289,8 @@ class StartCard(NotebookWidget):
         recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
 
         def show_plan() -> None:
-            head = str(plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache)).splitlines()[0]
+            plan = plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache)
+            head = plan_line(plan, self._options.get("budget_usd"))
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 
@@ -300,7 +307,10 @@ class StartCard(NotebookWidget):
         return {name: (criterion, words) for name, (criterion, words) in found.items() if words}
 
     def _remarks(self) -> list[str]:
-        notes = []
+        notes, place = [], self._arguments()
+        saved = Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
+        if saved.exists():
+            notes.append(f"a saved session exists ({saved}): Open the tuner continues it")
         if self.roles.column("id") is None:
             notes.append("no column is the id: the row number is, so keep the order of the rows")
         if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:

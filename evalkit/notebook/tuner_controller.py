@@ -12,6 +12,7 @@ from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
 from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.code_snippets import session_code
+from evalkit.notebook.drafts_and_judging import plan_line
 from evalkit.notebook.item_table import Query
 from evalkit.notebook.judge_servers import judge_at, server_of
 from evalkit.notebook.rubric_form import from_form, from_yaml
@@ -122,7 +123,7 @@ class TunerController(NotebookWidget):
         if not self.session.problem:
             plan = ""  # if planning fails, no plan is shown instead of the last one
             try:
-                plan = str(self.session.plan()).splitlines()[0]
+                plan = plan_line(self.session.plan(), self.session.budget_usd)
             finally:
                 self._draw("notices")
                 with self.session.lock:
@@ -319,11 +320,14 @@ class TunerController(NotebookWidget):
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        before = self.session.base.version
         saved = self.session.save(rubrics_folder)
         self._redraw_draft()
         self._draw("figures", "page")
         path = file_versions(saved.id, further=[save_folder(rubrics_folder)])[int(saved.version[1:])]
-        self._status(text=f"saved as {saved.id}@{saved.version}: {path}")
+        meaning = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
+        older = f"; to use the older one, name '{saved.id}@{before}'" if before != saved.version else ""
+        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {meaning}{older}")
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
+from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.figure_tiles import Point
-from evalkit.notebook.item_details import item_texts
+from evalkit.notebook.item_details import item_texts, level_keys
 from evalkit.notebook.judge_servers import OWN, server_of
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.run_notices import notices
@@ -59,6 +60,7 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "aggregates": list(AGGREGATE_RULES),
         "budget_usd": session.budget_usd,
         "n_items": len(session.items),
+        "cache": shown_cache(session.cache or default_cache()),
     }
 
 
@@ -148,7 +150,6 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.data_options(rubric)["inputs"], session.items)
     blind, scale = session.is_blind(turn), criterion.scale
-    keys = list(scale.labels) if all(len(code) == 1 for code in scale.labels) else "123456789"
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
     return asdict(turn) | {
         "open": True,
@@ -160,7 +161,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "criterion": criterion.name,
         "question": criterion.description,
         "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
-        "levels": list(zip_longest(scale.labels, scale.values(), keys[: len(scale)], fillvalue="")),
+        "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
         "judges": judges,
     }
 

@@ -30,7 +30,7 @@ from evalkit.notebook.figure_tiles import (
     make_tiles,
     point_of,
 )
-from evalkit.notebook.item_details import item_detail, side_by_side
+from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.label_queue import LabelQueue, Turn
@@ -290,7 +290,7 @@ class Session(TuningState):
             before = item_detail(self.compared, item_id, self.shown_criterion, self.cache)["judges"]
             names = [self.history.versions[key].name for key in (self.current, self.against)]
             detail |= {"versions": names, **side_by_side(detail["judges"], before)}
-        return detail | {"labels": shown, "held": held, "codes": list(scale.labels)}
+        return detail | {"labels": shown, "held": held, "codes": list(scale.labels), "keys": level_keys(scale)}
 
     # -- labels and versions
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:

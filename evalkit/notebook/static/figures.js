@@ -48,10 +48,11 @@ function figuresPart(ctx) {
     const cells = get("figures").cells || [], chosen = get("page").query?.cell;
     if (!cells.length) return put(".ekw-matrix", "");
     const humans = [...new Set(cells.map((cell) => cell.human))];
-    const column = (cell) => [cell.jury ?? "none", cell.verdict].filter(Boolean).join(" ");
+    const none = humans.every((one) => one === "true" || one === "false") ? "no verdict" : "no label";
+    const column = (cell) => [cell.jury ?? none, cell.verdict].filter(Boolean).join(" ");
     const juries = [...new Set(cells.map(column))];
     const of = (human, jury) => cells.find((cell) => cell.human === human && column(cell) === jury) || { human, jury, verdict: "", n: 0, kind: "none" };
-    const kind = (cell) => (cell.kind === "none" && cell.jury === null ? "no label" : KINDS[cell.kind]);
+    const kind = (cell) => (cell.kind === "none" && cell.jury === null ? none : KINDS[cell.kind]);
     const button = (cell, key) => {
       const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
       return `<td><button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}

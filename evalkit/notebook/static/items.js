@@ -83,7 +83,7 @@ function itemsPart(ctx) {
   // -- one item
   // The replies of each judge; with the names of two versions, side by side in both.
   function judgeArticles(judges, versions) {
-    const samples = (judge) => `<ol>${judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
+    const samples = (judge) => `<ol>${judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}${one.order === "BA" ? ": answers shown in swapped order, so A in the explanation is answer_b, and B is answer_a" : ""}</small>` : ""} ${
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replaceAll("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
         one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("")}</ol>`;
     const vote = (judge) => `<span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small>`;
@@ -97,10 +97,10 @@ function itemsPart(ctx) {
     const item = get("item"), figures = get("figures");
     find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // another item starts with all details closed
     shown = item.item_id;
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? `<p class="ekw-empty">Select an item to see its ${figures.browse ? "inputs and each judge's replies and explanations" : "prompt, each judge's replies and explanations, and its labels"}. Arrow keys move between items,${figures.browse ? "" : " a code (0, 1 …) labels the selected item,"} Enter opens it, Escape returns to the table.</p>` : "");
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? `<p class="ekw-empty">Select an item to see its ${figures.browse ? "inputs and each judge's replies and explanations" : "prompt, each judge's replies and explanations, and its labels"}. Arrow keys move between items,${figures.browse ? "" : " the key of a level (0, 1 …) labels the selected item,"} Enter opens it, Escape returns to the table.</p>` : "");
     const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
-    const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
+    const codes = item.codes.map((code, at) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${item.keys[at] && item.keys[at] !== code ? `<kbd>${esc(item.keys[at])}</kbd> ` : ""}${esc(code)}</button>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
       ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>

@@ -45,7 +45,7 @@ function queuePart(ctx, { judgeArticles }) {
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
       <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small></div>
       <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
-      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>`}
+      ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd ${text.length > 600 ? 'tabindex="0"' : ""}>${esc(text)}</dd>`).join("")}</dl>`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
       <div class="ekw-queue-foot">${none ? "" : `<div class="ekw-levels" role="group" aria-label="Your label">${levels}</div>`}
       <span class="ekw-line">${none ? "" : `<button class="ekw-quiet" data-do="skip_item" data-key="skip" ${skips ? 'aria-keyshortcuts="s"' : ""}>Skip${skips ? " <kbd>S</kbd>" : ""}</button>`}
@@ -57,7 +57,7 @@ function queuePart(ctx, { judgeArticles }) {
     if (queue.open && key === "Enter" && event.target.matches("[data-annotator]")) return region.focus({ preventScroll: true }), true; // keys label again
     const typing = key !== "Escape" && event.target.matches("input:not([type=checkbox]), select, textarea");
     if (event.ctrlKey || event.metaKey || event.altKey || typing) return Boolean(queue.open);
-    if (!queue.open) return key === "l" && !get("figures").browse && !get("item").codes?.includes("l") && (set({}), true);
+    if (!queue.open) return key === "l" && !get("figures").browse && !get("item").keys?.includes("l") && (set({}), true);
     const chosen = queue.item_id !== null && queue.levels.find((one) => one[2] === key);
     if (key === "Escape") ACTIONS.close_queue();
     else if (chosen) level(chosen[0]);

@@ -29,7 +29,8 @@ function runsPart(ctx) {
       <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
       <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
-      <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>`);
+      <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model">${jury.servers?.length > 1 ? `<select data-server data-key="server" aria-label="Its server"><option value="">server of the jury</option>${jury.servers.map((name) => `<option>${esc(name)}</option>`).join("")}</select>` : ""}<button data-do="judge" data-key="add judge">Add judge</button></div>
+      <small class="ekw-where">Replies are stored in ${esc(jury.cache)}.</small>`);
   }
   const juryFields = () => [...find(".ekw-jury").querySelectorAll("[data-jury]")];
   // Remember the fields as they are sent now; returns the id of the message.

@@ -20,7 +20,8 @@ function startScreen({ model, el }) {
       <div class="ekw-problems" role="status" aria-label="Problems">${problems}</div><ul class="ekw-lines">${notes}</ul>
       ${prompts}${card.code ? `<details><summary>Code that does the same</summary><pre class="ekw-codetext" tabindex="0">${esc(card.code)}</pre><button data-do="copy" data-key="copy">Copy</button></details>` : ""}
       <div class="ekw-line"><button class="ekw-primary" data-do="open" data-key="open" ${offIf(problems)}>Open the tuner</button><small class="ekw-plan">${esc(get("status").plan)}</small></div>
-      <small>Nothing is judged and nothing is paid before you press Run in the tuner.</small>`);
+      <small>Nothing is judged and nothing is paid before you press Run in the tuner. Replies are stored in ${esc(card.cache)}; those that are there are not asked for again.<br>
+      In Python, the tuner is <code>card.tuner()</code> after <code>card = ek.start(…)</code>, or <code>_.tuner()</code> in the next cell.</small>`);
   }
   listen(ctx, {
     dismiss: () => send({ do: "dismiss" }),

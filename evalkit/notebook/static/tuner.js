@@ -37,6 +37,9 @@ function render({ model, el }) {
     navigator.clipboard?.writeText(text).then(() => { find(".ekw-copied").textContent = "copied"; }).catch(() => {});
   }
 
+  // rows that come into view stop below the strip
+  new ResizeObserver(() => root.style.setProperty("--top", `${find(".ekw-top").offsetHeight}px`)).observe(find(".ekw-top"));
+
   // -- actions
   let adding = ""; // the judge that Python has not answered yet
   const added = () => { adding = ""; };
@@ -83,7 +86,7 @@ function render({ model, el }) {
       send({ do: "judge", judge, server: find("[data-server]")?.value || "" });
     },
     take: () => send({ do: "take", key: get("figures").current }),
-    code: () => send({ do: "code" }),
+    code: () => { send({ do: "code" }); drawCode(); }, // the same code is no change, so it is copied here
     cell: (one) => {
       const cell = get("figures").cells[one.dataset.cell], same = one.getAttribute("aria-pressed") === "true";
       ask({ cell: same ? null : [cell.human, cell.jury, cell.verdict] });
@@ -98,16 +101,17 @@ function render({ model, el }) {
   };
   const early = new Map(); // labels typed before their item is on screen
   function labelEarly() {
-    const { item_id, codes } = get("item"), code = early.get(item_id);
+    const { item_id, codes, keys } = get("item"), code = codes?.[keys.indexOf(early.get(item_id))];
     early.delete(item_id);
-    if (code !== undefined && codes.includes(code)) label(item_id, code);
+    if (code !== undefined) label(item_id, code);
   }
   const rows = rowsOf(ctx, "id", (id) => { ctx.wanted = id; send({ do: "select", item_id: id }); }, (row, event) => {
     const item = get("item");
     if (event.key.length > 1 || event.key === " " || event.ctrlKey || event.metaKey || event.altKey) return false;
     if (item.item_id === row.dataset.id) {
-      if (!item.codes.includes(event.key)) return false;
-      label(row.dataset.id, event.key);
+      const code = item.codes[item.keys.indexOf(event.key)];
+      if (code === undefined) return false;
+      label(row.dataset.id, code);
     } else if (rows.chosen() === row.dataset.id && !get("figures").browse) { // typed before the item is on screen
       early.set(row.dataset.id, event.key);
       rows.hurry();

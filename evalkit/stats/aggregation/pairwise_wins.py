@@ -26,6 +26,7 @@ def win_rates(
     *,
     system_a: str = "system_a",
     system_b: str = "system_b",
+    item_id: str | None = None,
     clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How often each system's answer is preferred, against all others and against each.
@@ -38,6 +39,8 @@ def win_rates(
         The items, with the columns that name the systems.
     system_a, system_b
         Columns of `items`: which system gave `answer_a` and which `answer_b`.
+    item_id
+        Column of `items` with their ids, as for `judge` (default ``item_id``).
     clusters
         item_id -> cluster; by default the items' `group_id` if there is one, else the item.
 
@@ -73,7 +76,7 @@ def win_rates(
     [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
     """
     frame = _checked(judged)
-    known = _systems(frame["item_id"], items, system_a, system_b)
+    known = _systems(frame["item_id"], as_items(items, item_id=item_id), system_a, system_b)
     if clusters is None and "group_id" in known:
         clusters = known["group_id"]
     units = cluster_codes(clusters_of(frame["item_id"], clusters))
@@ -106,8 +109,7 @@ def _checked(judged: Any) -> pd.DataFrame:
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 
-def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) -> pd.DataFrame:
-    frame = as_items(items)
+def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: str) -> pd.DataFrame:
     lacking = [name for name in (system_a, system_b) if name not in frame.columns]
     if lacking:
         raise InputError(
