@@ -36,6 +36,7 @@ def local_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from ray.util.joblib import register_ray
 
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "300")  # a busy machine takes long to start Ray
     ray.init(num_cpus=2, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False)
     try:
         register_ray()
