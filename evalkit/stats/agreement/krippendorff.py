@@ -174,14 +174,14 @@ def _coincidences(cells: Cells, width: int) -> npt.NDArray[np.float64]:
     """o_cc' per unit, as rows of width × width."""
     n_items = len(cells.unit)
     item, cell, size = cells.by_cell()
-    shares = np.bincount(cell * width + cells.answer, minlength=len(item) * width).reshape(-1, width) / size[:, None]
+    shares = [np.bincount(cell[cells.answer == code], minlength=len(item)) / size for code in range(width)]
     judges = np.bincount(item, minlength=n_items)
-    whole = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares.T], axis=1)
+    whole = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares], axis=1)
     scale = 1 / np.maximum(judges - 1, 1)
     result = np.zeros((cells.n_units, width, width))
     for one in range(width):
         for other in range(one + 1):
-            own = np.bincount(item, weights=shares[:, one] * shares[:, other], minlength=n_items)
+            own = np.bincount(item, weights=shares[one] * shares[other], minlength=n_items)
             pairs = (whole[:, one] * whole[:, other] - own) * scale
             found = np.bincount(cells.unit, weights=pairs, minlength=cells.n_units)
             result[:, one, other] = result[:, other, one] = found
