@@ -189,14 +189,14 @@ def next_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.execute("UPDATE replies SET cost_usd = 0.5")
         connection.execute("INSERT INTO facts VALUES ('s', 'm', 'migrated', 'true', 0)")
 
-    monkeypatch.setattr(schema, "SCHEMA", 3)
+    monkeypatch.setattr(schema, "SCHEMA", 4)
     monkeypatch.setitem(schema.MIGRATIONS, 2, step)
 
 
 @pytest.mark.usefixtures("next_schema")
 def test_an_older_store_is_migrated_after_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 2)
+        older.setattr(schema, "SCHEMA", 3)
         path = filled(folder)
     store = ReplyStore.open(folder)
     assert store.facts("s", "m") == {"migrated": True}
@@ -204,7 +204,7 @@ def test_an_older_store_is_migrated_after_a_copy(folder: Path, monkeypatch: pyte
     store.close()
     assert schema.check_file(path) == 3
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 2)
+        older.setattr(schema, "SCHEMA", 3)
         copied = folder / "replies.schema2.sqlite"
         assert schema.check_file(copied) == 2
         shutil.move(copied, folder.parent / "replies.sqlite")
@@ -221,7 +221,7 @@ def test_a_migration_that_fails_changes_nothing(folder: Path, monkeypatch: pytes
 
     monkeypatch.setitem(schema.MIGRATIONS, 2, step)
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 2)
+        older.setattr(schema, "SCHEMA", 3)
         path = filled(folder)
     with pytest.raises(
         CacheError, match=r"from file format 2 to 3 \(no such column.*unchanged; a copy of it is .*schema2"
@@ -238,7 +238,7 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as older:
-        older.setattr(schema, "SCHEMA", 2)
+        older.setattr(schema, "SCHEMA", 3)
         path = filled(folder)
     before = path.read_bytes()
     with pytest.raises(CacheError, match=r"written by an older evalkit \(file format \d, now \d\)"):

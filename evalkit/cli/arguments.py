@@ -58,7 +58,7 @@ def add_command(
     )
     if usage:
         parser.usage = f"{parser.prog} {usage}"
-    parser.set_defaults(run=run)
+    parser.set_defaults(handler=run)
     add_flags(parser, *flags)
     return parser
 
@@ -216,6 +216,9 @@ _FLAGS: dict[str, dict[str, Any]] = {
     ),
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
+    "run": _value(
+        "NAME", "these limits hold for all processes with this name and cache, together, also for later ones"
+    ),
     # from samples to scores
     "vote": {"choices": tuple(VOTE_RULES), "help": f"how samples become a vote: {meanings(VOTE_RULES)} (default mean)"},
     "ties": {"choices": tuple(VOTE_TIES), "help": f"vote if the samples tie: {meanings(VOTE_TIES)} (default na)"},
@@ -240,7 +243,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "URL", "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
     ),
 }
-LIMITS = ("budget-usd", "max-calls", "concurrency", "retries", "requests-per-minute", "tokens-per-minute")
+LIMITS = ("budget-usd", "max-calls", "concurrency", "retries", "requests-per-minute", "tokens-per-minute", "run")
 """Flags for how much judging may spend, and how fast it may send."""
 
 

@@ -45,7 +45,7 @@ def record_parser() -> Parser:
     """The parser of ``evalkit judge`` with ``--trace-file``."""
     text = "Record judgments in traces, for 'evalkit ci'."
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
-    parser.set_defaults(run=_record, strict=False)
+    parser.set_defaults(handler=_record, strict=False)
     group = _add_traces(parser)
     group.add_argument("-o", "--out", metavar="FILE", help="record in a copy of the traces, not in the file itself")
     return parser

@@ -37,7 +37,7 @@ def passed_on(given: list[str]) -> argparse.Namespace | None:
     """The command with its arguments unchanged; None if evalkit's own parser reads them."""
     if given[0] != "lighteval" or len(given) == 1 or given[1] in _HELP:
         return None
-    return argparse.Namespace(run=_run, arguments=given[1:])
+    return argparse.Namespace(handler=_run, arguments=given[1:])
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -94,7 +94,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         if getattr(args, "writes_table", False) and args.out is not None:
             check_output(args, args.out)
-        return args.run(args) or _DONE
+        return args.handler(args) or _DONE
     except KeyboardInterrupt as stop:
         tell(str(stop) or "stopped")
     except BrokenPipeError:

@@ -210,6 +210,7 @@ class JudgeOptions(TypedDict, total=False):
     replies: bool
     requests_per_minute: float | None
     tokens_per_minute: float | None
+    run: str | None
     on_progress: Callable[[Any], object] | None
 
 
@@ -233,6 +234,8 @@ class Options:
         Maximum number of requests that are answered or may be billed, or None.
     requests_per_minute, tokens_per_minute
         Rate limits per service, model and key variable, or None.
+    run
+        A name: these limits then hold for all processes that use the same store and name. None: for this call alone.
     on_progress
         Called with the engine's `Progress` at most ten times per second, in the caller's thread. An exception that it
         raises stops the run; calls in flight are awaited and stored.
@@ -257,6 +260,7 @@ class Options:
     replies: bool = False
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    run: str | None = None
     on_progress: Callable[[Any], object] | None = None
 
     @classmethod
@@ -281,6 +285,8 @@ class Options:
             fits = is_number and not isinstance(value, bool) and (value >= limit if sign == "≥" else value > limit)
             if not fits:
                 raise ConfigError(f"{name} must be {kind} {sign} {limit}, not {value!r}")
+        if self.run is not None and not (isinstance(self.run, str) and self.run.strip()):
+            raise ConfigError(f"run must be a name, such as 'october', not {self.run!r}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:

@@ -67,6 +67,7 @@ def judge(
     max_calls: int | None = None,
     requests_per_minute: float | None = None,
     tokens_per_minute: float | None = None,
+    run: str | None = None,
     progress: bool | None = None,
     replies: bool = False,
     on_progress: Callable[[Any], object] | None = None,
@@ -116,6 +117,8 @@ def judge(
         Maximum US$ and requests; samples beyond them have ``error = "budget"``.
     requests_per_minute, tokens_per_minute
         Rate limits per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens tokens.
+    run
+        A name: these limits hold for all processes that use the same cache and name, together, also for later ones.
     progress
         False: silent. By default shown on a terminal and in notebooks, for live calls only.
     replies
@@ -150,7 +153,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute, on_progress,
+        requests_per_minute, tokens_per_minute, run, on_progress,
     )  # fmt: skip
     return judge_worklist(Worklist.of(spec, items, item_id), options)
 

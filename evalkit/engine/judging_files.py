@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import platform
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import joblib
 import orjson
 import pandas as pd
 
@@ -19,7 +21,7 @@ from evalkit.core.allowed_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.files import write_whole
 from evalkit.core.judges import JudgesLike
 from evalkit.core.reply_keys import canonical_json, digest
-from evalkit.core.settings import JudgeOptions, Options
+from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
@@ -120,7 +122,7 @@ def judge_files(
     n_jobs
         Parts at a time (processes); by default what joblib's configuration says, else 1.
     **options
-        As in `judge`. `budget_usd` and `max_calls` hold for the whole call, so they need one part at a time.
+        As in `judge`. Limits hold for all processes of the call together; with `run`, for all calls of that name.
 
     Returns
     -------
@@ -141,13 +143,18 @@ def judge_files(
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
         raise ConfigError(f"rows must be 1 or more and shard=(part, of) within 1 to of, got rows={rows!r}, {shard=}")
-    limited = chosen.budget_usd is not None or chosen.max_calls is not None or chosen.on_progress is not None
-    if limited and n_jobs not in (None, 1):
-        raise ConfigError("budget_usd, max_calls and on_progress hold within one process; pass n_jobs=1, or omit them")
+    if chosen.on_progress is not None and n_jobs not in (None, 1):
+        raise ConfigError(f"on_progress is called in this process alone; pass n_jobs=1, not {n_jobs}, or omit it")
+    totals = chosen.budget_usd is not None or chosen.max_calls is not None
+    name, alone = secrets.token_hex(8), chosen.on_progress is not None
+    if chosen.run is None and not alone:
+        alone = totals and joblib.effective_n_jobs(n_jobs) == 1
+        if not alone and _has_limits(chosen):
+            chosen = replace(chosen, run=f"judge_files {name}")
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     _check_same(folder, spec, rows)
-    task = _Task(spec, chosen, folder, item_id, rows, secrets.token_hex(8))
+    task = _Task(spec, chosen, folder, item_id, rows, name, platform.node())
 
     n_parts = 0
 
@@ -158,7 +165,7 @@ def judge_files(
             if shard is None or number % shard[1] == shard[0] - 1:
                 yield _Part(number, items)
 
-    done = _one_by_one(parts(), task) if limited else _in_parallel(parts, n_jobs, task, isinstance(source, Iterator))
+    done = _one_by_one(parts(), task) if alone else _in_parallel(parts, n_jobs, task, isinstance(source, Iterator))
     if not done:
         raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
     extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
@@ -212,7 +219,7 @@ def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
     from evalkit.engine.calls.budget import Budget
 
     limited = task.options.budget_usd is not None or task.options.max_calls is not None
-    budget = Budget(task.options) if limited else None
+    budget = Budget(task.options) if limited and task.options.run is None else None
     return [task.judge(part, budget) for part in parts]
 
 
@@ -241,7 +248,7 @@ def _in_parallel(
 
 @dataclass(frozen=True)
 class _Task:
-    """How each part is judged; `run` marks what one call of `judge_files` has written."""
+    """How each part is judged; `run` marks what one call of `judge_files`, on `machine`, has written."""
 
     spec: Spec
     options: Options
@@ -249,6 +256,7 @@ class _Task:
     item_id: str | None
     rows: int
     run: str
+    machine: str
 
     def judge(self, part: _Part, budget: Budget | None = None) -> dict[str, Any]:
         """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
@@ -267,6 +275,7 @@ class _Task:
                 if found["made_of"] == made_of and not found["n_without_reply"] and not self.options.refresh:
                     return {**row, **found["counts"], "state": "kept"}
                 manifest.unlink()
+            self._check_shares_store()
             judgments = judge_worklist(work, self.options, budget=budget)
             live = judgments["source"] == "live"
             errors, cost = judgments["error"], float(judgments.loc[live, "cost_usd"].sum(skipna=False))
@@ -286,6 +295,23 @@ class _Task:
             return {**row, **said["counts"], **said["paid"], "state": "judged"}
         except (EvalkitError, OSError, ValueError) as problem:
             return row | {"problem": f"{type(problem).__name__}: {problem}"}
+
+    def _check_shares_store(self) -> None:
+        """ConfigError if limits are shared by machines that do not share a cache."""
+        cache = default_cache() if self.options.cache is None else self.options.cache
+        if self.options.run is None or is_address(cache) or platform.node() == self.machine:
+            return
+        if _has_limits(self.options):
+            raise ConfigError(
+                f"the limits cannot hold for {self.machine} and {platform.node()} together, because each has a cache "
+                "of its own; set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit "
+                "budget_usd, max_calls, requests_per_minute and tokens_per_minute"
+            )
+
+
+def _has_limits(options: Options) -> bool:
+    limits = (options.budget_usd, options.max_calls, options.requests_per_minute, options.tokens_per_minute)
+    return any(limit is not None for limit in limits)
 
 
 def _made_of(spec: Spec, rows: int) -> dict[str, Any]:

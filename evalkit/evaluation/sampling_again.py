@@ -117,7 +117,9 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
 
 
 def _rest(options: Options, judgments: pd.DataFrame) -> Options:
-    """The options with what these judgments left of the limits."""
+    """The options with what these judgments left of the limits; those of a shared run are counted in the cache."""
+    if options.run is not None:
+        return options
     live = judgments[judgments["source"].eq("live")]
     budget, calls = options.budget_usd, options.max_calls
     return replace(

@@ -237,9 +237,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     cost: float | None = 0.0
     for group, work in groups:
         judgments, paid, n_replies = judged(work, group[0].resolved, options)
-        if options.budget_usd is not None:
+        if options.budget_usd is not None and options.run is None:  # those of a shared run are counted in the cache
             options = replace(options, budget_usd=max(0.0, options.budget_usd - (paid or 0.0)))
-        if options.max_calls is not None:
+        if options.max_calls is not None and options.run is None:
             options = replace(options, max_calls=max(0, options.max_calls - n_replies))
         for task, judgment in zip(group, judgments, strict=True):
             task.judgment = judgment

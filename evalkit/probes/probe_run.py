@@ -84,9 +84,9 @@ class ProbeRun:
     def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
         """The judgments of these items, within the rest of the budget."""
         left = replace(self.options, **changes)
-        if left.budget_usd is not None:
+        if left.budget_usd is not None and left.run is None:  # those of a shared run are counted in the cache
             left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
-        if left.max_calls is not None:
+        if left.max_calls is not None and left.run is None:
             left = replace(left, max_calls=max(0, left.max_calls - self.calls))
         # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
 from evalkit.engine.cache import sqlite_schema as schema
@@ -34,6 +34,7 @@ class Connection(sqlite3.Connection):
     """A connection with what every database of a store offers: see `database.Connection`."""
 
     stream = sqlite3.Connection.execute
+    clock: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
 
     def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
         """See `database.Connection`."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from evalkit.errors import CacheError
 
@@ -58,7 +58,15 @@ def waiting_for_server(read: Callable[P, T]) -> Callable[P, T]:
 
 
 class Connection(Protocol):
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
+
+    Attributes
+    ----------
+    clock
+        SQL for the present Unix time, by the clock that all processes on this database share.
+    """
+
+    clock: ClassVar[str]
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /) -> Any:
         """A cursor: rows to iterate over or to fetch, and `rowcount`."""

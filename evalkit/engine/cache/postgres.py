@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from evalkit.core.settings import shown_address
 from evalkit.engine.cache.database import FIRST_WAIT_S, LONGEST_WAIT_S, ConflictError, LostConnectionError
-from evalkit.engine.cache.sqlite_schema import APPLICATION_ID, SCHEMA
+from evalkit.engine.cache.sqlite_schema import APPLICATION_ID, SCHEMA, SHARED
 from evalkit.errors import CacheError, MissingExtraError, advise_extra
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _CONNECT_S = 10
 _KEYS_PER_QUERY = 1000
 _ROWS_AT_ONCE = 5_000
-_TABLES = """
+_SHARED = ";".join(SHARED).replace("TABLE ", "TABLE evalkit.").replace("REFERENCES ", "REFERENCES evalkit.")
+_TABLES = f"""
 CREATE SCHEMA IF NOT EXISTS evalkit;
 CREATE TABLE evalkit.store (schema INTEGER NOT NULL);
 CREATE TABLE evalkit.calls (
@@ -44,7 +45,7 @@ CREATE TABLE evalkit.replies (
     sample INTEGER NOT NULL CHECK (sample >= 0),
     content_key BYTEA NOT NULL CHECK (length(content_key) = 32),
     created DOUBLE PRECISION NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('live', 'recorded')),
+    source TEXT NOT NULL CHECK (source IN ('live', 'recorded', 'batch')),
     cost_usd DOUBLE PRECISION,
     promoted_from BYTEA CHECK (length(promoted_from) = 32),
     value BYTEA NOT NULL,
@@ -66,7 +67,13 @@ CREATE TABLE evalkit.evaluations (
     summary TEXT NOT NULL,
     settings TEXT NOT NULL
 );
+{_SHARED};
 """
+_MIGRATIONS = {
+    2: "ALTER TABLE evalkit.replies DROP CONSTRAINT replies_source_check, ADD CONSTRAINT replies_source_check "
+    f"CHECK (source IN ('live', 'recorded', 'batch')) NOT VALID; {_SHARED}"  # not valid: rows there were checked
+}
+"""Schema number -> the step to the next number; the server's tables began with 2."""
 _TYPES = {
     "line": "int4", "key": "bytea", "generation": "int4", "call_id": "int8", "parts": "text", "input_hash": "bytea",
     "order": "text", "sample": "int4", "content_key": "bytea", "created": "float8", "source": "text",
@@ -82,7 +89,7 @@ _ADVICE = {
     "28000": "the server does not let this user in; check the user and the server's pg_hba.conf",
     "3D000": "create the database, or correct its name in the address",
     "42501": "the user lacks rights: grant CREATE on the database, or, if the store exists, USAGE on the schema "
-    "evalkit and SELECT and INSERT on its tables",
+    "evalkit, SELECT and INSERT on its tables, and UPDATE and DELETE on leases and rates",
     "53100": "the server's disk is full and these replies were not stored there; free some space and run again",
     "53200": "the server has no room for more locks: one lock is held for each call in flight of all processes; raise "
     "its max_locks_per_transaction, or lower concurrency",
@@ -106,6 +113,7 @@ class Connection:
     """See `database.Connection`."""
 
     raw: psycopg.Connection[Any]
+    clock: ClassVar[str] = "extract(epoch FROM clock_timestamp())::float8"
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """See `database.Connection`."""
@@ -170,19 +178,23 @@ class PostgresDatabase:
         self.place = shown_address(self.address)
 
     def make(self) -> None:
-        """Check the store, and create it where it is missing; CacheError if it is read-only."""
+        """Check the store, create it where it is missing, and migrate an older one; CacheError if it is read-only."""
         if self.read_only:
             raise CacheError(
                 f"reply store {self.place} was opened read-only, so replies could not be stored; judge offline"
             )
-        with self.reading() as connection:
-            if connection is not None:
+        with self._pooled() as connection:
+            if self._check(connection) == SCHEMA:
                 return
         with self._pooled() as connection, connection.raw.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", [APPLICATION_ID])
-            if not connection.schema():
+            found = self._check(connection)  # another process may have been faster
+            if not found:
                 connection.raw.execute(_TABLES)
                 connection.execute("INSERT INTO evalkit.store VALUES (?)", [SCHEMA])
+            for number in range(found or SCHEMA, SCHEMA):
+                connection.raw.execute(_MIGRATIONS[number])
+                connection.execute("UPDATE evalkit.store SET schema = ?", [number + 1])
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection | None]:

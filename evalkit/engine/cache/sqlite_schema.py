@@ -21,7 +21,7 @@ from evalkit.errors import CacheError
 FILE_NAME = "replies.sqlite"
 APPLICATION_ID = 0x45766B72
 """Marks the file as a reply store ("Evkr")."""
-SCHEMA = 2
+SCHEMA = 3
 """Number of the table form, kept in the file's `user_version`. (`KEY_SCHEMA` is that of the keys.)"""
 
 Migration = Callable[[sqlite3.Connection], object]
@@ -32,9 +32,63 @@ CREATE TABLE evaluations (
     summary TEXT NOT NULL,
     settings TEXT NOT NULL
 )"""
-MIGRATIONS: dict[int, Migration] = {1: lambda connection: connection.execute(_EVALUATIONS)}
+_OLD_SOURCES, _SOURCES = "('live', 'recorded')", "('live', 'recorded', 'batch')"
+SHARED = (
+    """
+CREATE TABLE leases (
+    run TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    usd DOUBLE PRECISION NOT NULL,
+    calls BIGINT NOT NULL,
+    expires DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, holder)
+)""",
+    """
+CREATE TABLE rates (
+    run TEXT NOT NULL,
+    service TEXT NOT NULL,
+    free_at DOUBLE PRECISION NOT NULL,
+    PRIMARY KEY (run, service)
+)""",
+    """
+CREATE TABLE tickets (
+    ticket TEXT PRIMARY KEY,
+    provider TEXT NOT NULL,
+    judge TEXT NOT NULL,
+    state TEXT NOT NULL,
+    manifest TEXT NOT NULL,
+    created DOUBLE PRECISION NOT NULL
+)""",
+    """
+CREATE TABLE ticket_keys (
+    key BYTEA NOT NULL CHECK (length(key) = 32),
+    ticket TEXT NOT NULL REFERENCES tickets,
+    PRIMARY KEY (key, ticket)
+)""",
+)
+"""Tables of schema 3, in both databases: what runs share (see `leases`), and batches with the keys of their replies."""
+
+
+def _add_shared(connection: sqlite3.Connection) -> None:
+    """The tables of schema 3, and one more source of replies.
+
+    SQLite can change a CHECK only in the text of its schema, as its page on ALTER TABLE describes.
+    """
+    for table in SHARED:
+        connection.execute(table.replace("BYTEA", "BLOB"))
+    (version,) = connection.execute("PRAGMA schema_version").fetchone()
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute(
+        "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'replies'", (_OLD_SOURCES, _SOURCES)
+    )
+    connection.execute(f"PRAGMA schema_version = {version + 1}")
+    connection.execute("PRAGMA writable_schema = OFF")
+
+
+MIGRATIONS: dict[int, Migration] = {1: lambda connection: connection.execute(_EVALUATIONS), 2: _add_shared}
 """Schema number -> the step to the next number, inside a transaction that is already open."""
-ADDED = {1: {("table", "evaluations")}}
+_NEW_IN_3 = {("table", name) for name in ("leases", "rates", "tickets", "ticket_keys")}
+ADDED = {1: {("table", "evaluations"), *_NEW_IN_3}, 2: _NEW_IN_3}
 """Schema number -> all that the present schema has in addition: such a file is read without migrating it."""
 
 _PAGE_SIZE = 4096
@@ -52,7 +106,7 @@ CREATE TABLE replies (
     sample INTEGER NOT NULL CHECK (sample >= 0),
     content_key BLOB NOT NULL CHECK (length(content_key) = 32),
     created REAL NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('live', 'recorded')),
+    source TEXT NOT NULL CHECK (source IN {_SOURCES}),
     cost_usd REAL,
     promoted_from BLOB CHECK (length(promoted_from) = 32),
     value BLOB NOT NULL,
@@ -68,6 +122,7 @@ CREATE TABLE facts (
     PRIMARY KEY (service, model, name)
 ) WITHOUT ROWID;
 {_EVALUATIONS};
+{";".join(SHARED).replace("BYTEA", "BLOB")};
 """
 _MAGIC = b"SQLite format 3\x00"
 _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts"), *ADDED[1]}

@@ -24,6 +24,7 @@ from evalkit.core.settings import default_cache
 from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.database import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, answer_all, was_granted
+from evalkit.engine.cache.leases import BudgetLease, RateLease
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -237,6 +238,14 @@ class ReplyStore(Maintenance):
         """
         waiter: Future[list[bytes]] = Future()
         self._writer.submit(Job(waiter, evaluation=(evaluation, created, summary, settings)))
+        return waiter
+
+    def lease(self, lease: BudgetLease | RateLease) -> asyncio.Future[Any]:
+        """Take, renew or end what a run shares; the future, of the running loop, returns when it is committed."""
+        import asyncio
+
+        waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._writer.submit(Job(waiter, lease=lease, single=True))
         return waiter
 
     def abandon_after_fork(self) -> list[Any]:

@@ -27,6 +27,7 @@ from evalkit.engine.cache.database import (
     Database,
     LostConnectionError,
 )
+from evalkit.engine.cache.leases import BudgetLease, RateLease
 from evalkit.engine.cache.lookups import Counters, call_id
 from evalkit.errors import CacheError, InputError
 
@@ -152,17 +153,18 @@ def decoded(value: bytes) -> Reply:
 
 @dataclass(slots=True)
 class Job:
-    """Rows, a fact or an evaluation to write, and the future of its caller.
+    """Rows, a fact, an evaluation or a lease to write, and the future of its caller.
 
     `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
     about a service and model: both, its name, its value as JSON, and the Unix time. An evaluation has the
-    arguments of `ReplyStore.log_evaluation`.
+    arguments of `ReplyStore.log_evaluation`. A lease's waiter gets what the lease's `write` returns.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
     fact: tuple[str, str, str, str, float] | None = None
     evaluation: tuple[str, float, str, str] | None = None
+    lease: BudgetLease | RateLease | None = None
     overwrite: bool = False
     newer_than: float | None = None
     single: bool = False
@@ -266,11 +268,11 @@ class Writer:
         self._known_by = None
         self._database.end_writing()
 
-    def _commit(self, jobs: Sequence[Job]) -> list[list[bytes]]:
-        """Write the jobs in one transaction; the value that is stored now, per job and row."""
+    def _commit(self, jobs: Sequence[Job]) -> list[list[Any]]:
+        """Write the jobs in one transaction; the value that is stored now, per job and row, or the lease."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         appended: list[tuple[Any, ...]] = []
-        values: list[list[bytes]] = [[] for _ in jobs]
+        values: list[list[Any]] = [[] for _ in jobs]
         try:
             with self._database.transaction() as connection:
                 if connection is not self._known_by:
@@ -296,6 +298,10 @@ class Writer:
                         connection.execute(_LEARN, job.fact)
                     if job.evaluation:
                         connection.execute(_LOG, job.evaluation)
+                # last, since they lock what all processes use; in one order, so that no two wait for each other
+                leases = [(job.lease.place, at) for at, job in enumerate(jobs) if job.lease]
+                for _, at in sorted(leases):
+                    values[at].append(jobs[at].lease.write(connection))  # type: ignore[union-attr]
         except Exception:
             self._known_by = None  # ids that were given in this transaction are gone with it
             raise

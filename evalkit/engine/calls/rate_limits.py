@@ -7,9 +7,13 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from evalkit.core.settings import Options
+
+if TYPE_CHECKING:
+    from evalkit.engine.calls.shared_limits import SharedPace
 
 _MOST = 4096
 
@@ -42,8 +46,11 @@ class RateLimiter:
     def _has_room(self, concurrency: int) -> bool:
         return self.in_flight + 1 <= min(concurrency, self._most)
 
-    async def enter(self, options: Options, tokens: int) -> None:
-        """Wait for a free place, the pace and the end of a pause; the call then counts as in flight."""
+    async def enter(self, options: Options, tokens: int, pace: SharedPace | None = None) -> None:
+        """Wait for a free place, the pace and the end of a pause; the call then counts as in flight.
+
+        `pace` is that of all processes of a run; it is waited for as well.
+        """
         if self._waiting or not self._has_room(options.concurrency):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, options.concurrency))
@@ -59,6 +66,12 @@ class RateLimiter:
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
         while True:
+            if pace is not None:
+                try:
+                    await pace.wait(max(per_request, per_token * tokens))
+                except BaseException:
+                    self.leave()
+                    raise
             now, last = time.monotonic(), self._last_start
             start = max(now, self._paused_until, last + per_request, last + per_token * self._last_tokens)
             self._last_start, self._last_tokens = start, tokens

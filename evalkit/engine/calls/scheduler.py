@@ -17,6 +17,7 @@ from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
+from evalkit.engine.calls.shared_limits import SharedBudget
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.providers import check_ready
 
@@ -72,7 +73,8 @@ class Scheduler:
         self.stopped = False
         self.notes: list[str] = []
         limited = options.budget_usd is not None or options.max_calls is not None
-        self.budget = budget or (Budget(options) if limited else None)
+        self._shared = SharedBudget(options, store) if options.run else None
+        self.budget = budget or self._shared or (Budget(options) if limited else None)
         # by identity first: hashing a judge for each request takes longer than looking at it
         self._judges: dict[int, Judge] = {id(request.judge): request.judge for request in requests}
         for judge in dict.fromkeys(self._judges.values()):
@@ -132,6 +134,8 @@ class Scheduler:
         finally:
             for _, key, _ in list(self._mine):
                 self.resolve(key, Outcome(key, failure=Failure("stopped", "the run ended before the call was sent")))
+            if self._shared is not None:
+                await self._shared.end()
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _schedule(self, slots: Iterable[_Slot]) -> list[_Joined]:

@@ -21,6 +21,7 @@ from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retry_waits import REASONS, Breaker, wait_of
+from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
@@ -44,6 +45,7 @@ class Workers:
         self._client = connect(judge, RunSettings(scheduler.store, scheduler.newer_than, scheduler.options.concurrency))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
         self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
+        self._pace = SharedPace.of(judge, scheduler.store, scheduler.options) if scheduler.options.run else None
         facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         # whether one request can return several replies; None: unknown
@@ -165,7 +167,7 @@ class Workers:
             if options.tokens_per_minute is not None:
                 tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
             with self._wakeable():
-                await self._limiter.enter(options, tokens)
+                await self._limiter.enter(options, tokens, self._pace)
             try:
                 self._check_open()
                 with self._wakeable():
