@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cache_setup import parts, ran, reply
+from cache_setup import parts, python, ran, reply
 
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import sqlite_schema as schema
@@ -108,7 +108,7 @@ def garbage_after_the_header(path: Path) -> None:
         (head_only, "is truncated to 60 of [0-9]+ bytes: restore it"),
         (half, "is truncated to [0-9]+ of [0-9]+ bytes: restore it"),
         (one_byte_less, "is truncated to [0-9]+ of [0-9]+ bytes"),
-        (newer, r"written by a newer evalkit \(file format 3, this one reads up to 2\): upgrade evalkit"),
+        (newer, r"written by a newer evalkit \(file format 4, this one reads up to 3\): upgrade evalkit"),
         (with_trigger, "holds the trigger 'gotcha', so it was not written by evalkit"),
         (without_facts, "lacks the table 'facts'"),
         (garbage_after_the_header, "is damaged; move it away and import an export"),
@@ -190,7 +190,7 @@ def next_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.execute("INSERT INTO facts VALUES ('s', 'm', 'migrated', 'true', 0)")
 
     monkeypatch.setattr(schema, "SCHEMA", 4)
-    monkeypatch.setitem(schema.MIGRATIONS, 2, step)
+    monkeypatch.setitem(schema.MIGRATIONS, 3, step)
 
 
 @pytest.mark.usefixtures("next_schema")
@@ -202,11 +202,11 @@ def test_an_older_store_is_migrated_after_a_copy(folder: Path, monkeypatch: pyte
     assert store.facts("s", "m") == {"migrated": True}
     assert len(store.get_many([parts(number).key for number in range(300)])) == 300
     store.close()
-    assert schema.check_file(path) == 3
+    assert schema.check_file(path) == 4
     with monkeypatch.context() as older:
         older.setattr(schema, "SCHEMA", 3)
-        copied = folder / "replies.schema2.sqlite"
-        assert schema.check_file(copied) == 2
+        copied = folder / "replies.schema3.sqlite"
+        assert schema.check_file(copied) == 3
         shutil.move(copied, folder.parent / "replies.sqlite")
         old = ReplyStore(folder.parent, read_only=True)
         assert len(old.get_many([parts(number).key for number in range(300)])) == 300
@@ -219,17 +219,17 @@ def test_a_migration_that_fails_changes_nothing(folder: Path, monkeypatch: pytes
         connection.execute("UPDATE replies SET cost_usd = 0.5")
         connection.execute("UPDATE replies SET no_such_column = 1")
 
-    monkeypatch.setitem(schema.MIGRATIONS, 2, step)
+    monkeypatch.setitem(schema.MIGRATIONS, 3, step)
     with monkeypatch.context() as older:
         older.setattr(schema, "SCHEMA", 3)
         path = filled(folder)
     with pytest.raises(
-        CacheError, match=r"from file format 2 to 3 \(no such column.*unchanged; a copy of it is .*schema2"
+        CacheError, match=r"from file format 3 to 4 \(no such column.*unchanged; a copy of it is .*schema3"
     ):
         ReplyStore.open(folder)
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*), count(cost_usd) FROM replies").fetchone() == (300, 0)
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
 
 
@@ -243,37 +243,132 @@ def test_without_a_step_or_leave_to_write_an_older_store_is_an_error(
     before = path.read_bytes()
     with pytest.raises(CacheError, match=r"written by an older evalkit \(file format \d, now \d\)"):
         ReplyStore.open(folder, read_only=True)
-    monkeypatch.delitem(schema.MIGRATIONS, 2)
-    with pytest.raises(CacheError, match="no update from file format 2"):
+    monkeypatch.delitem(schema.MIGRATIONS, 3)
+    with pytest.raises(CacheError, match="no update from file format 3"):
         ReplyStore.open(folder)
     assert path.read_bytes() == before
 
 
-def first_schema(path: Path) -> None:
-    """Make a store as the first evalkit wrote it: without the log of evaluations."""
+OLD_TABLES = """
+CREATE TABLE calls (call_id INTEGER PRIMARY KEY, parts TEXT NOT NULL UNIQUE);
+CREATE TABLE replies (
+    key BLOB NOT NULL CHECK (length(key) = 32),
+    generation INTEGER NOT NULL CHECK (generation >= 0),
+    call_id INTEGER NOT NULL REFERENCES calls,
+    input_hash BLOB NOT NULL CHECK (length(input_hash) = 32),
+    "order" TEXT,
+    sample INTEGER NOT NULL CHECK (sample >= 0),
+    content_key BLOB NOT NULL CHECK (length(content_key) = 32),
+    created REAL NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('live', 'recorded')),
+    cost_usd REAL,
+    promoted_from BLOB CHECK (length(promoted_from) = 32),
+    value BLOB NOT NULL,
+    PRIMARY KEY (key, generation)
+);
+CREATE INDEX replies_content ON replies (content_key);
+CREATE TABLE facts (
+    service TEXT NOT NULL, model TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, learned_at REAL NOT NULL,
+    PRIMARY KEY (service, model, name)
+) WITHOUT ROWID;
+"""
+"""What the first evalkit created."""
+LOG = """
+CREATE TABLE evaluations (
+    evaluation TEXT PRIMARY KEY CHECK (length(evaluation) = 64),
+    created REAL NOT NULL, summary TEXT NOT NULL, settings TEXT NOT NULL
+);
+"""
+"""What it created in addition from schema 2 on."""
+
+
+def older(path: Path, number: int) -> None:
+    """Make a store as an earlier evalkit wrote it, with the same replies."""
+    new = path.with_name("new.sqlite")
+    path.rename(new)
     with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE evaluations")
-        connection.execute("PRAGMA user_version = 1")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
+        connection.executescript(OLD_TABLES + (LOG if number == 2 else ""))
+        connection.execute("ATTACH ? AS new", (str(new),))
+        connection.execute("INSERT INTO calls SELECT * FROM new.calls")
+        connection.execute("INSERT INTO replies SELECT * FROM new.replies")
+        connection.commit()
+        connection.execute("DETACH new")
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
+    new.unlink()
+
+
+def shape(path: Path) -> set[tuple[str, str]]:
+    """The tables and indexes of a file, without regard to spaces."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    return {(name, " ".join(sql.split()).replace("( ", "(").replace(" )", ")")) for name, sql in rows}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_migrated_store_has_the_tables_of_a_new_one(folder: Path, number: int) -> None:
+    path = filled(folder)
+    new = shape(path)
+    older(path, number)
+    assert shape(path) != new
+    store = ReplyStore.open(folder)
+    assert len(store.get_many([parts(number).key for number in range(300)])) == 300
+    store.put(parts(300), reply()).result()
+    store.close()
+    assert schema.check_file(path) == 3
+    assert shape(path) == new
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE replies SET source = 'batch'")
+        with pytest.raises(sqlite3.IntegrityError):
+            connection.execute("UPDATE replies SET source = 'other'")
+    connection.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_a_migration_that_is_killed_in_the_middle_changes_nothing(folder: Path) -> None:
+    path = filled(folder)
+    older(path, 2)
+    before = shape(path)
+    code = """
+import os, signal, sys
+from evalkit.engine.cache import ReplyStore, sqlite_schema
+step = sqlite_schema.MIGRATIONS[2]
+def killed(connection):
+    step(connection)
+    os.kill(os.getpid(), signal.SIGKILL)
+sqlite_schema.MIGRATIONS[2] = killed
+ReplyStore.open(sys.argv[1])
+"""
+    child = python(code, folder)
+    child.communicate(timeout=300)
+    assert child.returncode == -9
+    assert shape(path) == before
+    processes = [python("import sys; from evalkit.engine.cache import ReplyStore; store = ReplyStore.open(sys.argv[1]);"
+                        "print(store.stats()['n_replies'])", folder) for _ in range(4)]  # fmt: skip
+    assert [process.communicate(timeout=300) for process in processes] == [("300\n", "")] * 4
+    assert schema.check_file(path) == 3
 
 
 def test_a_store_without_a_log_of_evaluations_gets_one(folder: Path) -> None:
     path = filled(folder)
-    first_schema(path)
+    older(path, 1)
     store = ReplyStore.open(folder)
     assert len(store.get_many([parts(number).key for number in range(300)])) == 300
     assert store.evaluations() == []
     store.log_evaluation("a" * 64, 5.0, "{}", "{}").result()
     assert store.evaluations("aa") == [("a" * 64, 5.0, "{}", "{}")]
     store.close()
-    assert schema.check_file(path) == 2
+    assert schema.check_file(path) == 3
     assert schema.check_file(folder / "replies.schema1.sqlite") == 1
 
 
 def test_a_store_without_a_log_of_evaluations_is_read_as_it_is_where_it_cannot_be_written(folder: Path) -> None:
     path = filled(folder)
-    first_schema(path)
+    older(path, 1)
     before = path.read_bytes()
     store = ReplyStore.open(folder, read_only=True)
     assert len(store.get_many([parts(number).key for number in range(300)])) == 300
