@@ -210,7 +210,11 @@ def test_parts_that_the_source_no_longer_has_are_named(tmp_path: Path) -> None:
     [
         ({"rows": 0}, ConfigError, "rows must be 1 or more"),
         ({"shard": (4, 3)}, ConfigError, "shard="),
-        ({"budget_usd": 1.0, "n_jobs": 2}, ConfigError, "hold within one process; pass n_jobs=1"),
+        (
+            {"on_progress": print, "n_jobs": 2},
+            ConfigError,
+            "on_progress is called in this process alone; pass n_jobs=1, not 2",
+        ),
         ({"shard": (3, 3)}, InputError, "no part for shard="),
     ],
 )
