@@ -302,8 +302,8 @@ def test_a_user_without_rights_is_told_which(postgres_url: str, address: str) ->
 def test_the_store_of_a_newer_evalkit_is_left_untouched(address: str, store: ReplyStore) -> None:
     store.put(parts(0), reply()).result()
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("UPDATE evalkit.store SET schema = 3")
-    with pytest.raises(CacheError, match=r"newer evalkit .table form 3, this one reads up to 2"):
+        connection.execute("UPDATE evalkit.store SET schema = 4")
+    with pytest.raises(CacheError, match=r"newer evalkit .table form 4, this one reads up to 3"):
         store.put(parts(1), reply()).result()
     with pytest.raises(CacheError, match="newer evalkit"):
         ReplyStore.open(address, read_only=True)
