@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evalkit import stats as stats
     from evalkit import tables as tables
     from evalkit.core import Judge
-    from evalkit.engine import ajudge, explain, import_judgments, judge, judge_files, plan, record
+    from evalkit.engine import JudgeBatch, ajudge, explain, import_judgments, judge, judge_files, plan, record
     from evalkit.evaluation import Evaluation, evaluate, freeze, history, load_example, report, show, suggest_edits
     from evalkit.notebook import RubricTuner, start
     from evalkit.rubrics import (
@@ -71,6 +71,7 @@ __all__ = [
     "judge",
     "ajudge",
     "judge_files",
+    "JudgeBatch",
     "record",
     "import_judgments",
     "explain",

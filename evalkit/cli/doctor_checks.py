@@ -32,6 +32,7 @@ EXTRAS = {
     "registry": ("alembic", "sqlalchemy"),
     "postgres": ("psycopg",),
     "dask": ("distributed",),
+    "ray": ("ray",),
 }
 """Extra -> modules that it installs."""
 

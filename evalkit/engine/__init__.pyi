@@ -6,6 +6,7 @@ from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
 from .judging import judge_worklist as judge_worklist
+from .judging_batches import JudgeBatch as JudgeBatch
 from .judging_files import JudgedFiles as JudgedFiles
 from .judging_files import judge_files as judge_files
 from .planning import Plan as Plan

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import platform
 import secrets
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,20 +22,18 @@ from evalkit.core.files import write_whole
 from evalkit.core.judges import JudgesLike
 from evalkit.core.reply_keys import canonical_json, digest
 from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
+from evalkit.engine.joblib_runs import run_parts
 from evalkit.engine.judging import judge_worklist
+from evalkit.engine.parts_of_items import ItemPart, prepare, split
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike, write_frame
-from evalkit.tables.files import FilePart, parts_of_file
-from evalkit.tables.items import as_frame
 from evalkit.tables.judgment_folders import PARTS_FILE, part_name
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class _Part:
     """A part of the items, by number."""
 
     number: int
-    items: FilePart | pd.DataFrame
+    items: ItemPart
 
     @property
     def name(self) -> str:
@@ -101,18 +99,20 @@ def judge_files(
 ) -> JudgedFiles:
     """Judge items part by part; each part becomes one parquet file of judgments in the folder `out`.
 
-    The parts run under ``joblib.Parallel``, so ``with joblib.parallel_config("dask"):`` (or another backend that is
-    registered) takes them to a cluster. Called again, it does only what is missing: a part whose file was made from
-    the same items, rubric and judges is kept, unless a call in it failed. A part that fails does not stop the others.
-    If workers die and joblib ends the whole run, the unfinished parts are started again.
+    The parts run under ``joblib.Parallel``: ``with joblib.parallel_config("dask"):`` takes them to a Dask cluster, and
+    ``with joblib.parallel_config("ray", n_jobs=-1):`` to Ray, after ``from ray.util.joblib import register_ray;
+    register_ray()``. Called again, it does only what is missing: a part whose file was made from the same items, rubric
+    and judges is kept, unless a call in it failed. A part that fails does not stop the others. If workers die and
+    joblib ends the whole run, the unfinished parts are started again; not so if two attempts in a row finish no part.
 
     Parameters
     ----------
     source
         A path or glob of JSONL or parquet files, several of them, a table of items, a `datasets` data set (also a
-        streaming one), or an iterator of DataFrames.
+        streaming one), a Ray data set, a Dask DataFrame (its partitions are the parts), or an iterator of DataFrames.
     rubric, judges, samples, template, item_id, inputs, on_missing
-        As in `judge`. Rows without an id column are numbered through each file.
+        As in `judge`. Rows without an id column are numbered through each file or data set; a
+        Dask DataFrame needs such a column.
     out
         The folder of the judgments; created if it is missing.
     rows
@@ -133,6 +133,8 @@ def judge_files(
     ------
     InputError
         If there is no file, `out` holds parts of another rubric or other judges, or an option needs one process.
+    MissingExtraError
+        If the workers of a cluster lack evalkit or another module.
 
     Warns
     -----
@@ -160,12 +162,14 @@ def judge_files(
 
     def parts() -> Iterator[_Part]:
         nonlocal n_parts
-        for number, items in enumerate(_split(source, rows)):
+        for number, items in enumerate(split(source, rows)):
             n_parts = number + 1
             if shard is None or number % shard[1] == shard[0] - 1:
                 yield _Part(number, items)
 
-    done = _one_by_one(parts(), task) if alone else _in_parallel(parts, n_jobs, task, isinstance(source, Iterator))
+    source = prepare(source, item_id)
+    repeat = not isinstance(source, Iterator)
+    done = _one_by_one(parts(), task) if alone else run_parts(task.judge, parts, n_jobs, task.n_finished, repeat=repeat)
     if not done:
         raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
     extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
@@ -190,30 +194,6 @@ def judge_files(
     return judged
 
 
-def _split(source: Any, rows: int) -> Iterator[FilePart | pd.DataFrame]:
-    """The source in parts."""
-    paths = [source] if isinstance(source, (str, Path)) else source
-    if isinstance(paths, Sequence) and paths and all(isinstance(path, (str, Path)) for path in paths):
-        for path in paths:
-            found = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else [str(path)]  # noqa: PTH207
-            if not found:
-                raise InputError(f"no file matches {str(path)!r}")
-            for one in found:
-                yield from parts_of_file(one, rows)
-        return
-    if type(source).__name__ == "IterableDataset":  # of datasets, which may not be installed
-        first = 0
-        for batch in source.iter(batch_size=rows):
-            frame = pd.DataFrame(batch)
-            yield frame.set_axis(range(first, first + len(frame)))
-            first += len(frame)
-        return
-    frames = source if isinstance(source, Iterator) else [as_frame(source)]
-    for frame in frames:
-        for first in range(0, len(frame), rows):
-            yield frame.iloc[first : first + rows]
-
-
 def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
     """In this process, within one budget."""
     from evalkit.engine.calls.budget import Budget
@@ -221,29 +201,6 @@ def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
     limited = task.options.budget_usd is not None or task.options.max_calls is not None
     budget = Budget(task.options) if limited and task.options.run is None else None
     return [task.judge(part, budget) for part in parts]
-
-
-def _in_parallel(
-    parts: Callable[[], Iterator[_Part]], n_jobs: int | None, task: _Task, only_once: bool
-) -> list[dict[str, Any]]:
-    """Under joblib; once more for what is unfinished when a dead worker ends all of it."""
-    from joblib import Parallel, delayed
-
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return list(Parallel(n_jobs=n_jobs)(delayed(task.judge)(part) for part in parts()))
-        except EvalkitError:
-            raise
-        # a backend's own error: its worker died, and there is no common type for that
-        except Exception as problem:
-            if attempt == _ATTEMPTS or only_once:
-                raise
-            warnings.warn(
-                f"joblib ended the run ({type(problem).__name__}: {problem}); evalkit starts what is unfinished again",
-                EvalkitWarning,
-                stacklevel=3,
-            )
-    raise AssertionError
 
 
 @dataclass(frozen=True)
@@ -258,12 +215,20 @@ class _Task:
     run: str
     machine: str
 
+    def n_finished(self) -> int:
+        """Parts that this call has finished, here or on a worker."""
+        n_parts = 0
+        for path in self.folder.glob("_part-*.json"):
+            with contextlib.suppress(OSError, ValueError):  # another shard may be judging this part again
+                n_parts += orjson.loads(path.read_bytes())["run"] == self.run
+        return n_parts
+
     def judge(self, part: _Part, budget: Budget | None = None) -> dict[str, Any]:
         """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
         row: dict[str, Any] = {"part": part.name, "n_items": 0, "n_judgments": 0, "n_unscored": 0, "n_live": 0}
         row |= {"cost_usd": 0.0, "state": "failed", "problem": ""}
         try:
-            items = part.items.read() if isinstance(part.items, FilePart) else part.items
+            items = part.items if isinstance(part.items, pd.DataFrame) else part.items.read()
             work = Worklist.of(self.spec, items, self.item_id)
             made_of = _made_of(self.spec, self.rows) | {"items": digest({"ids": list(work.ids), "inputs": work.hashes})}
             # pandas and Arrow skip files whose names begin with _ when they read the folder
