@@ -87,7 +87,7 @@ class ServerStore(ReplyStore):
         """Store on local disk what the server cannot take now, so that it outlives this process."""
         if not any(job.rows or job.evaluation for job in jobs):
             return
-        copies = [replace(job, waiter=Future()) for job in jobs]
+        copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
         try:
             kept = self._kept
             for job in copies:
