@@ -140,5 +140,7 @@ def test_a_dask_cluster_reads_the_partitions_on_its_workers(tmp_path: Path) -> N
         done = ek.judge_files(
             frame, "correctness", "fake:strict", samples=2, out=tmp_path / "out", cache=tmp_path / "cache"
         )
+        persisted = ek.judge_files(frame.persist(), "correctness", "fake:strict", out=tmp_path / "other")
+    assert persisted.parts["problem"].str.contains("before persist()", regex=False).all()
     assert done.parts["n_items"].tolist() == [4] * 10
     same(pd.read_parquet(tmp_path / "out"), some_items(40))

@@ -223,7 +223,24 @@ def test_a_run_over_more_items_than_before_is_not_finished(judged):
         ek.vote(judged)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"n_parts": "x"}', "{}"])
+def test_a_count_of_parts_that_cannot_be_read_is_named(judged, text):
+    (judged / "_n_parts.json").write_text(text)
+    with pytest.raises(
+        InputError, match=r"_n_parts\.json was not written by evalkit .*; remove it and repeat the call"
+    ):
+        ek.vote(judged)
+
+
 # --- folders that evalkit did not write
+
+
+def test_equal_hashes_of_different_items_are_no_double(tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    for item in ("a", "b"):
+        judgments({(item, "x"): [1]}).to_parquet(tmp_path / "out" / f"{item}.parquet")
+    monkeypatch.setattr(pd.util, "hash_pandas_object", lambda frame, **_: pd.Series(7, index=frame.index))
+    assert len(ek.vote(tmp_path / "out")) == 2
 
 
 def test_a_criterion_of_an_item_in_two_files_is_an_error(tmp_path):

@@ -17,7 +17,7 @@ PRICES = {"fake:strict": 0.0002, "fake:lenient": 0.0008, "fake:verbose": 0.0021}
 def priced(evaluation: ek.Evaluation) -> ek.Evaluation:
     """The evaluation as if its judges had cost something."""
     judgments = evaluation.judgments
-    return replace(evaluation, judgments=judgments.assign(cost_usd=judgments["judge"].astype("str").map(PRICES)))
+    return replace(evaluation, judged=judgments.assign(cost_usd=judgments["judge"].astype("str").map(PRICES)))
 
 
 def make(folder: Path = FOLDER) -> None:

@@ -23,7 +23,14 @@ class Partition:
 
     def read(self) -> pd.DataFrame:
         """The rows. Dask's cluster is not asked: its workers may all be busy with parts, of which this is one."""
-        return pd.DataFrame(self.frame.compute(scheduler="synchronous"))
+        try:
+            return pd.DataFrame(self.frame.compute(scheduler="synchronous"))
+        except ValueError as problem:
+            if "Missing dependency" not in str(problem):
+                raise
+            raise InputError(
+                "the partition is in the memory of Dask's workers; pass the DataFrame as it was before persist()"
+            ) from None
 
 
 ItemPart = FilePart | Partition | pd.DataFrame

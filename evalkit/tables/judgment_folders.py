@@ -83,7 +83,7 @@ def _files(folder: Path) -> list[Path]:
     tables, manifests = {path.stem for path in files}, {path.stem[1:] for path in folder.glob("_part-*.json")}
     counts = folder / PARTS_FILE
     if manifests or counts.exists():
-        n_parts = int(orjson.loads(counts.read_bytes())["n_parts"]) if counts.exists() else 0
+        n_parts = _n_parts(counts) if counts.exists() else 0
         parts = {part_name(number) for number in range(n_parts)}
         if manifests - parts:
             raise InputError(
@@ -98,6 +98,15 @@ def _files(folder: Path) -> list[Path]:
     if not files:
         raise InputError(f"{folder} has no parquet files; expected a folder of judgments, such as judge_files writes")
     return files
+
+
+def _n_parts(file: Path) -> int:
+    try:
+        return int(orjson.loads(file.read_bytes())["n_parts"])
+    except (ValueError, KeyError, TypeError) as problem:
+        raise InputError(
+            f"{file} was not written by evalkit ({problem}); remove it and repeat the call of judge_files"
+        ) from None
 
 
 def part_name(number: int) -> str:
@@ -115,15 +124,15 @@ def _refuse_split(files: list[Path], keys: list[Any]) -> None:
     """InputError if an item and criterion is in two files: its votes would not be together."""
     every = np.concatenate(keys)
     order = np.argsort(every, kind="stable")
-    double = np.flatnonzero(every[order][1:] == every[order][:-1])
-    if len(double):
-        of_file = np.repeat(np.arange(len(files)), [len(part) for part in keys])
-        one, other = (files[of_file[order[double[0] + step]]] for step in (0, 1))
-        ids = [set(read_parquet(file, ["item_id"])["item_id"].astype("str")) for file in (one, other)]
-        raise InputError(
-            f"judgments of item {min(ids[0] & ids[1])!r} are both in {one} and in {other.name}, but those of one item "
-            "must be in one file; write them so, or pass the table of pd.read_parquet if it fits into memory"
-        )
+    of_file = np.repeat(np.arange(len(files)), [len(part) for part in keys])
+    for at in np.flatnonzero(every[order][1:] == every[order][:-1]):
+        one, other = (files[of_file[order[at + step]]] for step in (0, 1))
+        ids, others = (set(read_parquet(file, ["item_id"])["item_id"].astype("str")) for file in (one, other))
+        if both := ids & others:  # else two hashes are equal by chance
+            raise InputError(
+                f"judgments of item {min(both)!r} are both in {one} and in {other.name}, but those of one item "
+                "must be in one file; write them so, or pass the table of pd.read_parquet if it fits into memory"
+            )
 
 
 def one_table(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:
