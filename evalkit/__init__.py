@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from evalkit import stats as stats
     from evalkit import tables as tables
     from evalkit.core import Judge
-    from evalkit.engine import JudgeBatch, ajudge, explain, import_judgments, judge, judge_files, plan, record
+    from evalkit.engine import (
+        JudgeBatch,
+        ajudge,
+        collect,
+        explain,
+        import_judgments,
+        judge,
+        judge_files,
+        plan,
+        record,
+        submit,
+    )
     from evalkit.evaluation import Evaluation, evaluate, freeze, history, load_example, report, show, suggest_edits
     from evalkit.notebook import RubricTuner, start
     from evalkit.rubrics import (
@@ -72,6 +83,8 @@ __all__ = [
     "ajudge",
     "judge_files",
     "JudgeBatch",
+    "submit",
+    "collect",
     "record",
     "import_judgments",
     "explain",

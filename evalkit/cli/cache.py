@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
 from evalkit.cli.output import put_document, put_shown, put_text
 from evalkit.cli.stderr_messages import tell
+from evalkit.core.allowed_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def add(commands: Commands) -> None:
         "file", metavar="FILE", help="the file; an existing file is replaced once the export is complete"
     )
     _add_choice(parser)
-    parser.add_argument("--source", choices=("live", "recorded"), help="only replies of this source")
+    parser.add_argument("--source", choices=REPLY_SOURCES, help="only replies of this source")
 
     parser = add_part("import", _import, "read a file that export wrote: all of it or, after an error, nothing")
     parser.add_argument("file", metavar="FILE", help="the file")
@@ -94,8 +95,8 @@ def _stats(args: argparse.Namespace) -> None:
     put_text(
         f"{stats['path']}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
         f"{stats['n_bytes'] / 1e6:.1f} MB; "
-        f"{stats['n_live']} live, {stats['n_recorded']} recorded, {stats['n_promoted']} promoted; "
-        f"US$ {stats['cost_usd']:.4f}"
+        f"{stats['n_live']} live, {stats['n_batch']} from batches, {stats['n_recorded']} recorded, "
+        f"{stats['n_promoted']} promoted; US$ {stats['cost_usd']:.4f}"
     )
     for rows in (stats["judges"], stats["rubrics"]):
         if rows:

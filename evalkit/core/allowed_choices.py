@@ -68,6 +68,10 @@ Recorded = Literal["miss", "use"]
 RECORDED: tuple[Recorded, ...] = get_args(Recorded)
 """Whether recorded replies are used in place of live calls."""
 
+ReplySource = Literal["live", "batch", "recorded"]
+REPLY_SOURCES: tuple[ReplySource, ...] = get_args(ReplySource)
+"""Where a stored reply comes from: a call, a provider's batch, or a recording."""
+
 Reason = Literal[
     "off_scale",
     "ambiguous",
@@ -81,6 +85,7 @@ Reason = Literal[
     "server_error",
     "judge_down",
     "cache_miss",
+    "in_batch",
     "budget",
     "stopped",
     "missing_input",
@@ -88,6 +93,7 @@ Reason = Literal[
 ]
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
+With ``in_batch`` a batch that has not been collected asks for the reply.
 ``abstained`` and ``not_asked`` occur in imported judgments: the judge declined to decide, or was not called.
 """
 REASONS: tuple[Reason, ...] = get_args(Reason)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-from evalkit.core.allowed_choices import Reason
+from evalkit.core.allowed_choices import Reason, ReplySource
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import KeyParts
@@ -102,7 +102,7 @@ class Reply:
     created
         Unix time of receipt.
     source
-        ``live`` or ``recorded``.
+        ``live``, ``batch`` or ``recorded``.
     sent
         Parameters whose sent value differs from the requested one (None: not sent).
     """
@@ -116,7 +116,7 @@ class Reply:
     cost_usd: float | None = None
     latency_s: float | None = None
     created: float = 0.0
-    source: Literal["live", "recorded"] = "live"
+    source: ReplySource = "live"
     sent: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,3 +1,6 @@
+from .batches import collect as collect
+from .batches import submit as submit
+from .batches import tickets as tickets
 from .cache import ReplyStore as ReplyStore
 from .cache.joblib_memory import ReplyMemory as ReplyMemory
 from .calls.server_report import check_server as check_server
@@ -16,4 +19,5 @@ from .recording_replies import readings as readings
 from .recording_replies import record as record
 from .recording_replies import replies as replies
 from .specification import Spec as Spec
+from .ticket import Ticket as Ticket
 from .worklist import Worklist as Worklist

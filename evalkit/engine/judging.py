@@ -179,6 +179,12 @@ def judge_worklist(
     return run.columns.table(run.kept)
 
 
+def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None]:
+    """The requests that `judge` would send, the store, and from which Unix time on stored replies count."""
+    run = _Run.open(worklist, options)
+    return run.requests() if run.missing else [], run.store, run.newer_than
+
+
 def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """Give a function that takes any arguments the signature of another, for editors, type checkers and `help`."""
 
@@ -257,6 +263,8 @@ class _Run:
         n_hits = run.worklist.n_rows - len(run.missing)
         if worklist.skipped:
             run._skip()
+        if run.missing and run._leave_to_batches():
+            return cls.open(worklist, options, until)
         store.counters.add(hits=n_hits, misses=len(run.missing), saved_usd=float(np.nansum(run.columns.cost)))
         if options.offline and run.missing:
             run._miss_offline()
@@ -287,6 +295,24 @@ class _Run:
         skipped = [row for row in self.missing if row not in asked]
         self.columns.fail(skipped, None, ["missing_input"] * len(skipped))
         self.missing = [row for row in self.missing if row in asked]
+
+    def _leave_to_batches(self) -> bool:
+        """Leave out the rows that open batches ask for; True if overdue ones were collected: look up again."""
+        asked = self.store.in_batches(set(self.keys.values()))
+        if not asked or self.options.on_miss == "raise":
+            return False
+        if not self.options.offline:
+            from evalkit.engine.batches import take_overdue
+
+            if take_overdue(self.store, set(asked.values())):
+                return True
+        left = {row: self.keys[row] for row in self.missing if self.keys[row] in asked}
+        rows = [row for row in left if row not in self.unscored_before]
+        self.columns.fail(rows, [left[row] for row in rows], ["in_batch"] * len(rows))
+        self.missing = [row for row in self.missing if row not in left]
+        for ticket, n in Counter(asked.values()).most_common():
+            _log.warning("%s in ticket %s, which collect has to bring first", counted(n, "reply", "replies"), ticket)
+        return False
 
     def _add_unscored(self) -> None:
         """Count the rows whose stored reply has no score as missing, too."""

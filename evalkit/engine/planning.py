@@ -26,8 +26,8 @@ from evalkit.errors import counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-_BYTES_PER_TOKEN = 4
-_GUESSED_REPLY_TOKENS = 120
+BYTES_PER_TOKEN = 4
+GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200
 
 
@@ -219,7 +219,7 @@ def _prices(
         rendered[shared] = one.prompt
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
     for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
-    usd = for_prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    usd = for_prompts / BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
     if judge.max_tokens is None:
         return usd, np.nan
     return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests)
@@ -228,5 +228,5 @@ def _prices(
 def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
     """Expected length of a reply: the mean of the stored ones."""
     lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
-    length = sum(lengths) / len(lengths) if lengths else _GUESSED_REPLY_TOKENS
+    length = sum(lengths) / len(lengths) if lengths else GUESSED_REPLY_TOKENS
     return float(length if max_tokens is None else min(length, max_tokens))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from evalkit.core.allowed_choices import Order
+from evalkit.core.allowed_choices import Order, ReplySource
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
@@ -88,7 +88,7 @@ class _Reply(_Checked):
     cost_usd: _Amount | None = None
     latency_s: _Amount | None = None
     created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    source: Literal["live", "recorded"] = "live"
+    source: ReplySource = "live"
     sent: dict[str, Any] | None = None
 
 

@@ -10,9 +10,10 @@ from typing import Any, TypedDict
 
 import orjson
 
+from evalkit.core.allowed_choices import REPLY_SOURCES
 from evalkit.core.reply_keys import KeyMaker, KeyParts
 from evalkit.engine.cache.database import Connection, Database
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, listed
 
 _OTHER_SAMPLES = 32
 
@@ -90,8 +91,8 @@ class Chosen:
     keep_generations: int | None = None
 
     def __post_init__(self) -> None:
-        if self.source not in (None, "live", "recorded"):
-            raise CacheError(f"unknown source {self.source!r}; allowed: 'live', 'recorded'")
+        if self.source not in (None, *REPLY_SOURCES):
+            raise CacheError(f"unknown source {self.source!r}; allowed: {listed(REPLY_SOURCES)}")
         if self.keep_generations is not None and self.keep_generations < 1:
             raise CacheError(
                 f"keep_generations must be 1 or more, got {self.keep_generations!r}; to remove all replies, use clear()"

@@ -51,6 +51,7 @@ class Stats(TypedDict):
     n_replies: int
     n_keys: int
     n_live: int
+    n_batch: int
     n_recorded: int
     n_promoted: int
     cost_usd: float
@@ -122,6 +123,7 @@ class Maintenance(Lookups):
             n_replies=sum(n for *_, n, _ in groups),
             n_keys=n_keys,
             n_live=sum(n for _, source, _, n, _ in groups if source == "live"),
+            n_batch=sum(n for _, source, _, n, _ in groups if source == "batch"),
             n_recorded=sum(n for _, source, _, n, _ in groups if source == "recorded"),
             n_promoted=sum(n for _, _, promoted, n, _ in groups if promoted),
             cost_usd=sum(cost for *_, cost in groups),
@@ -161,7 +163,7 @@ class Maintenance(Lookups):
         model
             ``model`` or ``provider:model``.
         source
-            ``live`` or ``recorded``.
+            ``live``, ``batch`` or ``recorded``.
         keys
             Only replies with these keys.
 

@@ -78,7 +78,7 @@ _TYPES = {
     "line": "int4", "key": "bytea", "generation": "int4", "call_id": "int8", "parts": "text", "input_hash": "bytea",
     "order": "text", "sample": "int4", "content_key": "bytea", "created": "float8", "source": "text",
     "cost_usd": "float8", "promoted_from": "bytea", "value": "bytea", "evaluation": "text", "summary": "text",
-    "settings": "text",
+    "settings": "text", "ticket": "text",
 }  # fmt: skip
 _SIZE = (
     "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::int8 FROM pg_class c "
@@ -89,7 +89,8 @@ _ADVICE = {
     "28000": "the server does not let this user in; check the user and the server's pg_hba.conf",
     "3D000": "create the database, or correct its name in the address",
     "42501": "the user lacks rights: grant CREATE on the database, or, if the store exists, USAGE on the schema "
-    "evalkit, SELECT and INSERT on its tables, and UPDATE and DELETE on leases and rates",
+    "evalkit, SELECT and INSERT on its tables, and UPDATE and DELETE on leases, rates, "
+    "tickets and ticket_keys",
     "53100": "the server's disk is full and these replies were not stored there; free some space and run again",
     "53200": "the server has no room for more locks: one lock is held for each call in flight of all processes; raise "
     "its max_locks_per_transaction, or lower concurrency",
@@ -128,7 +129,9 @@ class Connection:
     def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
         """See `database.Connection`."""
         for start in range(0, len(keys), _KEYS_PER_QUERY):
-            yield from self.execute(sql.replace("IN ({})", "= ANY(%b)"), [list(keys[start : start + _KEYS_PER_QUERY])])
+            rows = self.execute(sql.replace("IN ({})", "= ANY(%b)"), [list(keys[start : start + _KEYS_PER_QUERY])])
+            if rows.description:  # a DELETE has none
+                yield from rows
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """See `database.Connection`."""

@@ -48,7 +48,7 @@ class ServerStore(ReplyStore):
         self.database = PostgresDatabase(address, read_only)
         self.where = self.place = self.database.place
         self.counters, self._learnt = Counters(), {}
-        self.claims = PostgresClaims(self.database, self.get_many)
+        self.claims = PostgresClaims(self.database, self.stored_or_asked)
         self._writer = Writer(self.database, self.counters, self._keep, self._forget)
         stores.add(self)
 
@@ -69,6 +69,9 @@ class ServerStore(ReplyStore):
     facts = waiting_for_server(ReplyStore.facts)
     stats = waiting_for_server(ReplyStore.stats)
     evaluations = waiting_for_server(ReplyStore.evaluations)
+    in_batches = waiting_for_server(ReplyStore.in_batches)
+    tickets = waiting_for_server(ReplyStore.tickets)
+    manifest = waiting_for_server(ReplyStore.manifest)
     export = waiting_for_server(ReplyStore.export)
 
     def abandon_after_fork(self) -> list[Any]:

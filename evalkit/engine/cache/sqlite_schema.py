@@ -53,20 +53,19 @@ CREATE TABLE rates (
     """
 CREATE TABLE tickets (
     ticket TEXT PRIMARY KEY,
-    provider TEXT NOT NULL,
-    judge TEXT NOT NULL,
-    state TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'ended')),
+    details TEXT NOT NULL,
     manifest TEXT NOT NULL,
     created DOUBLE PRECISION NOT NULL
 )""",
     """
 CREATE TABLE ticket_keys (
-    key BYTEA NOT NULL CHECK (length(key) = 32),
-    ticket TEXT NOT NULL REFERENCES tickets,
-    PRIMARY KEY (key, ticket)
+    key BYTEA PRIMARY KEY CHECK (length(key) = 32),
+    ticket TEXT NOT NULL REFERENCES tickets
 )""",
 )
-"""Tables of schema 3, in both databases: what runs share (see `leases`), and batches with the keys of their replies."""
+"""Tables of schema 3, in both databases: what runs share (see `leases`), and batches: `tickets` has their
+requests, `ticket_keys` the reply keys that one of them is asking for (see `batch_tickets`)."""
 
 
 def _add_shared(connection: sqlite3.Connection) -> None:

@@ -1,6 +1,7 @@
 """`ReplyStore`: raw replies by key, in one SQLite file that many threads and processes share.
 
-Here it is opened and written; `lookups` has its reading half, `maintenance` what looks after all of its replies.
+Here it is opened and written; `lookups` has its reading half, `maintenance` what looks after all of its replies,
+`batch_tickets` what concerns batches.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from evalkit.core.files import network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.settings import default_cache
+from evalkit.engine.cache.batch_tickets import Tickets
 from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.database import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, answer_all, was_granted
@@ -40,7 +42,7 @@ _JOBS_AHEAD = 4
 _open: dict[tuple[Path, bool], ReplyStore] = {}
 
 
-class ReplyStore(Maintenance):
+class ReplyStore(Maintenance, Tickets):
     """Raw replies of judges by reply key, kept permanently; `ReplyStore.open` returns one.
 
     A key has generations: a refresh appends one, the newest counts, and nothing is removed but by
@@ -209,7 +211,7 @@ class ReplyStore(Maintenance):
         Returns
         -------
         dict
-            Which of them are stored by now (received since this Unix time), as `get_many`.
+            Which of them are stored by now (received since this Unix time), or in a batch: as `stored_or_asked`.
         """
         import asyncio
 
@@ -229,7 +231,7 @@ class ReplyStore(Maintenance):
     def _claim_all(self, waiting: list[Asked]) -> None:
         asked = [one for one in waiting if not one.answer.done()]
         waiting.clear()
-        answer_all(asked, self.claims.take_all, self.claims.release, self.get_many)
+        answer_all(asked, self.claims.take_all, self.claims.release, self.stored_or_asked)
 
     def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
         """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).

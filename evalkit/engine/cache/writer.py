@@ -172,15 +172,16 @@ class Job:
     def supersedes(self, row: Row, stored: _Stored) -> bool:
         """Whether a row of the job becomes the next generation; else the stored reply of its key stays.
 
-        It does if it is to overwrite; if the stored one is older than `newer_than`; and if it is live and the stored
-        one was only recorded or promoted: what was just paid for under the very key is not thrown away for those.
+        It does if it is to overwrite; if the stored one is older than `newer_than`; and if it was paid for and the
+        stored one was only recorded or promoted: what was just paid for under the very key is not thrown away for
+        those.
         """
         if self.overwrite:
             return row.value != stored.value
         if self.newer_than is not None and stored.created < self.newer_than:
             return True
-        is_own = row.source == "live" and row.promoted_from is None
-        return is_own and (stored.source != "live" or bool(stored.promoted))
+        is_own = row.source != "recorded" and row.promoted_from is None
+        return is_own and (stored.source == "recorded" or bool(stored.promoted))
 
 
 class _Stored(NamedTuple):

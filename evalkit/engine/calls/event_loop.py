@@ -110,6 +110,19 @@ def fetch(
         return outcomes
 
 
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the loop thread and wait for it; an interruption here cancels it."""
+    future = LoopThread.get(to_wait=True).submit(work)
+    try:
+        while not future.done():
+            with contextlib.suppress(TimeoutError):
+                future.exception(_TICK_S)
+    except BaseException:
+        future.cancel()
+        raise
+    return future.result()
+
+
 def _leave(
     thread: LoopThread,
     future: Future[list[Outcome]],

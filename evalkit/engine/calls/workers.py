@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
+from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
@@ -30,6 +31,7 @@ from evalkit.errors import CacheError
 if TYPE_CHECKING:
     from evalkit.engine.calls.scheduler import Scheduler
 
+_IN_BATCH = "a batch asks for it; collect brings its reply"
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05
@@ -256,17 +258,18 @@ class Workers:
         """Take replies that another thread or process has stored since the run began; False if no sample is left."""
         scheduler = self._scheduler
         return self._take_over(
-            call, scheduler.store.get_many(call.request.keys, since=scheduler.newer_than, recorded=False)
+            call, scheduler.store.stored_or_asked(call.request.keys, since=scheduler.newer_than, recorded=False)
         )
 
     def _take_over(self, call: PendingCall, stored: dict[bytes, bytes]) -> bool:
         scheduler = self._scheduler
         if not stored:
             return True
-        scheduler.store.counters.add(joins=len(stored))
+        scheduler.store.counters.add(joins=sum(value != IN_BATCH for value in stored.values()))
         call.leave_out(stored)
         for key, value in stored.items():
-            scheduler.resolve(key, Outcome(key, value=value, joined=True))
+            in_batch = Failure("in_batch", _IN_BATCH) if value == IN_BATCH else None
+            scheduler.resolve(key, Outcome(key, value=None if in_batch else value, failure=in_batch, joined=True))
         return bool(call.request.keys)
 
     def _wait_for_others(self, call: PendingCall) -> None:

@@ -41,7 +41,7 @@ class ChatClient:
             answer = await self.answer(request, body)
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
-                raise problem_of(answer, request, body, key_in(self._api_key_env))
+                raise problem_of(answer, request.judge, body, key_in(self._api_key_env))
             price, secret = price_of(request.judge), key_in(self._api_key_env)
             return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=secret)
         except TimeoutError:

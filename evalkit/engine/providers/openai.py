@@ -10,9 +10,10 @@ import ctypes
 import os
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
+from aiohttp import FormData
 
 from evalkit._version import __version__
 from evalkit.core.judge_field_checks import host_of
@@ -95,10 +96,22 @@ class OpenAIClient(ChatClient):
         """Send a chat completion."""
         return await self.send("/chat/completions", orjson.dumps(body), timeout_s=request.judge.timeout_s)
 
-    async def send(self, path: str, body: bytes | None, *, timeout_s: float, method: str = "POST") -> Answer:
+    async def send(
+        self,
+        path: str,
+        body: bytes | FormData | None,
+        *,
+        timeout_s: float,
+        method: str = "POST",
+        to: BinaryIO | None = None,
+    ) -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        key = None if self._api_key_env is None else self.key()
-        return await self._transport.send(path, self._headers, body, key=key, timeout_s=timeout_s, method=method)
+        key, headers = None if self._api_key_env is None else self.key(), self._headers
+        if isinstance(body, FormData):  # it has a content type of its own
+            headers = {name: value for name, value in headers.items() if name != "content-type"}
+        if to is not None:
+            headers = headers | {"accept-encoding": "identity"}
+        return await self._transport.send(path, headers, body, key=key, timeout_s=timeout_s, method=method, to=to)
 
     async def aclose(self) -> None:
         """Close the connections."""

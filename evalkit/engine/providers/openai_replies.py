@@ -13,7 +13,8 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.prompts_and_replies import Prompt, Reply, Request, token_count
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Prompt, Reply, token_count
 from evalkit.engine.providers.api_keys import key_source
 from evalkit.engine.providers.prices import cost_of, shares
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
@@ -45,7 +46,7 @@ def replies_of(
     n: int,
     *,
     price: tuple[float, float] | None,
-    latency_s: float,
+    latency_s: float | None,
     sent: Mapping[str, Any] | None,
     secret: Secret = _NO_KEY,
 ) -> list[Reply]:
@@ -138,7 +139,7 @@ def _count(usage: Any, name: str) -> int | None:
     return token_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
-def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
+def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
     """The `ProviderError` for an answer with an error status; `secret` is removed from its text."""
     status = answer.status
     found = json_of(answer.content)
@@ -153,14 +154,14 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
     if kind == "auth" or code == "insufficient_quota":
         kind = "auth"
-        variable = request.judge.api_key_env
+        variable = judge.api_key_env
         source = (
             f"the key was {key_source(variable)}" if variable else "no key was sent, because api_key_env is not set"
         )
         detail += f" ({source})"
     elif kind == "unknown_model":
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
-        detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"
+        detail += f" (asked for the model {judge.model!r} at the path {answer.path}{hint})"
     elif 300 <= status < 400:
         detail += " (a redirect, which evalkit does not follow: set base_url to the address that it leads to)"
     return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))

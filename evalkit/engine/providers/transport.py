@@ -8,7 +8,7 @@ import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -81,13 +81,16 @@ class Transport:
         self,
         path: str,
         headers: Mapping[str, str],
-        body: bytes | None,
+        body: bytes | aiohttp.FormData | None,
         *,
         key: Secret | None = None,
         timeout_s: float,
         method: str = "POST",
+        to: BinaryIO | None = None,
     ) -> Answer:
         """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
+
+        With `to`, the body of a good answer is written there, whatever its size, and is not in the answer.
 
         The key is in no variable that a traceback shows: evalkit has none, and those of aiohttp are emptied.
 
@@ -104,12 +107,12 @@ class Transport:
                     method,
                     url,
                     headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
-                    data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
+                    data=io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body,
                     allow_redirects=False,
                     proxy=self._proxy.reveal() if self._proxy else None,
                     timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, 0.9 * timeout_s)),
                 ) as answer:
-                    content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
+                    content = (key or Secret()).hide_in_bytes(await self._read(answer, to))  # some servers echo it
                     return Answer(answer.status, answer.headers, content, self.origin, url.path)
             except (aiohttp.ClientError, OSError) as error:
                 raise self._problem(error, timeout_s) from None
@@ -128,15 +131,20 @@ class Transport:
             "connection", f"the connection to {self.origin} broke off: {_said(error)}", maybe_paid=True
         )
 
-    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, answer: aiohttp.ClientResponse, to: BinaryIO | None) -> bytes:
         """The body, decompressed; it never takes much more memory than `MOST_BYTES`."""
         good = 200 <= answer.status < 300
         encoding = answer.headers.get("content-encoding", "").strip().lower()
         packed = encoding in ("gzip", "x-gzip", "deflate")
+        if good and packed and to is not None:
+            raise self._unreadable("is compressed, although that was not asked for")
         if good and not packed and encoding not in ("", "identity"):
             raise self._unreadable(f"is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
         content = bytearray()
         async for piece in answer.content.iter_any():
+            if good and to is not None:
+                to.write(piece)
+                continue
             content += piece
             if len(content) > MOST_BYTES:
                 break

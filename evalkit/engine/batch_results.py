@@ -1,0 +1,102 @@
+"""From the results of a batch to replies in the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.calls.retry_waits import REASONS
+from evalkit.engine.providers.provider_interface import ProviderError
+
+_REPLIES_PER_WRITE = 2000
+_SHOWN = 3
+
+
+class BatchResults:
+    """The results of one batch, which come in any order, perhaps twice, and perhaps not all.
+
+    Attributes
+    ----------
+    n_stored, cost_usd
+        Replies, and their cost; None if a price is unknown.
+    reasons
+        Why requests have no reply: reason -> number of replies.
+    """
+
+    def __init__(
+        self,
+        store: ReplyStore,
+        judge: Judge,
+        prefix: str,
+        calls: Sequence[Sequence[Any]],
+        requests: Sequence[Sequence[Any]],
+        newer_than: float | None,
+    ) -> None:
+        self.n_stored, self.reasons = 0, Counter[str]()
+        self.cost_usd: float | None = 0.0
+        self._store, self._judge, self._prefix, self._newer_than = store, judge, prefix, newer_than
+        self._calls = [(KeyParts.from_dict(orjson.loads(shared)), sent) for shared, sent in calls]
+        self._requests = requests
+        self._seen: set[int] = set()
+        self._rows: list[tuple[KeyParts, Reply]] = []
+        self._problems: Counter[str] = Counter()
+
+    def add(self, custom_id: str, answer: list[Reply] | ProviderError) -> bool:
+        """Take the answer to a request, if there was none yet; whether it is time to store."""
+        number = custom_id.removeprefix(self._prefix)
+        if number == custom_id or not number.isdecimal() or int(number) >= len(self._requests):
+            return False
+        if int(number) in self._seen:
+            return False
+        self._seen.add(int(number))
+        call, shown, order, samples = self._requests[int(number)]
+        if isinstance(answer, ProviderError):
+            self._fail(answer, len(samples))
+            return False
+        parts, sent = self._calls[call]
+        for sample, reply in zip(samples, answer, strict=False):
+            self._rows.append(
+                (
+                    replace(parts, input_hash=shown, order=order, sample=sample),
+                    replace(reply, source="batch", sent=sent),
+                )
+            )
+            self.n_stored += 1
+            known = self.cost_usd is not None and reply.cost_usd is not None
+            self.cost_usd = self.cost_usd + reply.cost_usd if known else None  # type: ignore[operator]
+        if len(samples) > 1:
+            self._learn("n_supported", len(answer) >= len(samples))
+        return len(self._rows) >= _REPLIES_PER_WRITE
+
+    def store_rows(self) -> None:
+        """Store what came so far."""
+        rows, self._rows = self._rows, []
+        self._store.put_many(rows, newer_than=self._newer_than)
+
+    @property
+    def problems(self) -> list[str]:
+        """What several requests have in common that have no reply.
+
+        What a server says about a single request may repeat its prompt, which is not stored.
+        """
+        return [text for text, n in self._problems.most_common(_SHOWN) if n > 1]
+
+    def _fail(self, problem: ProviderError, n_replies: int) -> None:
+        self.reasons[REASONS.get(problem.kind, "server_error")] += n_replies
+        self._problems[problem.detail] += 1
+        if problem.kind == "refused_parameter":
+            name = str(problem.parameter)
+            self._learn(f"adapt.{name}", "max_completion_tokens" if name == "max_tokens" else None)
+
+    def _learn(self, name: str, value: object) -> None:
+        facts = self._store.facts(self._judge.service, self._judge.model)
+        if name not in facts or facts[name] != value:
+            self._store.learn(self._judge.service, self._judge.model, name, value)

@@ -1,0 +1,130 @@
+"""What a provider with batches offers: requests in a file, answered within a day, at a lower price."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.errors import ConfigError, listed
+
+BatchState = Literal["running", "ended"]
+
+_DISCOUNTS = {"api.openai.com": 0.5, "api.anthropic.com": 0.5}
+"""Price in a batch as a share of that of a live call, by service; elsewhere it is not known and counts as 1."""
+_MODULES = {"openai": "openai_batches"}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch at a provider.
+
+    Attributes
+    ----------
+    id
+        Its id there.
+    state
+        ``running`` as long as replies may come (also while it is checked or cancelled), then ``ended``.
+    word
+        The provider's word for its state.
+    n_done
+        Requests that were answered, as far as the provider says.
+    files
+        What its results are read from.
+    problem
+        Why it failed; contains neither keys nor prompts.
+    """
+
+    id: str
+    state: BatchState
+    word: str
+    n_done: int = 0
+    files: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One request of a batch: its JSON line, the number of replies that it asks for, and `Reply.sent` of these."""
+
+    content: bytes
+    n: int
+    sent: Mapping[str, Any] | None
+
+
+class BatchService(Protocol):
+    """Sends batches to one judge's service. Made and used on the loop thread; a `ProviderError` says what went wrong.
+
+    Attributes
+    ----------
+    max_requests, max_bytes
+        Limits of one batch.
+    """
+
+    max_requests: int
+    max_bytes: int
+
+    def __init__(self, judge: Judge) -> None: ...
+
+    @staticmethod
+    def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
+        """The line of a request, given what was learnt about the service and model.
+
+        It asks for all samples of the request only if the service is known to return several replies; else for one.
+        """
+
+    async def upload(self, name: str, file: Path) -> str:
+        """Send the file of requests, under this name; what `create` needs to find it."""
+
+    async def create(self, name: str, uploaded: str) -> Batch:
+        """Create a batch that carries the name. It is sent once: after an error with `maybe_paid`, it may exist."""
+
+    async def find(self, name: str, custom_id: str, since: float) -> Batch | None:
+        """The batch that carries the name, among those created since this Unix time; None if there is certainly none.
+
+        `custom_id` is that of its first request. ProviderError if that cannot be said now.
+        """
+
+    async def get(self, batch: str) -> Batch:
+        """The batch with this id."""
+
+    async def cancel(self, batch: str) -> Batch:
+        """Cancel it: it will end soon; what is answered by then is billed, and can be read."""
+
+    def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
+        """The replies to each request, by its custom id and in any order, or why it has none.
+
+        Requests that were not processed are left out.
+        """
+
+    async def remove(self, name: str, uploaded: str | None) -> None:
+        """Remove the uploaded file; without `uploaded`, whichever has the name."""
+
+
+def service_of(judge: Judge) -> type[BatchService]:
+    """The batch service of a judge's provider; ConfigError if it has none."""
+    if judge.provider not in _MODULES:
+        raise ConfigError(
+            f"judge '{judge.name}': evalkit sends no batches to the provider {judge.provider!r}, only to "
+            f"{listed(_MODULES)}; judge it live, or write the requests to a file (to=…) for a program such as "
+            "`vllm run-batch`"
+        )
+    return import_module(f"evalkit.engine.providers.{_MODULES[judge.provider]}").Service  # type: ignore[no-any-return]
+
+
+def batch_price_of(judge: Judge) -> tuple[float, float] | None:
+    """As `price_of`, in a batch. Where the discount is not known, it is the live price.
+
+    Examples
+    --------
+    >>> batch_price_of(Judge("openai", "gpt-4o-mini", price=(0.15, 0.6)))
+    (0.075, 0.3)
+    """
+    price, share = price_of(judge), _DISCOUNTS.get(judge.service, 1.0)
+    return None if price is None else (price[0] * share, price[1] * share)

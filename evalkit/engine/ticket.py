@@ -1,0 +1,146 @@
+"""`Ticket`: judgments that were sent in batches, and what became of them so far."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.batch_tickets import StoredTicket
+from evalkit.errors import counted
+
+_NAMES = (
+    "judge", "state", "n_requests", "n_replies", "n_answered", "n_stored", "n_unanswered", "usd", "usd_at_most",
+    "cost_usd", "batch", "problem",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """Judgments that were sent in batches.
+
+    Attributes
+    ----------
+    id
+        Its id in the store; blank if there was nothing to send.
+    table
+        One row per batch: `judge`; `state` (``written``, ``sending``, ``running``, ``ended``, ``unsent`` (the provider
+        did not take it, or never got it), ``file`` (it was written to a file)); `n_requests` (lines), `n_replies` (that
+        they ask for), `n_answered` (requests, as the provider says), `n_stored` (replies in the store), `n_unanswered`
+        (replies that an ended batch did not bring); `usd` and `usd_at_most` (expected and highest price, NaN if
+        unknown); `cost_usd` (of the stored replies); `batch` (its id at the provider, or the path of the file) and
+        `problem`.
+    cache
+        The cache folder, or the server of the reply store.
+    created
+        Unix time.
+    is_open
+        Whether replies may still come.
+    n_left_out
+        Replies that did not fit into the budget.
+    """
+
+    id: str
+    table: pd.DataFrame
+    cache: Path | str
+    created: float
+    is_open: bool
+    n_left_out: int = 0
+    store: ReplyStore | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, store: ReplyStore, stored: StoredTicket | None) -> Ticket:
+        """A ticket as it is in a store; None: one that asks for nothing."""
+        if stored is None:
+            return cls("", pd.DataFrame(columns=list(_NAMES)), store.where, time.time(), is_open=False, store=store)
+        details = orjson.loads(stored.details)
+        table = pd.DataFrame([_row(part) for part in details["batches"]], columns=list(_NAMES))
+        return cls(
+            stored.ticket, table, store.where, stored.created, stored.state == "open", details["n_left_out"], store
+        )
+
+    def __str__(self) -> str:
+        return f"{self._head()}\n{text_table(self._rows())}" if len(self.table) else self._head()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
+
+    def _head(self) -> str:
+        if not self.id:
+            return "nothing to send: the cache has every reply"
+        sums = self.table[["n_replies", "n_stored"]].sum()
+        age = max(0.0, time.time() - self.created)
+        shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
+        cost = self.table["cost_usd"].sum(skipna=False)
+        left = f"; {counted(self.n_left_out, 'reply', 'replies')} not sent, to stay within budget_usd"
+        return (
+            f"ticket {self.id}: {int(sums['n_stored'])} of {counted(int(sums['n_replies']), 'reply', 'replies')} "
+            f"stored (US$ {figure(cost, digits=4)}), {'open' if self.is_open else 'ended'}, {shown} old"
+            f"{left if self.n_left_out else ''}"
+        )
+
+    def _rows(self) -> list[dict[str, str]]:
+        table = self.table if self.table["problem"].any() else self.table.drop(columns="problem")
+        return [{name: _shown(value) for name, value in row.items()} for row in table.to_dict("records")]  # type: ignore[misc]
+
+
+def _row(part: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table from what the store keeps of a batch."""
+    row = {name: part.get(name) for name in _NAMES}
+    over = part["state"] in ("ended", "unsent")
+    unanswered = part["n_replies"] - part["n_stored"] if over else 0
+    state = f"running ({part['word']})" if part["state"] == "running" and part["word"] else part["state"]
+    reasons = ", ".join(f"{n} {reason}" for reason, n in part["reasons"].items())
+    return row | {
+        "judge": part["judge"]["name"],
+        "state": state,
+        "n_answered": part["n_done"],
+        "n_unanswered": unanswered,
+        "batch": part["batch"] or (part["path"] if part["state"] == "file" else ""),
+        "problem": "; ".join(filter(None, [part["problem"], reasons])),
+        **{name: float("nan") if part[name] is None else part[name] for name in ("usd", "usd_at_most", "cost_usd")},
+    }
+
+
+def _shown(value: Any) -> str:
+    return figure(value, digits=4) if isinstance(value, float) else str(value)
+
+
+def shower(progress: bool | None) -> Callable[[Ticket], None]:
+    """A function that shows a ticket each time in the place of the last one: in a notebook, or as a line."""
+    from evalkit.engine.calls.event_loop import in_notebook
+
+    if progress is False or (progress is None and not (sys.stderr.isatty() or in_notebook())):
+        return lambda _: None
+    if not in_notebook():
+        lines = [""]
+
+        def show_line(ticket: Ticket) -> None:
+            line = str(ticket)
+            if line != lines[0]:
+                sys.stderr.write(f"{line}\n")
+                lines[0] = line
+
+        return show_line
+    from IPython.display import display
+
+    handle: list[Any] = []
+
+    def show(ticket: Ticket) -> None:
+        if handle:
+            handle[0].update(ticket)
+        else:
+            handle.append(display(ticket, display_id=True))  # type: ignore[no-untyped-call]
+
+    return show
