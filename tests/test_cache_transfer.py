@@ -140,7 +140,7 @@ def test_export_of_a_part(store: ReplyStore, tmp_path: Path, chosen: dict[str, A
 
 
 def test_an_unknown_source_is_named(store: ReplyStore, tmp_path: Path) -> None:
-    with pytest.raises(CacheError, match="unknown source 'cache'; allowed: 'live', 'recorded'"):
+    with pytest.raises(CacheError, match="unknown source 'cache'; allowed: 'live', 'batch', 'recorded'"):
         store.export(tmp_path / "x.jsonl", source="cache")
 
 

@@ -19,6 +19,7 @@ _ADVICE = {
     "server_error": "the service failed: judge again",
     "judge_down": "the key, URL or model name of this judge is wrong, or its service is down: see the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
+    "in_batch": "a batch asks for it: collect the ticket that the log names, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",
     "stopped": "the run was stopped: judge again; you pay only for the rest",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",

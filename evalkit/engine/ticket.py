@@ -78,7 +78,7 @@ class Ticket:
 
     def _head(self) -> str:
         if not self.id:
-            return "nothing to send: the cache has every reply"
+            return "nothing to send: every reply is in the cache, or an open ticket asks for it"
         sums = self.table[["n_replies", "n_stored"]].sum()
         age = max(0.0, time.time() - self.created)
         shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"

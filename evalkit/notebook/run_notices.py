@@ -12,7 +12,7 @@ from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 
 _REFUSED = ("judge_down", "rate_limited")
-_NOT_CALLED = ("cache_miss", "stopped", "missing_input", "not_asked", "budget")
+_NOT_CALLED = ("cache_miss", "in_batch", "stopped", "missing_input", "not_asked", "budget")
 
 
 def alert_lines(judgments: pd.DataFrame) -> list[str]:

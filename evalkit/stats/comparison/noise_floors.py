@@ -24,7 +24,7 @@ NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
 NOT_MEASURED = "noise floor not measured"
 _UNKNOWN = Interval.none(NOT_MEASURED)
-NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped", "missing_input")
+NOT_ASKED = ("cache_miss", "in_batch", "budget", "judge_down", "stopped", "missing_input")
 """Errors of judgments for which no call was made."""
 
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
