@@ -118,7 +118,7 @@ def _plan(args: argparse.Namespace) -> None:
     others = ((spec.settings.source(name), {name: value}) for name, value in spec.settings.items())
     settings = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}), *others)
     result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
-    names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "cache")
+    names = ("n_items", "n_unique", "n_skipped", "n_to_call", "usd", "usd_at_most", "usd_in_batches", "cache")
     document = {name: getattr(result, name) for name in names}
     document |= {"judges": result.table, "settings": settings.to_dict()}
     put_either(args, document, f"{result}\n\nsettings, with the source of each value\n{settings}")

@@ -21,6 +21,7 @@ _MODULES = (
     "demo",
     "evaluate",
     "judge_and_plan",
+    "batch",
     "vote_and_aggregate",
     "align_and_compare",
     "freeze",

@@ -29,6 +29,7 @@ from evalkit.tables import ItemsLike
 BYTES_PER_TOKEN = 4
 GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200
+_PRICES = ("usd", "usd_at_most", "usd_in_batches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,12 @@ class Plan:
     ----------
     table
         One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which count for a
-        live judge only with ``recorded="use"``), `n_to_call` (replies; one that several judgments share counts once),
+        live judge only with ``recorded="use"``), `n_in_batch` (replies that an open ticket of `submit` asks for),
+        `n_to_call` (other replies; one that several judgments share counts once),
         `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
-        is billed once for all its samples if the service is known to do so) and `usd_at_most` (every byte a
-        token, replies of max_tokens; NA without max_tokens). Both are NA if the price is unknown.
+        is billed once for all its samples if the service is known to do so), `usd_at_most` (every byte a
+        token, replies of max_tokens; NA without max_tokens) and `usd_in_batches` (as `usd`, sent with `submit`). They
+        are NA if the price is unknown, the last one also for a provider without batches.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -68,6 +71,11 @@ class Plan:
         return _total(self.table, "usd")
 
     @property
+    def usd_in_batches(self) -> float:
+        """Expected cost in US$ with `submit`; NaN if a price is unknown or a provider has no batches."""
+        return _total(self.table, "usd_in_batches")
+
+    @property
     def usd_at_most(self) -> float:
         """Upper bound of the cost in US$; NaN if a price is unknown and calls are needed."""
         return _total(self.table, "usd_at_most")
@@ -81,9 +89,8 @@ class Plan:
         return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
 
     def _rows(self) -> list[dict[str, str]]:
-        prices = ("usd", "usd_at_most")
         return [
-            {str(name): _price(value) if name in prices else str(value) for name, value in row.items()}
+            {str(name): _price(value) if name in _PRICES else str(value) for name, value in row.items()}
             for row in self.table.to_dict("records")
         ]
 
@@ -92,11 +99,15 @@ class Plan:
         cached = int(self.table["n_cached"].sum())
         share = f" ({cached / n:.0%})" if n else ""
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
+        if self.n_to_call and self.usd_in_batches < self.usd:
+            cost += f" (in batches about {self.usd_in_batches:.4f})"
+        in_batch = int(self.table["n_in_batch"].sum())
+        waiting = f", {in_batch} in batches" if in_batch else ""
         unique = [f"{self.n_unique} distinct"] if self.n_unique != self.n_items else []
         skipped = [f"{self.n_skipped} skipped for a missing input"] if self.n_skipped else []
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
         size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
-        return f"{size}: {cached} cached{share}, {self.n_to_call} to call; {cost}"
+        return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {cost}"
 
 
 def _money(usd: float, most: float) -> str:
@@ -181,16 +192,17 @@ def plan_worklist(
     if missing:
         warn_changed_text(work.spec, store)
     once = {key: row for row, key in reversed(missing.items())}  # a reply that several judgments share counts once
+    in_batch = Counter(judge_of(once.pop(key)) for key in store.in_batches(once))
     to_call: list[list[int]] = [[] for _ in judges]
     for row in sorted(once.values()):
         to_call[judge_of(row)].append(row)
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
-        (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
+        (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], in_batch[at], len(to_call[at]),
          *_prices(work, store, at, to_call[at], known[at], rendered))
         for at, judge in enumerate(judges)
     ]  # fmt: skip
-    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
+    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
     return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.where, len(work.skipped))
 
 
@@ -201,17 +213,21 @@ def _prices(
     missing: list[int],
     known: list[bytes],
     rendered: dict[tuple[str, ...], Prompt],
-) -> tuple[float, float]:
-    """Expected and highest US$ of a judge's missing replies; `rendered` has the prompts that judges share."""
+) -> tuple[float, float, float]:
+    """Expected and highest US$ of a judge's missing replies, and the expected one in batches.
+
+    `rendered` has the prompts that judges share.
+    """
     if not missing:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     from evalkit.engine.calls.budget import upper_bound
+    from evalkit.engine.providers.batch_interface import batch_share, has_batches
     from evalkit.engine.providers.prices import price_of
 
     judge = work.spec.judges[at]
     price = price_of(judge)
     if price is None:
-        return np.nan, np.nan
+        return np.nan, np.nan, np.nan
     requests = work.requests(missing)
     for one in requests:
         shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
@@ -220,9 +236,10 @@ def _prices(
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
     for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
     usd = for_prompts / BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
     if judge.max_tokens is None:
-        return usd, np.nan
-    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests)
+        return usd, np.nan, in_batches
+    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests), in_batches
 
 
 def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:

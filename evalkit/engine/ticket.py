@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -83,10 +84,13 @@ class Ticket:
         age = max(0.0, time.time() - self.created)
         shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
         cost = self.table["cost_usd"].sum(skipna=False)
+        usd, most = (self.table[name].sum(skipna=False) for name in ("usd", "usd_at_most"))
+        expected = "" if not self.is_open or math.isnan(usd) else f", expected {figure(usd, digits=4)}"
+        expected += "" if not expected or math.isnan(most) else f", at most {figure(most, digits=4)}"
         left = f"; {counted(self.n_left_out, 'reply', 'replies')} not sent, to stay within budget_usd"
         return (
             f"ticket {self.id}: {int(sums['n_stored'])} of {counted(int(sums['n_replies']), 'reply', 'replies')} "
-            f"stored (US$ {figure(cost, digits=4)}), {'open' if self.is_open else 'ended'}, {shown} old"
+            f"stored (US$ {figure(cost, digits=4)}{expected}), {'open' if self.is_open else 'ended'}, {shown} old"
             f"{left if self.n_left_out else ''}"
         )
 

@@ -118,13 +118,23 @@ def service_of(judge: Judge) -> type[BatchService]:
     return import_module(f"evalkit.engine.providers.{_MODULES[judge.provider]}").Service  # type: ignore[no-any-return]
 
 
+def has_batches(judge: Judge) -> bool:
+    """Whether evalkit sends batches to the judge's provider."""
+    return judge.provider in _MODULES
+
+
+def batch_share(judge: Judge) -> float:
+    """The price in a batch as a share of that of a live call; 1 where it is not known."""
+    return _DISCOUNTS.get(judge.service, 1.0)
+
+
 def batch_price_of(judge: Judge) -> tuple[float, float] | None:
-    """As `price_of`, in a batch. Where the discount is not known, it is the live price.
+    """As `price_of`, in a batch.
 
     Examples
     --------
     >>> batch_price_of(Judge("openai", "gpt-4o-mini", price=(0.15, 0.6)))
     (0.075, 0.3)
     """
-    price, share = price_of(judge), _DISCOUNTS.get(judge.service, 1.0)
+    price, share = price_of(judge), batch_share(judge)
     return None if price is None else (price[0] * share, price[1] * share)

@@ -1,0 +1,123 @@
+"""`evalkit batch submit | collect | status | cancel | list | export | import`."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_what
+from evalkit.cli.judges_from_flags import data_arguments, spec_arguments
+from evalkit.cli.output import put_either, read_items
+from evalkit.cli.stderr_messages import note
+
+if TYPE_CHECKING:
+    from evalkit.engine import Ticket
+
+_SUBMIT = """\
+  evalkit batch submit items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3
+  evalkit batch collect
+  evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl"""
+_EXPORT = """\
+  evalkit batch export items.jsonl --rubric relevancy --judge openai:MODEL --judge-base-url http://localhost:8000/v1 \
+--to requests.jsonl
+  vllm run-batch -i requests.jsonl -o answers.jsonl --model MODEL
+  evalkit batch import TICKET answers.jsonl"""
+
+
+def add(commands: Commands) -> None:
+    """Their parsers."""
+    parts = add_group(commands, "batch", "judge in batches of the provider: half the price, within a day")
+
+    def add_part(name: str, run: Any, text: str, end: str = "") -> Parser:
+        return add_command(parts, name, run, text, end, flags=("cache", "json", "quiet"))
+
+    parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
+    _add_requests(parser)
+    parser.add_argument(
+        "--live-after", metavar="TIME", help="cancel what still runs after this time, such as 20h; judge asks the rest"
+    )
+    text = "take the replies of a ticket, or of all open ones, into the cache; may be stopped and repeated"
+    parser = add_part("collect", _collect, text)
+    parser.add_argument("ticket", metavar="TICKET", nargs="?", help="its id or the beginning of it")
+    parser.add_argument("--no-wait", action="store_true", help="take what has ended by now")
+    parser = add_part("status", _status, "ask the provider how far a ticket is, and take what has ended")
+    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    parser = add_part("cancel", _cancel, "cancel what has not ended; what is answered by then is billed, and stored")
+    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    parser = add_part("list", _list, "the tickets of a cache, without asking the provider")
+    parser.add_argument("--all", action="store_true", help="also those that have ended")
+    text = "write the requests to a file, for a program such as vllm run-batch; prints a ticket"
+    parser = add_part("export", _submit, text, _EXPORT)
+    _add_requests(parser)
+    parser.add_argument("--to", metavar="FILE", required=True, help="the file (.jsonl); with several judges, one each")
+    parser = add_part("import", _import, "read the answers to the requests that export wrote")
+    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="the output of the program")
+
+
+def _add_requests(parser: Parser) -> None:
+    parser.add_argument("items", metavar="ITEMS", help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
+    add_what(parser)
+    add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd", "run")
+
+
+def _submit(args: argparse.Namespace) -> None:
+    from evalkit import submit
+
+    names = ("refresh", "adopt", "cache", "budget_usd", "run", "live_after", "to")
+    options = {name: getattr(args, name) for name in names if hasattr(args, name)}
+    ticket = submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
+    _put(args, [ticket])
+    if ticket.is_open and not hasattr(args, "to"):
+        note(args, f"evalkit batch collect {ticket.id} takes the replies when they are there")
+
+
+def _collect(args: argparse.Namespace) -> None:
+    from evalkit import collect
+    from evalkit.engine import tickets
+
+    ids = [args.ticket] if args.ticket else [one.id for one in tickets(args.cache, only_open=True)]
+    progress = False if args.quiet else None
+    _put(args, [collect(one, wait=not args.no_wait, cache=args.cache, progress=progress) for one in ids])
+
+
+def _status(args: argparse.Namespace) -> None:
+    from evalkit import collect
+
+    _put(args, [collect(args.ticket, wait=False, cache=args.cache, progress=False)])
+
+
+def _cancel(args: argparse.Namespace) -> None:
+    from evalkit import collect
+
+    progress = False if args.quiet else None
+    _put(args, [collect(args.ticket, cancel=True, cache=args.cache, progress=progress)])
+
+
+def _list(args: argparse.Namespace) -> None:
+    from evalkit.engine import tickets
+
+    _put(args, tickets(args.cache, only_open=not args.all))
+
+
+def _import(args: argparse.Namespace) -> None:
+    from evalkit import collect
+
+    _put(args, [collect(args.ticket, results=args.files, wait=False, cache=args.cache)])
+
+
+def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:
+    document = {
+        "tickets": [
+            {
+                "ticket": one.id,
+                "created": datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds"),
+                "is_open": one.is_open,
+                "n_left_out": one.n_left_out,
+                "batches": one.table,
+            }
+            for one in tickets
+        ]
+    }
+    put_either(args, document, "\n\n".join(map(str, tickets)) or "no ticket is open")
