@@ -420,7 +420,7 @@ class _OpenTicket:
             self._run(at, self._ask(at, "create", self._name(at), uploaded))
         except TicketChangedError as problem:  # it was given up or cancelled during the upload
             _log.warning("%s", problem)
-            self._remove(at, None)
+            self._remove(at)
         except ProviderError as problem:
             if created and problem.maybe_paid:  # it may exist: `advance` looks for it
                 self.note(at, problem=problem.detail)
@@ -432,15 +432,14 @@ class _OpenTicket:
 
     def _give_up(self, at: int, why: str) -> None:
         """The provider has no such batch: others may ask for its replies."""
-        uploaded, was_sent = self.batches[at]["uploaded"], self.batches[at]["state"] == "sending"
-        keys = self._keys(at)
-        self.note(at, state="unsent", problem=why, free=keys)
+        was_sent = self.batches[at]["state"] == "sending"
+        self.note(at, state="unsent", problem=why, free=self._keys(at))
         if was_sent:
-            self._remove(at, uploaded)
+            self._remove(at)
 
-    def _remove(self, at: int, uploaded: str | None) -> None:
-        with contextlib.suppress(ProviderError):  # it costs nothing
-            self._ask(at, "remove", self._name(at), uploaded)
+    def _remove(self, at: int) -> None:
+        with contextlib.suppress(ProviderError):  # a file that stays costs nothing
+            self._ask(at, "remove", self._name(at))
 
     def _keys(self, at: int) -> list[bytes]:
         """The reply keys of a batch."""
@@ -496,16 +495,18 @@ class _OpenTicket:
                 batch = self._ask(at, "cancel", part["batch"])
                 self.note(at, cancelled=True)
             if batch.state == "ended":
-                self._take(at, batch)
+                self._take(at, batch, cancel=cancel)
             elif (batch.word, batch.n_done) != (part["word"], part["n_done"]):
                 self.note(at, word=batch.word, n_done=batch.n_done)
         elif state == "file" and cancel:
             self.note(at, state="ended", free=self._keys(at))
 
-    def _take(self, at: int, batch: Batch) -> None:
-        """Store the replies of a batch that has ended."""
+    def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
+        """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
         part = self.batches[at]
-        if batch.n_done and not batch.files:  # said to be complete, but the file of its replies is not there yet
+        if (
+            batch.n_done and not batch.files and not cancel
+        ):  # said to be complete, but the file of its replies is not there yet
             since = part.get("without_files") or time.time()
             if time.time() - since < _WITHOUT_FILES_S:
                 self.note(at, word=batch.word, without_files=since)
@@ -519,9 +520,15 @@ class _OpenTicket:
                     await asyncio.to_thread(results.store_rows)
 
         check_ready(judge)
-        wait_for(read())
+        try:
+            wait_for(read())
+        except ProviderError as incomplete:
+            results.store_rows()
+            if not cancel or incomplete.kind != "malformed":
+                raise
+            problem = incomplete.detail
         self._end(at, results, word=batch.word, n_done=batch.n_done, problem=problem)
-        self._remove(at, part["uploaded"])
+        self._remove(at)
 
     def _results(self, at: int) -> BatchResults:
         manifest = self.store.manifest(self.stored.ticket)
@@ -545,7 +552,7 @@ class _OpenTicket:
         ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
         for file in files:
             for line in json_lines(file):
-                match = ours.fullmatch(str(line.get("custom_id")))
+                match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
                 at = int(match[1]) if match else -1
                 if not 0 <= at < len(self.batches) or self.batches[at]["state"] != "file":
                     continue

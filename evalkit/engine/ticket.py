@@ -70,12 +70,14 @@ class Ticket:
         )
 
     def __str__(self) -> str:
-        return f"{self._head()}\n{text_table(self._rows())}" if len(self.table) else self._head()
+        table = [text_table(self._rows())] if len(self.table) else []
+        return "\n".join([self._head(), *table, *self._problems()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
+        problems = [f"<p>{html.escape(line)}</p>" for line in self._problems()]
+        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows()), *problems])
 
     def _head(self) -> str:
         if not self.id:
@@ -95,8 +97,15 @@ class Ticket:
         )
 
     def _rows(self) -> list[dict[str, str]]:
-        table = self.table if self.table["problem"].any() else self.table.drop(columns="problem")
-        return [{name: _shown(value) for name, value in row.items()} for row in table.to_dict("records")]  # type: ignore[misc]
+        rows = self.table.drop(columns="problem").to_dict("records")
+        return [{str(name): _shown(value) for name, value in row.items()} for row in rows]
+
+    def _problems(self) -> list[str]:
+        return [
+            f"{one['judge']}, {one['batch'] or one['state']}: {one['problem']}"
+            for one in self.table.to_dict("records")
+            if one["problem"]
+        ]
 
 
 def _row(part: dict[str, Any]) -> dict[str, Any]:

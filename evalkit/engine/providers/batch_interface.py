@@ -100,11 +100,11 @@ class BatchService(Protocol):
     def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
         """The replies to each request, by its custom id and in any order, or why it has none.
 
-        Requests that were not processed are left out.
+        Requests that were not processed are left out. ProviderError at the end if some that were are missing.
         """
 
-    async def remove(self, name: str, uploaded: str | None) -> None:
-        """Remove the uploaded file; without `uploaded`, whichever has the name."""
+    async def remove(self, name: str) -> None:
+        """Remove the files that were uploaded under this name."""
 
 
 def service_of(judge: Judge) -> type[BatchService]:

@@ -30,6 +30,7 @@ _ENDED = ("completed", "failed", "expired", "cancelled")
 _FILE_TIMEOUT_S = 900.0
 _RETRIES = 5
 _PAGE = 100
+_READS = 3
 _MOST_REPLIES = 1000
 _CLOCKS_DIFFER_S = 3600.0
 _PARAMETERS = dict.fromkeys(("temperature", "max_tokens", "response_format", "n"))
@@ -90,26 +91,28 @@ class Service:
         return _batch(await self._ask(f"/batches/{batch}/cancel", b"{}"))
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
-        """See `BatchService`. A file that lacks lines, or has one that was cut, is read once more."""
+        """See `BatchService`. A file that lacks lines, or has one that was cut, is read again."""
+        lacks: list[str] = []
         for at, name in enumerate(batch.files):
             with tempfile.TemporaryFile() as file:
-                await self._download(name, file)
-                whole = [isinstance(line, dict) for line in _lines(file)]
-                if not all(whole) or (at == 0 and len(whole) < batch.n_done):
+                for _ in range(_READS):
                     await self._download(name, file)
+                    whole = [isinstance(line, dict) for line in _lines(file)]
+                    if is_whole := all(whole) and (at > 0 or len(whole) >= batch.n_done):
+                        break
+                lacks += [] if is_whole else [name]
                 for line in _lines(file):
                     if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
                         answer = answer_of(line, self._judge)
                         if answer is not None:
                             yield line["custom_id"], answer
+        if lacks:
+            raise ProviderError("malformed", f"the file {lacks[0]} of batch {batch.id} lacks lines, or has cut ones")
 
-    async def remove(self, name: str, uploaded: str | None) -> None:
+    async def remove(self, name: str) -> None:
         """See `BatchService`."""
-        files = [uploaded] if uploaded else []
-        if not uploaded:
-            listed = self._listed("/files?purpose=batch")
-            files = [_id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]
-        for file in files:
+        listed = self._listed("/files?purpose=batch")
+        for file in [_id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]:
             await self._ask(f"/files/{file}", None, method="DELETE")
 
     async def _listed(self, path: str) -> AsyncIterator[dict[str, Any]]:
@@ -156,7 +159,7 @@ class Service:
                     why = (
                         f"no {path} there (HTTP 404)"
                         if path.count("/") > 1
-                        else "HTTP 404 for {path}: no batches there"
+                        else f"HTTP 404 for {path}: no batches there"
                     )
                     raise ProviderError("unknown_model", f"{answer.origin}: {why}", status=404)
                 if not 200 <= answer.status < 300:

@@ -1,0 +1,604 @@
+"""Batches against a server with files, batches and faults: what they bring, what they cost, what is asked twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_server
+from postgres import fresh_database
+
+import evalkit as ek
+from evalkit.engine import ReplyStore, batches, tickets
+from evalkit.errors import ConfigError, InputError, JudgeError
+
+pytestmark = pytest.mark.network
+
+MODELS = ("gpt-4o-mini", "gpt-4o")
+SAMPLES = 3
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
+    with batch_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "cache")
+    return fresh_database(request.getfixturevalue("postgres_url"), tmp_path.name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(tmp_path / "cache")
+
+
+def jury(server: BatchServer, *models: str, **fields: Any) -> list[ek.Judge]:
+    """Judges that cost as at OpenAI's own service, but are asked at the server of the tests."""
+    own = {"service": "api.openai.com", "price": (0.15, 0.6), "api_key_env": "OPENAI_API_KEY"} | fields
+    return [ek.Judge("openai", model, base_url=server.url, **own) for model in models or MODELS]
+
+
+def some_items(n: int, start: int = 0, text: str = "") -> pd.DataFrame:
+    rows = [
+        {"item_id": str(at), "question": f"What is {at}?", "answer": f"{text} number {at}", "reference": "a number"}
+        for at in range(start, start + n)
+    ]
+    return pd.DataFrame(rows)
+
+
+def judged(items: pd.DataFrame, judges: Any, cache: str, **options: Any) -> pd.DataFrame:
+    return ek.judge(items, "correctness", judges, samples=SAMPLES, cache=cache, progress=False, **options)
+
+
+def sent(items: pd.DataFrame, judges: Any, cache: str, **options: Any) -> ek.engine.Ticket:
+    return ek.submit(items, "correctness", judges, samples=SAMPLES, cache=cache, **options)
+
+
+def assert_paid_once(server: BatchServer, n_prompts: int) -> None:
+    """Each prompt was answered as often as it was needed."""
+    assert len(server.billed) == n_prompts
+    assert set(server.billed.values()) == {SAMPLES}
+
+
+# --- what comes back
+
+
+def test_a_batch_brings_what_live_calls_would(server: BatchServer, cache: str, tmp_path: Path) -> None:
+    items, judges = some_items(20, text="WITHOUT A VERDICT at times"), jury(server)
+    items.loc[3:, "answer"] = [f"number {at}" for at in range(3, 20)]
+    live = judged(items, judges, str(tmp_path / "live"))
+    n_live, server.live_calls = server.live_calls, 0
+    server.billed.clear()
+    ticket = sent(items, judges, cache)
+    assert ticket.is_open
+    assert ticket.table["state"].tolist() == ["running (validating)"] * 2
+    done = ek.collect(ticket, progress=False)
+    assert not done.is_open
+    table = judged(items, judges, cache, offline=True, on_miss="raise")
+    apart = ["source", "cost_usd", "latency_s"]
+    pd.testing.assert_frame_equal(table.drop(columns=apart), live.drop(columns=apart))
+    assert (n_live, server.live_calls) == (20 * 2, 0)
+    assert_paid_once(server, 20 * 2)
+    assert table["error"].value_counts().to_dict() == {"unreadable": 3 * 2 * SAMPLES}
+    price = (PROMPT_TOKENS * 0.15 + SAMPLES * COMPLETION_TOKENS * 0.6) / 1e6
+    assert live["cost_usd"].sum() == pytest.approx(20 * 2 * price)
+    assert table["cost_usd"].sum() == pytest.approx(20 * 2 * price / 2)
+    assert done.table["cost_usd"].sum() == pytest.approx(20 * 2 * price / 2)
+    assert done.table["n_stored"].tolist() == [60, 60]
+
+
+def test_another_process_collects_with_the_beginning_of_the_id(server: BatchServer, folder: str) -> None:
+    items, judges = some_items(4), jury(server)
+    ticket = sent(items, judges, folder)
+    done = ek.collect(ticket.id[:8], cache=folder, progress=False)
+    assert done.id == ticket.id
+    assert [one.id for one in tickets(folder)] == [ticket.id]
+    assert tickets(folder, only_open=True) == []
+    assert judged(items, judges, folder, offline=True)["error"].isna().all()
+
+
+def test_collect_does_not_wait_unless_it_is_to(server: BatchServer, folder: str) -> None:
+    server.takes_s = 3600
+    ticket = sent(some_items(4), jury(server), folder)
+    once = ek.collect(ticket, wait=False)
+    assert once.is_open
+    assert once.table["state"].tolist() == ["running (in_progress)"] * 2
+    server.offset_s = 3601
+    assert not ek.collect(ticket, wait=False).is_open
+
+
+def test_nothing_is_sent_that_is_in_the_cache(server: BatchServer, folder: str) -> None:
+    items, judges = some_items(6), jury(server, "gpt-4o")
+    judged(items.head(2), judges, folder)
+    ticket = sent(items, judges, folder)
+    assert ticket.table["n_requests"].tolist() == [4]
+    ek.collect(ticket, progress=False)
+    assert_paid_once(server, 6)
+    empty = sent(items, judges, folder)
+    assert (empty.id, len(empty.table), empty.is_open) == ("", 0, False)
+    assert "nothing to send" in str(empty)
+    assert ek.collect(empty) is empty
+
+
+def test_items_of_equal_content_are_sent_once(server: BatchServer, folder: str) -> None:
+    items = pd.concat([some_items(3), some_items(3).assign(item_id=["a", "b", "c"])], ignore_index=True)
+    ticket = sent(items, jury(server, "gpt-4o"), folder)
+    assert ticket.table["n_requests"].tolist() == [3]
+    ek.collect(ticket, progress=False)
+    assert judged(items, jury(server, "gpt-4o"), folder, offline=True)["score"].notna().all()
+
+
+def test_a_service_that_returns_one_reply_per_request_gets_one_line_per_sample(
+    server: BatchServer, folder: str
+) -> None:
+    judges = jury(server, "gpt-4o", service="elsewhere")
+    ticket = sent(some_items(5), judges, folder)
+    assert ticket.table[["n_requests", "n_replies"]].values.tolist() == [[15, 15]]
+    ek.collect(ticket, progress=False)
+    assert_paid_once(server, 5)
+    assert judged(some_items(5), judges, folder, offline=True)["cost_usd"].sum() == pytest.approx(
+        15 * (PROMPT_TOKENS * 0.15 + COMPLETION_TOKENS * 0.6) / 1e6
+    ), "elsewhere no discount is known"
+
+
+def test_pairs_and_several_criteria(server: BatchServer, folder: str) -> None:
+    rubric = ek.load_rubric("preference")
+    items = pd.DataFrame(
+        [{"item_id": str(at), "question": "?", "answer_a": f"x{at}", "answer_b": f"y{at}"} for at in range(4)]
+    )
+    judge = jury(server, "gpt-4o")
+    ek.collect(ek.submit(items, rubric, judge, samples=2, cache=folder), progress=False)
+    table = ek.judge(items, rubric, judge, samples=2, cache=folder, offline=True, on_miss="raise")
+    assert len(table) == len(items) * len(rubric.criteria) * 2 * 2
+    assert server.live_calls == 0
+
+
+def test_a_ticket_is_cut_at_the_limits(server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit.engine.providers.openai_batches import Service
+
+    monkeypatch.setattr(Service, "max_requests", 7)
+    ticket = sent(some_items(20), jury(server), folder)
+    assert ticket.table["n_requests"].tolist() == [7, 7, 6] * 2
+    ek.collect(ticket, progress=False)
+    assert_paid_once(server, 40)
+    monkeypatch.setattr(Service, "max_requests", 1000)
+    monkeypatch.setattr(Service, "max_bytes", 20_000)
+    ticket = sent(some_items(20, 100), jury(server, "gpt-4o"), folder)
+    sizes = [len(content) for purpose, name, content in server.files.values() if ticket.id in name]
+    assert len(sizes) > 1
+    assert max(sizes) <= 20_000
+
+
+def test_custom_ids_carry_the_ticket_and_fit_everywhere(server: BatchServer, folder: str) -> None:
+    ticket = sent(some_items(3), jury(server), folder)
+    ids = [json.loads(line)["custom_id"] for *_, content in server.files.values() for line in content.splitlines()]
+    assert len(set(ids)) == 6
+    assert all(one.startswith(f"{ticket.id}-") and len(one) <= 64 for one in ids)
+    assert {one["metadata"]["evalkit_ticket"] for one in server.batches.values()} == {
+        f"evalkit-{ticket.id}-0", f"evalkit-{ticket.id}-1",
+    }  # fmt: skip
+
+
+# --- nothing is asked twice
+
+
+def test_an_open_ticket_keeps_its_replies(server: BatchServer, cache: str, caplog: pytest.LogCaptureFixture) -> None:
+    items, judges = some_items(5), jury(server)
+    ticket = sent(items, judges, cache)
+    assert sent(items, judges, cache).id == ""
+    with caplog.at_level(logging.WARNING, "evalkit"):
+        table = judged(items, judges, cache)
+    assert set(table["error"]) == {"in_batch"}
+    assert ticket.id in caplog.text
+    assert judged(items, judges, cache, offline=True)["error"].eq("in_batch").all()
+    plan = ek.plan(items, "correctness", judges, samples=SAMPLES, cache=cache)
+    assert plan.table[["n_in_batch", "n_to_call"]].values.tolist() == [[15, 0]] * 2
+    more = judged(some_items(7), judges, cache)
+    assert more["error"].isna().sum() == 2 * 2 * SAMPLES, "the others are asked live"
+    ek.collect(ticket, progress=False)
+    assert judged(some_items(7), judges, cache)["error"].isna().all()
+    assert_paid_once(server, 14)
+
+
+def test_a_live_call_that_began_before_the_ticket_is_not_sent_again(server: BatchServer, cache: str) -> None:
+    items, judges, tables = some_items(8), jury(server, "gpt-4o"), []
+    server.delay_s = 0.5
+    thread = threading.Thread(target=lambda: tables.append(judged(items, judges, cache, concurrency=4)))
+    thread.start()
+    while len(server.seen) < 4:
+        assert thread.is_alive()
+    ticket = sent(items, judges, cache)
+    thread.join()
+    server.delay_s = 0
+    assert 0 < ticket.table["n_requests"].sum() <= 4, "four were in flight"
+    assert tables[0]["error"].dropna().eq("in_batch").all()
+    ek.collect(ticket, progress=False)
+    assert judged(items, judges, cache)["error"].isna().all()
+    assert_paid_once(server, 8)
+
+
+def test_two_processes_submit_the_same_at_once(server: BatchServer, cache: str) -> None:
+    items, judges = some_items(30), jury(server)
+    made: list[Any] = []
+    threads = [threading.Thread(target=lambda: made.append(sent(items, judges, cache))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(ticket.table["n_requests"].sum() for ticket in made) == 60
+    for ticket in made:
+        ek.collect(ticket, progress=False)
+    assert_paid_once(server, 60)
+    assert judged(items, judges, cache, offline=True)["error"].isna().all()
+
+
+def test_two_collect_the_same_ticket_at_once(server: BatchServer, cache: str) -> None:
+    items, judges, done = some_items(40), jury(server), []
+    ticket = sent(items, judges, cache)
+    threads = [threading.Thread(target=lambda: done.append(ek.collect(ticket.id, cache=cache))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [one.is_open for one in done] == [False] * 4
+    assert [one.table["n_stored"].tolist() for one in done] == [[120, 120]] * 4
+    assert_paid_once(server, 80)
+
+
+# --- faults
+
+
+FAULTS = {
+    "shuffle": {"shuffle": 2},
+    "duplicate lines": {"duplicate_lines": 2},
+    "cut line": {"cut_line": 1},
+    "empty id of the error file": {"empty_file_id": 2},
+    "the output comes later": {"output_comes_later": 2},
+    "upload without an answer": {"drop_upload": 1},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_that_need_no_second_batch(server: BatchServer, folder: str, fault: str) -> None:
+    server.faults.update(FAULTS[fault])
+    items, judges = some_items(21), jury(server)
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [63, 63]
+    assert not server.faults.total(), "it happened"
+    assert judged(items, judges, folder, offline=True)["error"].isna().all()
+    assert_paid_once(server, 42)
+    assert not server.never_used()
+
+
+@pytest.mark.parametrize(
+    ("fault", "n_unanswered", "problem"),
+    [
+        ("error_file", 3 * SAMPLES, "server_error"),
+        ("expire_half", 11 * SAMPLES, ""),
+        ("fail_created", 21 * SAMPLES, "internal: it failed right after it was created"),
+    ],
+)
+def test_what_a_batch_leaves_open_is_sent_again(
+    server: BatchServer, folder: str, fault: str, n_unanswered: int, problem: str
+) -> None:
+    server.faults[fault] = 1
+    items, judges = some_items(21), jury(server, "gpt-4o")
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_unanswered"].tolist() == [n_unanswered]
+    assert problem in done.table["problem"].iloc[0]
+    rest = sent(items, judges, folder)
+    assert rest.table["n_replies"].tolist() == [n_unanswered]
+    ek.collect(rest, progress=False)
+    assert judged(items, judges, folder, offline=True)["error"].isna().all()
+    assert_paid_once(server, 21)
+
+
+def test_what_a_batch_leaves_open_can_be_asked_live(server: BatchServer, folder: str) -> None:
+    server.faults["expire_half"] = 1
+    items, judges = some_items(20), jury(server, "gpt-4o")
+    ek.collect(sent(items, judges, folder), progress=False)
+    table = judged(items, judges, folder)
+    assert table["error"].isna().all()
+    assert table["source"].value_counts().to_dict() == {"cache": 30, "live": 30}
+    assert_paid_once(server, 20)
+
+
+def test_a_model_that_is_refused_does_not_stop_the_others(server: BatchServer, folder: str) -> None:
+    server.refused = {"gpt-4o"}
+    items, judges = some_items(5), jury(server)
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [15, 0]
+    assert "model_not_found: there are no batches of this model" in done.table["problem"].iloc[1]
+    table = judged(items, judges, folder, offline=True)
+    assert table.groupby("judge", observed=True)["error"].count().tolist() in ([0, 15], [15, 0])
+
+
+def test_a_batch_whose_creation_was_not_answered_is_found(server: BatchServer, cache: str) -> None:
+    server.faults["drop_create"] = 1
+    items, judges = some_items(5), jury(server, "gpt-4o")
+    ticket = sent(items, judges, cache)
+    assert ticket.table["state"].tolist() == ["sending"]
+    assert sent(items, judges, cache).id == ""
+    assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15]
+    assert len(server.batches) == 1
+    assert_paid_once(server, 5)
+
+
+def test_a_batch_is_not_given_up_before_it_must_be_in_the_list(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.faults["drop_create"], server.listed_after_s = 1, 1e9
+    ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
+    assert ek.collect(ticket, wait=False).table["state"].tolist() == ["sending"]
+    server.listed_after_s = 0
+    monkeypatch.setattr(batches, "CERTAIN_S", 0.0)
+    assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15], "the list decides, not the time"
+
+
+def test_a_batch_that_was_never_created_is_free_again(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.statuses["/v1/batches"] = [500]
+    items, judges = some_items(5), jury(server, "gpt-4o")
+    ticket = sent(items, judges, folder)
+    assert ticket.table["state"].tolist() == ["sending"]
+    assert ek.collect(ticket, wait=False).is_open
+    monkeypatch.setattr(batches, "CERTAIN_S", 0.0)
+    given_up = ek.collect(ticket, progress=False)
+    assert given_up.table["state"].tolist() == ["unsent"]
+    assert "HTTP 500" in given_up.table["problem"].iloc[0]
+    assert server.never_used() == [], "its file was removed"
+    ek.collect(sent(items, judges, folder), progress=False)
+    assert_paid_once(server, 5)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches/", "/v1/files/file-out"])
+def test_what_may_be_repeated_is_repeated(
+    server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    server.statuses[path] = [status, status]
+    items, judges = some_items(5), jury(server, "gpt-4o")
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [15]
+    assert server.statuses[path] == []
+    assert_paid_once(server, 5)
+
+
+def test_a_request_to_create_is_repeated_only_if_it_was_refused(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    server.statuses["/v1/batches"] = [429]
+    assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
+    server.statuses["/v1/batches"] = [500]
+    n = sum(path == "/v1/batches" for _, path in server.seen)
+    assert sent(some_items(2, 10), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["sending"]
+    assert sum(path == "/v1/batches" for _, path in server.seen) == n + 1
+
+
+def test_complete_without_a_file_is_waited_for_and_then_ends(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.faults["no_output"] = 1
+    ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
+    assert ek.collect(ticket, wait=False).is_open
+    monkeypatch.setattr(batches, "_WITHOUT_FILES_S", 0.0)
+    done = ek.collect(ticket, progress=False)
+    assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[0, 15]]
+    assert "completed without replies" in done.table["problem"].iloc[0]
+
+
+def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: str) -> None:
+    items = pd.concat([some_items(2), some_items(3, 2, text="REFUSE THIS")], ignore_index=True)
+    done = ek.collect(sent(items, jury(server, "gpt-4o"), folder), progress=False)
+    assert done.table["n_unanswered"].tolist() == [9]
+    assert "9 server_error" in done.table["problem"].iloc[0]
+    assert "against the rules" in done.table["problem"].iloc[0]
+    assert "REFUSE" not in str(done), "no prompt is in a message"
+    live = judged(items, jury(server, "gpt-4o"), folder)
+    assert live["error"].value_counts().to_dict() == {"server_error": 9}
+
+
+def test_a_refused_parameter_is_left_out_the_next_time(server: BatchServer, folder: str) -> None:
+    server.refuses_parameter = "max_tokens"
+    items, judges = some_items(4), jury(server, "gpt-4o")
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [0]
+    done = ek.collect(sent(items, judges, folder), progress=False)
+    assert done.table["n_stored"].tolist() == [12]
+    key = bytes.fromhex(judged(items.head(1), judges, folder, offline=True)["key"].iloc[0])
+    assert json.loads(ReplyStore.open(folder).get_many([key])[key])["sent"] == {
+        "max_tokens": None,
+        "max_completion_tokens": 512,
+    }
+    assert_paid_once(server, 4)
+
+
+# --- cancelled, overdue, budget
+
+
+def test_a_cancelled_batch_keeps_what_was_answered(server: BatchServer, folder: str) -> None:
+    server.takes_s = 3600
+    items, judges = some_items(20), jury(server, "gpt-4o")
+    ticket = sent(items, judges, folder)
+    done = ek.collect(ticket, cancel=True, progress=False)
+    assert (done.is_open, done.table["n_stored"].tolist()) == (False, [30])
+    assert judged(items, judges, folder)["error"].isna().all()
+    assert_paid_once(server, 20)
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_an_overdue_ticket_goes_on_live(server: BatchServer, cache: str, stuck: bool) -> None:
+    server.takes_s, server.faults["stuck"] = 3600, int(stuck)
+    items, judges = some_items(10), jury(server, "gpt-4o")
+    ticket = sent(items, judges, cache, live_after="20h")
+    assert judged(items, judges, cache)["error"].eq("in_batch").all()
+    store = ReplyStore.open(cache)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET created = created - 72001")
+    table = judged(items, judges, cache)
+    assert table["error"].isna().all()
+    assert table["source"].value_counts().to_dict() == {"cache": 15, "live": 15}
+    assert not tickets(cache)[0].is_open
+    assert tickets(cache)[0].id == ticket.id
+    assert_paid_once(server, 10)
+
+
+@pytest.mark.parametrize("live_after", ["soon", "-1h", 20, ""])
+def test_a_time_that_is_none_is_named(server: BatchServer, folder: str, live_after: Any) -> None:
+    with pytest.raises(ConfigError, match="live_after must be a time such as '20h'"):
+        sent(some_items(1), jury(server), folder, live_after=live_after)
+
+
+def test_a_budget_holds_for_batches(server: BatchServer, folder: str) -> None:
+    items, judges = some_items(20), jury(server, "gpt-4o")
+    plan = ek.plan(items, "correctness", judges, samples=SAMPLES, cache=folder)
+    assert plan.usd_in_batches == pytest.approx(plan.usd / 2)
+    whole = sent(items, judges, str(Path(folder, "other"))).table["usd_at_most"].sum()
+    ticket = sent(items, judges, folder, budget_usd=whole / 2)
+    n_sent = int(ticket.table["n_requests"].sum())
+    assert 0 < n_sent <= 10
+    assert ticket.n_left_out == (20 - n_sent) * SAMPLES
+    assert ticket.table["usd_at_most"].sum() <= whole / 2
+    assert "not sent, to stay within budget_usd" in str(ticket)
+    table = judged(items, judges, folder, offline=True)
+    assert table["error"].value_counts().to_dict() == {
+        "in_batch": n_sent * SAMPLES, "cache_miss": (20 - n_sent) * SAMPLES,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="the price of judge"):
+        sent(items, jury(server, "x", price=None, service="elsewhere"), folder, budget_usd=1)
+
+
+def test_a_run_shares_its_budget_with_batches(server: BatchServer, cache: str) -> None:
+    items, judges = some_items(20), jury(server, "gpt-4o")
+    most = sent(items, judges, cache, budget_usd=1, run="october").table["usd_at_most"].sum()
+    nothing = judged(some_items(3, 100), judges, cache, budget_usd=most, run="october")
+    assert nothing["error"].eq("budget").all(), "the ticket has reserved all of it"
+    other = sent(some_items(3, 100), judges, cache, budget_usd=most, run="october")
+    assert (other.n_left_out, len(other.table)) == (9, 0)
+    ek.collect(tickets(cache, only_open=True)[0], progress=False)
+    later = judged(some_items(3, 100), judges, cache, budget_usd=most, run="october")
+    assert later["error"].isna().all(), "what was not spent came back"
+
+
+# --- files
+
+
+def test_requests_in_a_file(server: BatchServer, folder: str, tmp_path: Path) -> None:
+    items, judges = some_items(4), [ek.Judge("openai", model, base_url=server.url) for model in MODELS]
+    ticket = sent(items, judges, folder, to=tmp_path / "out" / "requests.jsonl")
+    paths = [tmp_path / "out" / f"requests-{number}.jsonl" for number in (0, 1)]
+    assert ticket.table["batch"].tolist() == [str(path) for path in paths]
+    assert ticket.table["state"].tolist() == ["file", "file"]
+    assert not server.seen
+    assert ek.collect(ticket, progress=False).is_open, "it does not wait for files"
+    for number, path in enumerate(paths):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert {line["body"]["model"] for line in lines} == {MODELS[number]}
+        answers = tmp_path / f"answers-{number}.jsonl"
+        with answers.open("w") as out:
+            for line in lines[number:]:  # one request of the second file has no answer
+                status, body = server.answer(line["body"])
+                response = {"status_code": status, "request_id": "r", "body": body}
+                out.write(
+                    json.dumps({"id": "v", "custom_id": line["custom_id"], "response": response, "error": None}) + "\n"
+                )
+            out.write('{"custom_id": "of another ticket", "response": null}\n\nno JSON\n')
+    with pytest.raises(InputError, match="has no answer to a request of ticket"):
+        ek.collect(ticket, results=paths[0])
+    done = ek.collect(ticket, results=tmp_path / "answers-0.jsonl")
+    assert done.table["state"].tolist() == ["ended", "file"]
+    done = ek.collect(ticket, results=[tmp_path / "answers-0.jsonl", tmp_path / "answers-1.jsonl"])
+    assert not done.is_open
+    assert done.table["n_stored"].tolist() == [12, 11]
+    table = judged(items, judges, folder, offline=True)
+    assert table["error"].value_counts().to_dict() == {"cache_miss": 1}
+
+
+def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: str, tmp_path: Path) -> None:
+    ticket = sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path / "requests.jsonl")
+    assert not ek.collect(ticket, cancel=True, progress=False).is_open
+    assert judged(some_items(2), jury(server, "gpt-4o"), folder)["error"].isna().all()
+
+
+# --- messages
+
+
+def test_messages(server: BatchServer, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = some_items(2)
+    with pytest.raises(ConfigError, match="sends no batches to the provider 'fake', only to "):
+        sent(items, "fake:strict", folder)
+    ticket = sent(items, jury(server, "gpt-4o"), folder)
+    with pytest.raises(InputError, match=f"no ticket {ticket.id!r} in .*other.*no ticket is open there.*same cache"):
+        ek.collect(ticket.id, cache=tmp_path / "other")
+    for unknown in ("ffffffffffffffffffffffff", "", "x'; DROP TABLE tickets"):
+        with pytest.raises(InputError, match="there is no ticket"):
+            ek.collect(unknown, cache=folder)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(JudgeError, match="OPENAI_API_KEY is not set"):
+        ek.collect(ticket)
+    with pytest.raises(JudgeError, match="OPENAI_API_KEY is not set"):
+        sent(some_items(2, 10), jury(server, "gpt-4o"), folder)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+    server.batches.clear()
+    with pytest.raises(JudgeError, match=r"no /batches/batch_\d+ there \(HTTP 404\)"):
+        ek.collect(ticket)
+    assert not ek.collect(ticket, cancel=True).is_open, "one that is gone can be given up"
+    nowhere = ek.Judge("openai", "m", base_url=server.url.replace("/v1", "/v2"))
+    with pytest.raises(JudgeError, match=r"no batch could be sent: .*HTTP 404 for /files: no batches there"):
+        sent(items, nowhere, folder)
+    assert judged(items, jury(server, "gpt-4o"), folder)["error"].isna().all(), "its replies are free"
+    assert "sk-of-the-tests-only" not in str(ticket)
+
+
+def test_an_interrupted_collect_loses_nothing(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.takes_s = 3600
+    ticket = sent(some_items(3), jury(server, "gpt-4o"), folder)
+    count = itertools.count()
+
+    def interrupt(_: float) -> None:
+        if next(count) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batches.time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt, match=f"nothing is lost: collect\\('{ticket.id}'\\) goes on"):
+            ek.collect(ticket, progress=False)
+    server.offset_s = 3601
+    assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [9]
+
+
+def test_a_ticket_shows_itself(server: BatchServer, folder: str) -> None:
+    ticket = sent(some_items(3), jury(server, "gpt-4o"), folder)
+    assert str(ticket).startswith(f"ticket {ticket.id}: 0 of 9 replies stored (US$ 0.0000, expected ")
+    page = ticket._repr_html_()
+    assert "<table" in page
+    assert ticket.id in page
+
+
+def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server: BatchServer, folder: str) -> None:
+    server.faults["cut_line"] = 6
+    ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
+    assert ek.collect(ticket, wait=False).is_open
+    assert 0 < judged(some_items(20), jury(server, "gpt-4o"), folder, offline=True)["error"].isna().sum() < 60
+    given_up = ek.collect(ticket, cancel=True, progress=False)
+    assert given_up.table["n_unanswered"].item() >= 30
+    assert "lacks lines" in given_up.table["problem"].item()
