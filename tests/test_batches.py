@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import shlex
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_se
 from postgres import fresh_database
 
 import evalkit as ek
-from evalkit.engine import ReplyStore, batches, tickets
+from evalkit.engine import ReplyStore, batches, open_ticket, tickets
 from evalkit.errors import ConfigError, InputError, JudgeError
 
 pytestmark = pytest.mark.network
@@ -345,7 +346,7 @@ def test_a_batch_is_not_given_up_before_it_must_be_in_the_list(
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ek.collect(ticket, wait=False).table["state"].tolist() == ["sending"]
     server.listed_after_s = 0
-    monkeypatch.setattr(batches, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
     assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15], "the list decides, not the time"
 
 
@@ -357,7 +358,7 @@ def test_a_batch_that_was_never_created_is_free_again(
     ticket = sent(items, judges, folder)
     assert ticket.table["state"].tolist() == ["sending"]
     assert ek.collect(ticket, wait=False).is_open
-    monkeypatch.setattr(batches, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
     given_up = ek.collect(ticket, progress=False)
     assert given_up.table["state"].tolist() == ["unsent"]
     assert "HTTP 500" in given_up.table["problem"].iloc[0]
@@ -398,7 +399,7 @@ def test_complete_without_a_file_is_waited_for_and_then_ends(
     server.faults["no_output"] = 1
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ek.collect(ticket, wait=False).is_open
-    monkeypatch.setattr(batches, "_WITHOUT_FILES_S", 0.0)
+    monkeypatch.setattr(open_ticket, "_WITHOUT_FILES_S", 0.0)
     done = ek.collect(ticket, progress=False)
     assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[0, 15]]
     assert "completed without replies" in done.table["problem"].iloc[0]
@@ -602,3 +603,55 @@ def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server:
     given_up = ek.collect(ticket, cancel=True, progress=False)
     assert given_up.table["n_unanswered"].item() >= 30
     assert "lacks lines" in given_up.table["problem"].item()
+
+
+# --- the page
+
+
+def test_the_commands_of_the_page(
+    server: BatchServer,
+    folder: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each block of docs/batches.md in its order; a program like ``vllm run-batch`` is played by the server."""
+    from test_docs import ROOT, blocks_of
+
+    from evalkit.cli.main_command import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_CACHE", folder)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    items, _ = ek.load_example("support")
+    items.to_json("items.jsonl", orient="records", lines=True)
+    names: dict[str, Any] = {"items": items.head(5)}
+    commands = []
+    for block in blocks_of((ROOT / "docs" / "batches.md").read_text(encoding="utf-8")):
+        if block.words[:1] == ("python",):
+            exec(block.body, names)
+        for line in block.body.splitlines() if block.words == ("console",) else ():
+            words = shlex.split(line.removeprefix("$ "))
+            commands.append(words[:3])
+            if words[0] == "vllm":
+                given, answers = Path(words[words.index("-i") + 1]), Path(words[words.index("-o") + 1])
+                lines = [json.loads(text) for text in given.read_text().splitlines()]
+                made = [
+                    {"custom_id": one["custom_id"], "error": None,
+                     "response": {"status_code": 200, "body": server.answer(one["body"])[1]}}
+                    for one in lines
+                ]  # fmt: skip
+                answers.write_text("".join(json.dumps(one) + "\n" for one in made))
+                continue
+            if "3f2a9c" in words:
+                if "cancel" in words:
+                    server.takes_s = 3600
+                    ek.submit(items, "faithfulness", jury(server, "another"), cache=folder)
+                (ticket,) = tickets(folder, only_open=True)
+                words[words.index("3f2a9c")] = ticket.id[:6]
+            assert main(words[1:]) == 0, line
+    assert len(commands) >= 8
+    assert names["table"]["error"].isna().all()
+    assert tickets(folder, only_open=True) == []
+    assert len(pd.read_json("judgments.jsonl", lines=True)) == len(items) * SAMPLES
+    assert "error" not in capsys.readouterr().err

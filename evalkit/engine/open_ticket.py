@@ -1,0 +1,304 @@
+"""`OpenTicket`: the state of a ticket that is being sent or collected, and its steps."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from evalkit.core.judges import Judge
+from evalkit.core.reply_keys import KeyMaker
+from evalkit.engine.batch_results import BatchResults
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
+from evalkit.engine.cache.leases import NOTHING, Amount, BudgetLease, Granted
+from evalkit.engine.calls.event_loop import wait_for
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.batch_interface import Batch, service_of
+from evalkit.engine.providers.openai_batches import answer_of, json_lines
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.ticket import Ticket
+from evalkit.errors import InputError, JudgeError, listed
+
+CERTAIN_S = 300.0
+"""So long after it was sent, a batch that the provider does not list was not created."""
+_WITHOUT_FILES_S = 900.0
+_WAITING = ("written", "sending", "running")
+_OPEN = (*_WAITING, "file")
+_TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
+_NOT_FOUND = 404
+_log = logging.getLogger("evalkit")
+
+
+def is_overdue(stored: StoredTicket) -> bool:
+    """Whether a ticket is older than its `live_after`."""
+    live_after_s = orjson.loads(stored.details)["live_after_s"]
+    return live_after_s is not None and time.time() - stored.created > live_after_s
+
+
+class OpenTicket:
+    """A ticket that is being sent or collected.
+
+    Each of its batches has details that change; whoever changes them has seen the latest.
+    """
+
+    def __init__(self, store: ReplyStore, stored: StoredTicket) -> None:
+        self.store, self.stored = store, stored
+        self.details: dict[str, Any] = orjson.loads(stored.details)
+
+    @property
+    def batches(self) -> list[dict[str, Any]]:
+        """The details of its batches."""
+        return self.details["batches"]  # type: ignore[no-any-return]
+
+    @property
+    def waits(self) -> bool:
+        """Whether replies will come by themselves."""
+        return self.stored.state == "open" and any(part["state"] in _WAITING for part in self.batches)
+
+    def shown(self) -> Ticket:
+        """The ticket as it is now."""
+        return Ticket.of(self.store, self.stored)
+
+    def alive(self) -> None:
+        """Let other processes know, now and then, that its files are still being written."""
+        if time.time() - self.details["at"] > CERTAIN_S / 5:
+            self.change({})
+
+    def change(
+        self,
+        changes: dict[str, Any],
+        *,
+        manifest: Mapping[str, Any] | None = None,
+        free: Collection[bytes] = (),
+        ended: bool = False,
+    ) -> None:
+        """Store changed details; TicketChangedError if another process was faster."""
+        details = self.details | changes | {"at": time.time()}
+        self.stored = self.store.change_ticket(self.stored, details, manifest=manifest, free=free, ended=ended)
+        self.details = details
+
+    def note(self, at: int, *, free: Collection[bytes] = (), **changes: Any) -> None:
+        """Store changed details of one batch; the ticket ends with its last one.
+
+        If another process changed other batches in the meantime, these changes stay; if it changed this one,
+        TicketChangedError.
+        """
+        seen = self.batches[at]
+        while True:
+            changed = [*self.batches]
+            changed[at] = seen | changes | {"at": time.time()}
+            ended = not any(part["state"] in _OPEN for part in changed)
+            try:
+                self.change({"batches": changed}, free=free, ended=ended)
+                break
+            except TicketChangedError:
+                self._reload()
+                if self.stored.state != "open" or self.batches[at] != seen:
+                    raise
+        if ended:
+            self._end_lease()
+
+    def _reload(self) -> None:
+        self.stored = self.store.ticket(self.stored.ticket)
+        self.details = orjson.loads(self.stored.details)
+
+    def lease(self, need: Amount = NOTHING, budget_usd: float | None = None) -> Granted:
+        """Reserve money of the run that the ticket belongs to; the answer has what others spent."""
+        most = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
+        asked = BudgetLease(str(self.details["run"]), self.stored.ticket, NOTHING, need, NOTHING, most)
+        return wait_for(self._lease(asked))
+
+    async def _lease(self, lease: BudgetLease) -> Granted:
+        return await self.store.lease(lease)  # type: ignore[no-any-return]
+
+    def _end_lease(self) -> None:
+        if self.details["run"] is None:
+            return
+        spent = [part["usd_at_most"] if part["cost_usd"] is None else part["cost_usd"] for part in self.batches]
+        held = Amount(sum(usd or 0.0 for usd in spent), sum(part["n_requests"] for part in self.batches))
+        wait_for(self._lease(BudgetLease(self.details["run"], self.stored.ticket, held, ended=True)))
+
+    def _judge(self, at: int) -> Judge:
+        return Judge.of(self.batches[at]["judge"])
+
+    def _ask(self, at: int, action: str, *args: Any) -> Any:
+        """The answer of the provider's batch service."""
+        judge = self._judge(at)
+
+        async def ask() -> Any:
+            return await getattr(service_of(judge)(judge), action)(*args)
+
+        check_ready(judge)
+        return wait_for(ask())
+
+    def _name(self, at: int) -> str:
+        return f"evalkit-{self.stored.ticket}-{at}"
+
+    def send(self, at: int) -> None:
+        """Upload a batch's file and create the batch; what goes wrong is in its details."""
+        part, created = self.batches[at], False
+        try:
+            self.note(at, state="sending")
+            uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]))
+            self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
+            created = True
+            self._run(at, self._ask(at, "create", self._name(at), uploaded))
+        except TicketChangedError as problem:  # it was given up or cancelled during the upload
+            _log.warning("%s", problem)
+            self._remove(at)
+        except ProviderError as problem:
+            if created and problem.maybe_paid:  # it may exist: `advance` looks for it
+                self.note(at, problem=problem.detail)
+            else:
+                self._give_up(at, problem.detail)
+
+    def _run(self, at: int, batch: Batch) -> None:
+        self.note(at, state="running", batch=batch.id, word=batch.word, n_done=batch.n_done, problem="")
+
+    def _give_up(self, at: int, why: str) -> None:
+        """The provider has no such batch: others may ask for its replies."""
+        was_sent = self.batches[at]["state"] == "sending"
+        self.note(at, state="unsent", problem=why, free=self._keys(at))
+        if was_sent:
+            self._remove(at)
+
+    def _remove(self, at: int) -> None:
+        with contextlib.suppress(ProviderError):  # a file that stays costs nothing
+            self._ask(at, "remove", self._name(at))
+
+    def _keys(self, at: int) -> list[bytes]:
+        """The reply keys of a batch."""
+        manifest, makers = self.store.manifest(self.stored.ticket), dict[int, KeyMaker]()
+        calls, requests = manifest.get("calls", []), manifest.get("requests", [])
+        keys: list[bytes] = []
+        for number, shown, order, samples in requests[at] if at < len(requests) else ():
+            if number not in makers:
+                makers[number] = KeyMaker(orjson.loads(calls[number][0]))
+            keys += makers[number](shown, order, samples)
+        return keys
+
+    def advance(self, *, cancel: bool) -> None:
+        """Look at every open batch once, and take the replies of those that have ended."""
+        cancel = cancel or is_overdue(self.stored)
+        is_old = cancel or time.time() - self.details["at"] > CERTAIN_S
+        if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
+            self.change({}, ended=True)
+        for at in range(len(self.batches)):
+            try:
+                self._advance(at, cancel=cancel)
+            except TicketChangedError:  # another process collects it too
+                self._reload()
+            except ProviderError as problem:
+                if problem.kind in _TRANSIENT:
+                    _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
+                    continue
+                raise JudgeError(f"ticket {self.stored.ticket}: {problem.detail}") from None
+            if self.stored.state != "open":
+                return
+
+    def _advance(self, at: int, *, cancel: bool) -> None:
+        part = self.batches[at]
+        state, age = part["state"], time.time() - part.get("at", self.details["at"])
+        if state == "written" and (cancel or age > CERTAIN_S):
+            self._give_up(at, "the process ended before it was sent")
+        elif state == "sending":
+            found = self._ask(at, "find", self._name(at), f"{self.stored.ticket}-{at}_0", self.stored.created)
+            if found is not None:
+                self._run(at, found)
+                self._advance(at, cancel=cancel)
+            elif age > CERTAIN_S:
+                self._give_up(at, part["problem"] or "the process ended before the batch was created")
+        elif state == "running":
+            try:
+                batch = self._ask(at, "get", part["batch"])
+            except ProviderError as problem:
+                if problem.status != _NOT_FOUND or not cancel:
+                    raise
+                self.note(at, state="ended", problem=problem.detail, free=self._keys(at))
+                return
+            if batch.state == "running" and cancel and not part.get("cancelled"):
+                batch = self._ask(at, "cancel", part["batch"])
+                self.note(at, cancelled=True)
+            if batch.state == "ended":
+                self._take(at, batch, cancel=cancel)
+            elif (batch.word, batch.n_done) != (part["word"], part["n_done"]):
+                self.note(at, word=batch.word, n_done=batch.n_done)
+        elif state == "file" and cancel:
+            self.note(at, state="ended", free=self._keys(at))
+
+    def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
+        """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
+        part = self.batches[at]
+        if (
+            batch.n_done and not batch.files and not cancel
+        ):  # said to be complete, but the file of its replies is not there yet
+            since = part.get("without_files") or time.time()
+            if time.time() - since < _WITHOUT_FILES_S:
+                self.note(at, word=batch.word, without_files=since)
+                return
+        problem = batch.problem or ("" if batch.files else f"{batch.word} without replies")
+        judge, results = self._judge(at), self._results(at)
+
+        async def read() -> None:
+            async for custom_id, answer in service_of(judge)(judge).results(batch):
+                if results.add(custom_id, answer):
+                    await asyncio.to_thread(results.store_rows)
+
+        check_ready(judge)
+        try:
+            wait_for(read())
+        except ProviderError as incomplete:
+            results.store_rows()
+            if not cancel or incomplete.kind != "malformed":
+                raise
+            problem = incomplete.detail
+        self._end(at, results, word=batch.word, n_done=batch.n_done, problem=problem)
+        self._remove(at)
+
+    def _results(self, at: int) -> BatchResults:
+        manifest = self.store.manifest(self.stored.ticket)
+        if not manifest:
+            raise TicketChangedError(f"ticket {self.stored.ticket} was collected by another process")
+        return BatchResults(
+            self.store, self._judge(at), f"{self.stored.ticket}-{at}_", manifest["calls"], manifest["requests"][at],
+            self.details["newer_than"],
+        )  # fmt: skip
+
+    def _end(self, at: int, results: BatchResults, *, problem: str = "", **changes: Any) -> None:
+        results.store_rows()
+        self.note(
+            at, state="ended", n_stored=results.n_stored, cost_usd=results.cost_usd, reasons=dict(results.reasons),
+            problem="; ".join(filter(None, [problem, *results.problems])), free=self._keys(at), **changes,
+        )  # fmt: skip
+
+    def take_files(self, files: Sequence[Path]) -> None:
+        """Store the replies in files of results."""
+        found: dict[int, BatchResults] = {}
+        ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
+        for file in files:
+            for line in json_lines(file):
+                match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
+                at = int(match[1]) if match else -1
+                if not 0 <= at < len(self.batches) or self.batches[at]["state"] != "file":
+                    continue
+                if at not in found:
+                    found[at] = self._results(at)
+                answer = answer_of(line, self._judge(at))
+                if answer is not None and found[at].add(line["custom_id"], answer):
+                    found[at].store_rows()
+        if not found:
+            raise InputError(
+                f"{listed(files)} has no answer to a request of ticket {self.stored.ticket} that is still open; pass "
+                "the file that the program wrote from the requests of this ticket"
+            )
+        for at, results in found.items():
+            self._end(at, results)
