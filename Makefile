@@ -91,6 +91,6 @@ python:
 .venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch
 	@echo "building .venv-test: the rest"
 	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling
-	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dask,ray,dev]'
+	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dask,ray,anthropic,dev]'
 	@.venv-test/bin/python $(PIP_INSTALL) --no-deps --target .venv-test/kernels/ipykernel6 $(OLD_KERNEL)
 	@touch $@

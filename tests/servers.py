@@ -36,7 +36,8 @@ class JudgeServer:
     `choices` (how many), `reset`, `raw` (bytes, after which the connection is closed), `hang` (seconds), `delay`
     (seconds), `until` (an event that is waited for). `always` is used when `script` is empty.
     `refuses` are parameters that bring a 400. `faults` is asked for each request: a step, or None. With `tls`, a
-    certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``.
+    certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``. At ``/v1/messages`` it answers in
+    Anthropic's form, with `blocks`, `stop_details` and `usage` of the step.
     """
 
     script: deque[dict[str, Any]] = field(default_factory=deque)
@@ -81,14 +82,15 @@ class JudgeServer:
             request.transport.write(step["raw"])
             request.transport.close()
             return web.Response()
+        native = request.path.endswith("/messages")
         for name in self.refuses:
             if name in body:
-                return web.json_response(refusal_of(name), status=400)
+                return web.json_response(native_refusal_of(name) if native else refusal_of(name), status=400)
         if "status" in step or "body" in step:
             given = step.get("body", {"error": {"message": f"scripted {step.get('status')}"}})
             raw = given if isinstance(given, bytes) else json.dumps(given).encode()
             return web.Response(status=step.get("status", 200), body=raw, headers=step.get("headers"))
-        return web.json_response(self.completion(body, step))
+        return web.json_response(self.message(body, step) if native else self.completion(body, step))
 
     async def list_models(self, request: web.Request) -> web.StreamResponse:
         if self.models is None:
@@ -111,6 +113,27 @@ class JudgeServer:
             "usage": {"prompt_tokens": 100, "completion_tokens": 10 * n + 1},
         }
 
+    def message(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+        """As Anthropic's Messages API answers."""
+        completion = self.completion(body, step)
+        choice = completion["choices"][0]
+        reason = {"stop": "end_turn"}.get(choice["finish_reason"], choice["finish_reason"])
+        return {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": completion["model"],
+            "content": step.get("blocks", [{"type": "text", "text": choice["message"]["content"]}]),
+            "stop_reason": reason,
+            "stop_details": step.get("stop_details"),
+            "usage": {"input_tokens": 100, "output_tokens": 11} | step.get("usage", {}),
+        }
+
+
+def native_refusal_of(name: str) -> dict[str, Any]:
+    said = {"type": "invalid_request_error", "message": f"{name}: Extra inputs are not permitted"}
+    return {"type": "error", "error": said, "request_id": "req_1"}
+
 
 def refusal_of(name: str) -> dict[str, Any]:
     said = f"Unsupported parameter: '{name}' is not supported with this model."
@@ -128,7 +151,8 @@ def judge_server(**options: Any) -> Iterator[JudgeServer]:
 
     async def start() -> web.AppRunner:
         app = web.Application()
-        app.router.add_post("/{path:.*}" if server.proxied else "/v1/chat/completions", server.answer)
+        for path in ("/{path:.*}",) if server.proxied else ("/v1/chat/completions", "/v1/messages"):
+            app.router.add_post(path, server.answer)
         if not server.proxied:
             app.router.add_get("/v1/models", server.list_models)
         runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -43,7 +43,7 @@ class TestOf:
     @pytest.mark.parametrize(
         ("given_", "message"),
         [
-            ("gpt-4o", "unknown judge provider 'gpt-4o'; allowed: openai, litellm"),
+            ("gpt-4o", "unknown judge provider 'gpt-4o'; allowed: openai, anthropic, litellm"),
             ("none", "unknown judge provider 'none'"),
             ("openai", "a judge needs a model; write it as 'openai:MODEL'"),
             ("openai: ", "needs a model"),

@@ -1,4 +1,4 @@
-"""Judges by litellm and huggingface_hub: the same answers, problems and keys as by the openai provider."""
+"""Judges by litellm, huggingface_hub and anthropic: the same answers, problems and keys as by the openai provider."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ BOTH = [
     pytest.param("litellm", "openai/m", id="litellm"),
     pytest.param("inference-providers", "org/m", id="inference-providers"),
 ]
-MODULES = {"litellm": "litellm", "inference-providers": "huggingface_hub"}
+ALL = [*BOTH, pytest.param("anthropic", "m", id="anthropic")]
+MODULES = {"anthropic": "anthropic", "litellm": "litellm", "inference-providers": "huggingface_hub"}
 
 
 def judge_of(provider: str, model: str, url: str, **options: Any) -> Judge:
@@ -72,7 +73,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "kind"), FAULTS)
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 def test_a_fault_is_the_same_kind_of_problem_and_is_not_tried_again_by_the_library(
     provider: str, model: str, fault: dict[str, Any], kind: str
 ) -> None:
@@ -84,7 +85,7 @@ def test_a_fault_is_the_same_kind_of_problem_and_is_not_tried_again_by_the_libra
     assert caught.value.maybe_paid is (kind == "timeout")
 
 
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 @pytest.mark.parametrize(
     "body",
     [b"<html>", b"", b"[]", b'{"choices": []}', b'{"choices": [{"no": 1}]}'],
@@ -98,7 +99,7 @@ def test_what_is_no_chat_completion_may_have_been_paid_for(provider: str, model:
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 def test_no_server_is_a_problem_of_the_connection(provider: str, model: str) -> None:
     with pytest.raises(ProviderError) as caught:
         ask(judge_of(provider, model, "http://127.0.0.1:9/v1"))
@@ -121,19 +122,19 @@ def test_a_refused_parameter_is_learnt_and_left_out(provider: str, model: str, t
         assert len(server.seen) == n_seen
 
 
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 def test_a_key_goes_to_another_host_only_if_it_is_named(
     provider: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("OPENAI_API_KEY", "HF_TOKEN"):
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.setenv(name, "hf_not-for-others")
     monkeypatch.setenv("MY_KEY", "mine")
     with judge_server() as server:
         ask(judge_of(provider, model, server.url))
         ask(judge_of(provider, model, server.url, api_key_env="MY_KEY"))
-    first, second = ({k.lower(): v for k, v in seen.headers.items()}["authorization"] for seen in server.seen)
+    first, second = ({k.lower(): v for k, v in seen.headers.items()}.get("authorization") for seen in server.seen)
     assert "not-for-others" not in str(server.seen[0].headers)
-    assert (first, second) == ("Bearer unset", "Bearer mine")
+    assert (first, second) == (None if provider == "anthropic" else "Bearer unset", "Bearer mine")
 
 
 def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +151,7 @@ def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch: pytest.Monk
         check_ready(Judge("litellm", "openai/m", params={"mock_response": "5"}))
 
 
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 def test_a_missing_library_names_its_extra(provider: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{provider}\]'"):
@@ -178,7 +179,7 @@ def test_the_installed_client_takes_what_it_is_given_by_name() -> None:
 ODD = [odd for odd in odd_answers() if "bomb" not in odd.name and "Retry-After: 9" not in odd.name]
 
 
-@pytest.mark.parametrize(("provider", "model"), BOTH)
+@pytest.mark.parametrize(("provider", "model"), ALL)
 def test_no_odd_answer_is_anything_but_replies_or_a_problem(provider: str, model: str) -> None:
     with judge_server() as server:
         judge = judge_of(provider, model, server.url)

@@ -333,7 +333,8 @@ class TestTracebacks:
         assert OWN not in shown
 
     @pytest.mark.parametrize(
-        ("provider", "library"), [("litellm", "litellm"), ("inference-providers", "huggingface_hub")]
+        ("provider", "library"),
+        [("litellm", "litellm"), ("inference-providers", "huggingface_hub"), ("anthropic", "anthropic")],
     )
     @pytest.mark.parametrize(
         "step", [{"status": 401}, {"reset": True}, {"body": b"<p>"}], ids=["status", "reset", "html"]
@@ -344,8 +345,12 @@ class TestTracebacks:
             model = "openai/m" if provider == "litellm" else "m"
             judge = Judge(provider, model, base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
             prompt = PromptBuilder.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
+
+            async def ask() -> None:
+                await connect(judge).ask(Request(judge, prompt, None, (0,), (b"",)), 1)  # type: ignore[arg-type]
+
             with pytest.raises(Exception) as problem:  # of a library, too
-                asyncio.run(connect(judge).ask(Request(judge, prompt, None, (0,), (b"",)), 1))  # type: ignore[arg-type]
+                asyncio.run(ask())
         shown = _every_local(problem.value)
         assert "ask: {'self'" in shown, "variables are shown"
         assert OWN not in shown

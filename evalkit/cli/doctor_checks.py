@@ -16,7 +16,7 @@ from evalkit._version import __version__
 from evalkit.errors import CacheError
 
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")
-KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HF_TOKEN")
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "HF_TOKEN")
 """Variables that judges read; only whether they are set is shown."""
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")
 EXTRAS = {
@@ -25,6 +25,7 @@ EXTRAS = {
     "datasets": ("datasets",),
     "gate": ("jsonschema",),
     "lighteval": ("lighteval",),
+    "anthropic": ("anthropic",),
     "litellm": ("litellm",),
     "inference-providers": ("huggingface_hub",),
     "transformers": ("torch", "transformers"),

@@ -11,15 +11,21 @@ from typing import Literal, NamedTuple, get_args
 
 
 class Provider(NamedTuple):
-    """A provider: its description, the host that its API key belongs to, and the variable that contains the key."""
+    """A provider: its description, its key's host, and the variables that contain the key and another base URL."""
 
     meaning: str
     host: str = "local"
     key_variable: str | None = None
+    url_variable: str | None = None
 
 
 PROVIDERS: dict[str, Provider] = {
-    "openai": Provider("OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY"),
+    "openai": Provider(
+        "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL"
+    ),
+    "anthropic": Provider(
+        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
+    ),
     "litellm": Provider("any service that LiteLLM reaches", "litellm"),
     "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
     "transformers": Provider("a model in this process, by transformers"),

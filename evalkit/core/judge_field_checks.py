@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
+
+from evalkit.core.allowed_choices import PROVIDERS
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
 
@@ -20,6 +23,12 @@ def host_of(url: str) -> str:
         return "local" if host == "localhost" else host
     address = getattr(address, "ipv4_mapped", None) or address
     return "local" if address.is_loopback or address.is_unspecified else host
+
+
+def base_url_of(provider: str, base_url: str | None) -> str | None:
+    """The base URL, else that in the provider's environment variable; None: the provider's own server."""
+    variable = PROVIDERS[provider].url_variable if provider in PROVIDERS else None
+    return base_url or (os.environ.get(variable) if variable else None) or None
 
 
 def is_server(url: str) -> bool:

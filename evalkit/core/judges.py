@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import orjson
 
 from evalkit.core.allowed_choices import PROVIDERS
-from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, host_of, is_server
+from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server
 from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed
@@ -49,13 +48,13 @@ class Judge:
     temperature
         Sampling temperature, ≥ 0 (default 1.0), or None: not sent. At 0, more than one sample has no use.
     max_tokens
-        Longest reply in tokens, ≥ 1, or None: not sent.
+        Longest reply in tokens, ≥ 1, or None: not sent (``anthropic`` needs one).
     weight
         Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
     template
         A prompt template for this judge only, ``name@version`` or ``name``; by default the rubric's.
     base_url
-        Root of an OpenAI-compatible server; the provider's own (or ``OPENAI_BASE_URL``) by default.
+        Root of the server; the provider's own (or ``OPENAI_BASE_URL``, ``ANTHROPIC_BASE_URL``) by default.
     api_key_env
         Name of the environment variable that contains the API key. A host other than the provider's own gets a key
         only if you set this. The key itself is never stored.
@@ -130,8 +129,7 @@ class Judge:
         return host_of(self.base_url) if self.base_url else PROVIDERS[self.provider].host
 
     def _check_addresses(self, who: str) -> None:
-        if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
-            object.__setattr__(self, "base_url", os.environ["OPENAI_BASE_URL"])
+        object.__setattr__(self, "base_url", base_url_of(self.provider, self.base_url))
         if self.base_url and not is_server(self.base_url):
             # not shown: it may contain a password
             raise ConfigError(
@@ -168,9 +166,8 @@ class Judge:
         """Raise ConfigError for a key in any field; the message does not show the field's value."""
         if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
             watch_key(self.api_key_env)
-        served = self.base_url or (os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None)
         fields = {name: getattr(self, name) for name in ("provider", "model", *TEXT_FIELDS, "params")} | {
-            "base_url": served
+            "base_url": base_url_of(self.provider, self.base_url)
         }
         if find_key(list(fields.values())) is None:
             return

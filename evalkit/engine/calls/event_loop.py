@@ -328,9 +328,9 @@ class LoopThread:
             task.cancel()
         if left:
             await asyncio.wait(left, timeout=_EXIT_WAIT_S / 4)
-        openai = sys.modules.get("evalkit.engine.providers.openai")
-        if openai is not None:
-            await openai.close_all()
+        clients = sys.modules.get("evalkit.engine.providers.chat_client")
+        if clients is not None:
+            await clients.close_all()
 
 
 def _drop_in_child() -> None:

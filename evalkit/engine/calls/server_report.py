@@ -27,6 +27,7 @@ _SCHEMA: dict[str, Any] = {
 _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes, {"score": 0} for no.'
 _ADDRESSES = {
     "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
     "litellm": "the address that litellm has for its provider",
     "inference-providers": "https://router.huggingface.co/v1",
 }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
+import os
 import time
-from collections.abc import Mapping
-from typing import Any
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
@@ -12,9 +16,14 @@ from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.transport import Answer
+from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret
+
+_Client = TypeVar("_Client", bound="ChatClient")
+_Place = tuple[object, ...]
+_open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]
+_open = weakref.WeakKeyDictionary()
 
 
 class ChatClient:
@@ -42,7 +51,7 @@ class ChatClient:
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
                 raise problem_of(answer, request.judge, body, key_in(self._api_key_env))
-            price, secret = price_of(request.judge), key_in(self._api_key_env)
+            price, secret = self.price(request.judge), key_in(self._api_key_env)
             return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=secret)
         except TimeoutError:
             raise ProviderError("timeout", f"no answer within {request.judge.timeout_s:g} s", maybe_paid=True) from None
@@ -55,6 +64,13 @@ class ChatClient:
             detail = f"the answer could not be read ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from error
 
+    def price(self, judge: Judge) -> tuple[float, float] | None:
+        """Prices as `price_of`; None where the answer comes with its cost."""
+        return price_of(judge)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
     def key(self) -> Secret:
         """The key; a `ProviderError` if there is none, or none that a header can hold."""
         key = key_in(self._api_key_env)
@@ -65,6 +81,39 @@ class ChatClient:
                 "auth", f"the environment variable {self._api_key_env} contains characters other than printable ASCII"
             )
         return key
+
+
+def client_of_loop(make: Callable[[Judge, str], _Client], judge: Judge, url: str) -> _Client:
+    """The client for a judge's server and key variable; one of them per event loop.
+
+    Proxy and certificates are those that the environment names now.
+    """
+    clients, look = _open.setdefault(asyncio.get_running_loop(), {}), os.environ.get
+    place = make, url, judge.api_key_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
+    if place not in clients:
+        clients[place] = make(judge, url)
+    return clients[place]  # type: ignore[return-value]
+
+
+def _drop_in_child() -> None:
+    """A forked child keeps the parent's connections permanently, unused.
+
+    If they were garbage-collected, even at the child's end, they would be removed from the selector that both
+    processes share, and the parent would wait forever.
+    """
+    global _open
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))
+    _open = weakref.WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_in_child)
+
+
+async def close_all() -> None:
+    """Close the connections of the running loop's clients."""
+    for client in _open.pop(asyncio.get_running_loop(), {}).values():
+        await client.aclose()
 
 
 def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:

@@ -5,10 +5,7 @@ The openai client is not used: it takes half a second to import, and more CPU pe
 
 from __future__ import annotations
 
-import asyncio
-import ctypes
 import os
-import weakref
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -19,19 +16,14 @@ from evalkit._version import __version__
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
-from evalkit.engine.providers.chat_client import ChatClient
+from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_params
-from evalkit.engine.providers.transport import Answer, Transport, proxy_of
-from evalkit.errors.secrets import Secret
+from evalkit.engine.providers.transport import Answer, Transport
 
 OWN_HOST = "api.openai.com"
 _OWN_URL = f"https://{OWN_HOST}/v1"
 _ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
-
-_Place = tuple[str, str | None, Secret | None, str | None, str | None]
-_open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, OpenAIClient]]
-_open = weakref.WeakKeyDictionary()
 
 
 def check(judge: Judge) -> None:
@@ -46,33 +38,8 @@ def connect(judge: Judge) -> OpenAIClient:
     Proxy and certificates are those that the environment names now.
     """
     check_params(judge)
-    clients = _open.setdefault(asyncio.get_running_loop(), {})
-    url, look = judge.base_url or _OWN_URL, os.environ.get
-    place = url, judge.api_key_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
-    if place not in clients:
-        clients[place] = OpenAIClient(judge, url)
-    return clients[place]
-
-
-def _drop_in_child() -> None:
-    """A forked child keeps the parent's connections permanently, unused.
-
-    If they were garbage-collected, even at the child's end, aiohttp would remove them from the selector that both
-    processes share, and the parent would wait forever.
-    """
-    global _open
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))
-    _open = weakref.WeakKeyDictionary()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_drop_in_child)
-
-
-async def close_all() -> None:
-    """Close the connections of the running loop's clients."""
-    for client in _open.pop(asyncio.get_running_loop(), {}).values():
-        await client.aclose()
+    url = judge.base_url or _OWN_URL
+    return client_of_loop(OpenAIClient, judge, url)
 
 
 class OpenAIClient(ChatClient):

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from evalkit.core.judges import Judge
 
-_PROVIDER_IDS = {"api.openai.com": "openai"}
+_PROVIDER_IDS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 
 
 def price_of(judge: Judge) -> tuple[float, float] | None:

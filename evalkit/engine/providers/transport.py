@@ -69,7 +69,7 @@ class Transport:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            context: Any = _ssl_context() if self._base.scheme == "https" else True
+            context: Any = ssl_context() if self._base.scheme == "https" else True
             # How many calls are in flight is the engine's business, not the pool's
             connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(
@@ -198,7 +198,8 @@ def proxy_of(base_url: str) -> Secret | None:
     return address or None
 
 
-def _ssl_context() -> ssl.SSLContext:
+def ssl_context() -> ssl.SSLContext:
+    """The certificates that the environment names, or the system's; a `ProviderError` if they cannot be used."""
     import httpx2  # reads SSL_CERT_FILE and SSL_CERT_DIR, and knows the system's certificates
 
     try:

@@ -1,0 +1,264 @@
+"""Anthropic's Messages API, by Anthropic's own client. evalkit handles retries, caching and costs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from evalkit.core.judge_field_checks import host_of
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Request, token_count
+from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
+from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
+from evalkit.engine.providers.openai_replies import json_of, problem_of
+from evalkit.engine.providers.prices import cost_of
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.transport import Answer, ssl_context
+from evalkit.errors import ConfigError
+from evalkit.errors.secrets import Secret, locals_forgotten
+
+_HOST = "api.anthropic.com"
+_PATH = "/v1/messages"
+_SET_BY_EVALKIT = ("system", "response_format")
+_MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", "response_format", "n")
+# Version 2026-10-21 of the API, which the client asks for, refuses these with every model; the one before it accepts
+# them with some
+_SAMPLING = ("temperature", "top_p", "top_k")
+_WITH_SAMPLING = "2023-06-01"
+_DEFAULT_TEMPERATURE = 1.0
+_REFUSES_SCHEMA = re.compile(r"output_config(?!\.effort)|output[ _]format|structured output|json_schema", re.IGNORECASE)
+_NO_CREDIT = re.compile(r"credit balance|billing_error", re.IGNORECASE)
+_FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
+_USUAL = {"service_tier": ("standard", "batch"), "speed": ("standard",), "inference_geo": ("global", "not_available")}
+
+
+def check(judge: Judge) -> None:
+    """Check library, key and parameters, before anything is sent.
+
+    Raises
+    ------
+    MissingExtraError
+        Without anthropic.
+    ConfigError
+        Without `max_tokens`, or for a temperature above 1.
+    JudgeError
+        If the variable that holds the key is not set.
+    """
+    check_extra("anthropic", "anthropic")
+    check_params(judge, _SET_BY_EVALKIT)
+    if judge.max_tokens is None:
+        raise ConfigError(f"judge '{judge.name}' needs max_tokens: Anthropic's API requires it; pass max_tokens=512")
+    if judge.temperature is not None and judge.temperature > 1 and _is_own(judge):
+        raise ConfigError(
+            f"temperature of judge '{judge.name}' is {judge.temperature:g}; Anthropic takes temperatures from 0 to 1"
+        )
+    check_key(judge)
+    import anthropic  # noqa: F401  # loaded here, in the caller's thread: it takes a second
+
+
+def connect(judge: Judge) -> AnthropicClient:
+    """The client for a judge's server and key variable; one of them per event loop."""
+    return client_of_loop(AnthropicClient, judge, (judge.base_url or f"https://{_HOST}").removesuffix("/v1"))
+
+
+class AnthropicClient(ChatClient):
+    """Sends through ``AsyncAnthropic``, which neither retries nor follows redirects here."""
+
+    supports_n: bool | None = False
+
+    def __init__(self, judge: Judge, base_url: str) -> None:
+        import anthropic
+
+        super().__init__(judge)
+        url = urlsplit(base_url)
+        self._origin = f"{url.scheme}://{url.netloc}"
+        verify = ssl_context() if url.scheme == "https" else True
+        auth = _key_header(self._api_key_env) if self._api_key_env else None
+        try:
+            http = anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=verify, auth=auth)
+        except (ImportError, ValueError):  # the text may hold a password
+            raise ConfigError(
+                f"the client for {self._origin} cannot use the proxy in the environment; set an http:// proxy in "
+                "HTTPS_PROXY, or add the host to NO_PROXY"
+            ) from None
+        # without a key given here, the client would look for one on this machine; it logs the headers that it adds
+        self._client = anthropic.AsyncAnthropic(
+            api_key="unset", base_url=base_url, max_retries=0, http_client=http, open_telemetry=False,
+            default_headers=({} if host_of(base_url) == _HOST else _no_custom_headers())
+            | {"Authorization": anthropic.omit},
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"AnthropicClient({self._origin!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def price(self, judge: Judge) -> None:
+        """None: the answer comes with its cost."""
+
+    async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """The answer, as a chat completion."""
+        asked = native_body(request, body)
+        judge, content = request.judge, orjson.dumps(asked)
+        answer = await self.send(_PATH, content, asked, timeout_s=judge.timeout_s)
+        if 200 <= answer.status < 300:
+            return as_completion(answer, judge)
+        raise problem_in(answer, judge, body)
+
+    async def send(
+        self, path: str, content: bytes | None, asked: Mapping[str, Any], *, timeout_s: float, method: str = "POST"
+    ) -> Answer:
+        """Send one request with the key; a `ProviderError` says why there is no answer.
+
+        `asked` decides the version of the API.
+        """
+        import anthropic
+        from httpx2 import Response
+
+        key = self.key() if self._api_key_env else Secret()
+        version = {"anthropic-version": _WITH_SAMPLING} if any(name in asked for name in _SAMPLING) else {}
+        options: Any = {"headers": version, "timeout": timeout_s}
+        try:
+            with locals_forgotten():
+                async with asyncio.timeout(timeout_s):
+                    if method == "GET":
+                        response = await self._client.get(path, cast_to=Response, options=options)
+                    else:
+                        response = await self._client.post(path, cast_to=Response, content=content, options=options)
+        except anthropic.APIStatusError as error:
+            response = error.response
+        except anthropic.APIConnectionError as error:
+            raise self._problem(error, timeout_s) from None
+        found = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, found, key.hide_in_bytes(response.content), self._origin, response.url.path)
+
+    def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
+        cause = type(error.__cause__ or error).__name__
+        if cause in ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "PoolTimeout"):
+            return ProviderError("connection", f"no connection to {self._origin} ({cause})")
+        if "Timeout" in cause:
+            return ProviderError("timeout", f"no answer from {self._origin} in {timeout_s:g} s", maybe_paid=True)
+        return ProviderError("connection", f"the connection to {self._origin} broke off ({cause})", maybe_paid=True)
+
+
+def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a chat completion, as the Messages API takes it.
+
+    The temperature 1.0 is not sent to Anthropic's own service, whose default it is: most models accept no other.
+    """
+    from anthropic import transform_schema
+
+    judge, messages = request.judge, body["messages"]
+    asked: dict[str, Any] = {name: value for name, value in body.items() if name not in _MADE_HERE}
+    asked["max_tokens"] = judge.max_tokens
+    asked["messages"] = [message for message in messages if message["role"] != "system"]
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    if system:
+        asked["system"] = system
+    if "temperature" in body and not (body["temperature"] == _DEFAULT_TEMPERATURE and _is_own(judge)):
+        asked["temperature"] = body["temperature"]
+    if "response_format" in body:
+        schema = transform_schema(dict(body["response_format"]["json_schema"]["schema"]))
+        own = {"format": {"type": "json_schema", "schema": schema}}
+        asked["output_config"] = own | dict(asked.get("output_config") or {})
+    return asked
+
+
+def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
+    """A message as a chat completion, with its cost at this share of the price; what is no message stays as it is."""
+    found = json_of(answer.content)
+    blocks = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(blocks, list):
+        return answer
+    parts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    texts = [part for part in parts if isinstance(part, str)]
+    reason, details = found.get("stop_reason"), found.get("stop_details")
+    message = {
+        "content": "".join(texts) if texts else None,
+        "refusal": details.get("explanation") if reason == "refusal" and isinstance(details, dict) else None,
+    }
+    usage = found.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    plain, cached = token_count(usage.get("input_tokens")), _cached(usage)
+    prompt = None if plain is None or cached is None else token_count(plain + cached)
+    written = token_count(usage.get("output_tokens"))
+    reason = _FINISH_REASONS.get(reason, reason) if isinstance(reason, str) else None
+    completion = {
+        "model": found.get("model"),
+        "choices": [{"finish_reason": reason, "message": message}],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": written},
+    }
+    cost = None if prompt is None or written is None else _cost(judge, found, usage, cached, prompt, written)
+    cost = None if cost is None else cost * share
+    return answer._replace(content=orjson.dumps(completion), cost_usd=cost)
+
+
+def _cached(usage: Mapping[str, Any]) -> int | None:
+    """Tokens of the prompt that were read from the cache or written to it; None if that cannot be read."""
+    counts = [usage.get(name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens")]
+    known = [token_count(count) for count in counts]
+    return None if None in known else sum(count for count in known if count is not None)
+
+
+def _cost(
+    judge: Judge, found: Mapping[str, Any], usage: Mapping[str, Any], cached: int | None, prompt: int, written: int
+) -> float | None:
+    """US$ by the judge's own price, else by that of genai-prices; None if it is not known for all that was billed."""
+    if judge.price is not None:
+        return None if cached else cost_of(judge.price, prompt, written)
+    if judge.service != _HOST:
+        return None
+    unusual = any(usage.get(name) not in (None, "", *values) for name, values in _USUAL.items())
+    tools = usage.get("server_tool_use")
+    if unusual or (any(tools.values()) if isinstance(tools, dict) else tools):
+        return None
+    import genai_prices
+
+    try:
+        return float(genai_prices.extract_usage(found, provider_id="anthropic").calc_price().total_price)
+    except (LookupError, ValueError, TypeError):
+        return None
+
+
+def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> ProviderError:
+    """The `ProviderError` for an answer with an error status."""
+    known = {name: value for name, value in body.items() if name in ("temperature", "response_format")}
+    problem = problem_of(answer, judge, known, key_in(judge.api_key_env))
+    if problem.status == 400 and "response_format" in known and _REFUSES_SCHEMA.search(problem.detail):
+        problem.kind, problem.parameter = "refused_parameter", "response_format"
+    elif problem.status == 402 or _NO_CREDIT.search(problem.detail):
+        problem.kind = "auth"
+    return problem
+
+
+def _is_own(judge: Judge) -> bool:
+    return not judge.base_url or host_of(judge.base_url) == _HOST
+
+
+def _key_header(name: str) -> Any:
+    """Adds the key to a request when it is sent."""
+    from httpx2 import Auth
+
+    class KeyHeader(Auth):
+        def auth_flow(self, request: Any) -> Any:
+            request.headers["authorization"] = key_in(name).reveal("Bearer ")
+            yield request
+
+    return KeyHeader()
+
+
+def _no_custom_headers() -> dict[str, Any]:
+    """The custom headers of the environment, left out: they are for Anthropic's own host alone."""
+    from anthropic import omit
+
+    lines = os.environ.get("ANTHROPIC_CUSTOM_HEADERS", "").split("\n")
+    return {line.partition(":")[0].strip(): omit for line in lines if ":" in line}
