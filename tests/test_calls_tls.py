@@ -209,7 +209,9 @@ def test_no_server_no_key_and_no_network_judge() -> None:
     assert "no connection to http://127.0.0.1:9" in report.problems[0]
     assert "OPENAI_API_KEY is not set" in check_server("openai:gpt-4o-mini").problems[0]
     for name in ("fake:strict", "vllm:m", "transformers:m"):
-        with pytest.raises(ConfigError, match=r"has no server to check.*openai, anthropic, litellm, inference-providers"):
+        with pytest.raises(
+            ConfigError, match=r"has no server to check.*openai, anthropic, litellm, inference-providers"
+        ):
             check_server(name)
 
 
