@@ -598,11 +598,35 @@ def test_a_ticket_shows_itself(server: BatchServer, folder: str) -> None:
 def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server: BatchServer, folder: str) -> None:
     server.faults["cut_line"] = 6
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
-    assert ek.collect(ticket, wait=False).is_open
+    with pytest.raises(JudgeError, match="lacks lines, or has cut ones"):
+        ek.collect(ticket, wait=False)
     assert 0 < judged(some_items(20), jury(server, "gpt-4o"), folder, offline=True)["error"].isna().sum() < 60
     given_up = ek.collect(ticket, cancel=True, progress=False)
     assert given_up.table["n_unanswered"].item() >= 30
     assert "lacks lines" in given_up.table["problem"].item()
+
+
+def test_no_key_goes_to_a_server_that_only_the_cache_names(server: BatchServer, folder: str) -> None:
+    url = server.url.replace("127.0.0.1", "judges.example.org")
+    ticket = sent(some_items(2), jury(server, "gpt-4o"), folder)
+    store = ReplyStore.open(folder)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET details = replace(details, ?, ?)", [server.url, url])
+    n_seen = len(server.seen)
+    for action in ({}, {"cancel": True}):
+        with pytest.raises(ConfigError, match=f"would send the key in OPENAI_API_KEY to {url}.*pass base_url="):
+            ek.collect(ticket.id, cache=folder, **action)
+    assert len(server.seen) == n_seen
+    with pytest.raises(JudgeError, match=r"no connection to http://judges\.example\.org"):
+        ek.collect(ticket.id, cache=folder, base_url=url, wait=False)
+
+
+@pytest.mark.parametrize("judge", ["fake:strict", "none"])
+def test_judges_that_no_batch_can_ask(folder: str, tmp_path: Path, judge: str) -> None:
+    profile = tmp_path / "p.yaml"
+    profile.write_text("profile: p\nrubric: correctness\njudges:\n- {provider: openai, model: gpt-4o}\n")
+    with pytest.raises(ConfigError, match=r"makes no calls|reads no file"):
+        ek.submit(some_items(1), ek.load_profile(profile), judge, cache=folder, to=tmp_path / "x.jsonl")
 
 
 # --- the page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ from test_batches import MODELS, SAMPLES, judged, jury, sent, some_items
 
 import evalkit as ek
 from evalkit.engine import batches, open_ticket, tickets
+from evalkit.errors import JudgeError
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(sys.platform == "win32", reason="kill -9")]
 
@@ -30,6 +32,7 @@ sys.path.insert(0, sys.argv[1])
 from test_batches import judged, jury, sent, some_items
 import evalkit as ek
 from evalkit.engine import batches, open_ticket, tickets
+from evalkit.errors import JudgeError
 
 cache, n_items = sys.argv[3], int(sys.argv[4])
 open_ticket.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 1.5, .02, .05
@@ -110,7 +113,10 @@ def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             if ticket.n_left_out or len(ticket.table) == 0 or ticket.table["n_requests"].sum() <= 10:
                 break
             deadline = time.monotonic() + 20
-            while ek.collect(ticket, wait=False).is_open and time.monotonic() < deadline:
+            while time.monotonic() < deadline:
+                    with contextlib.suppress(JudgeError):
+                        if not ek.collect(ticket, wait=False).is_open:
+                            break
                 time.sleep(0.05)
             ek.collect(ticket, cancel=True, progress=False)  # those that are stuck
         ek.collect(ticket, cancel=True, progress=False)

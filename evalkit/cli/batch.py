@@ -41,10 +41,13 @@ def add(commands: Commands) -> None:
     parser = add_part("collect", _collect, text)
     parser.add_argument("ticket", metavar="TICKET", nargs="?", help="its id or the beginning of it")
     parser.add_argument("--no-wait", action="store_true", help="take what has ended by now")
+    add_flags(parser, "judge-base-url")
     parser = add_part("status", _status, "ask the provider how far a ticket is, and take what has ended")
     parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    add_flags(parser, "judge-base-url")
     parser = add_part("cancel", _cancel, "cancel what has not ended; what is answered by then is billed, and stored")
     parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    add_flags(parser, "judge-base-url")
     parser = add_part("list", _list, "the tickets of a cache, without asking the provider")
     parser.add_argument("--all", action="store_true", help="also those that have ended")
     text = "write the requests to a file, for a program such as vllm run-batch; prints a ticket"
@@ -79,20 +82,20 @@ def _collect(args: argparse.Namespace) -> None:
 
     ids = [args.ticket] if args.ticket else [one.id for one in tickets(args.cache, only_open=True)]
     progress = False if args.quiet else None
-    _put(args, [collect(one, wait=not args.no_wait, cache=args.cache, progress=progress) for one in ids])
+    _put(args, [collect(one, wait=not args.no_wait, progress=progress, **_where(args)) for one in ids])
 
 
 def _status(args: argparse.Namespace) -> None:
     from evalkit import collect
 
-    _put(args, [collect(args.ticket, wait=False, cache=args.cache, progress=False)])
+    _put(args, [collect(args.ticket, wait=False, progress=False, **_where(args))])
 
 
 def _cancel(args: argparse.Namespace) -> None:
     from evalkit import collect
 
     progress = False if args.quiet else None
-    _put(args, [collect(args.ticket, cancel=True, cache=args.cache, progress=progress)])
+    _put(args, [collect(args.ticket, cancel=True, progress=progress, **_where(args))])
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -105,6 +108,10 @@ def _import(args: argparse.Namespace) -> None:
     from evalkit import collect
 
     _put(args, [collect(args.ticket, results=args.files, wait=False, cache=args.cache)])
+
+
+def _where(args: argparse.Namespace) -> dict[str, Any]:
+    return {"cache": args.cache, "base_url": args.judge_base_url}
 
 
 def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:

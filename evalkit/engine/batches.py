@@ -31,7 +31,7 @@ from evalkit.engine.judging import missing_requests
 from evalkit.engine.open_ticket import OpenTicket, is_overdue
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
-from evalkit.engine.specification import Spec
+from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.ticket import Ticket, shower
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, JudgeError
@@ -99,9 +99,14 @@ def submit(
     live_after_s = _seconds(live_after)
     spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
     options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd, run=run)
-    for judge in spec.judges if to is None else ():
-        service_of(judge)
-        check_ready(judge)
+    if is_none(judges):
+        raise ConfigError("judges 'none' makes no calls, so there is nothing to send; name judges, or omit them")
+    for judge in spec.judges:
+        if to is None:
+            service_of(judge)
+            check_ready(judge)
+        elif judge.provider in ("fake", "function"):
+            raise ConfigError(f"judge '{judge.name}' runs in this process and reads no file of requests")
     for judge in spec.judges if budget_usd is not None else ():
         Budget(options).check(judge)
     requests, store, newer_than = missing_requests(Worklist.of(spec, items, item_id), options)
@@ -114,7 +119,7 @@ def submit(
     }  # fmt: skip
     keys = [key for request in requests for key in request.keys]
     stored, held = store.open_ticket(details, keys)
-    ticket = OpenTicket(store, stored)
+    ticket = OpenTicket(store, stored, [judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
             own = held - wait_for(_asked_or_stored(store, sorted(held), newer_than))
@@ -142,6 +147,7 @@ def collect(
     cancel: bool = False,
     results: str | Path | Sequence[str | Path] = (),
     cache: str | Path | None = None,
+    base_url: str | None = None,
     progress: bool | None = None,
 ) -> Ticket:
     """Take the replies of a ticket's batches into the cache, where `judge` finds them.
@@ -161,6 +167,9 @@ def collect(
         For a ticket that was written to a file: the output of the program that answered its requests.
     cache
         As in `judge`; by default that of the ticket.
+    base_url
+        The judge's server, if it is not the provider's own and another process sent the ticket: your key is not sent
+        to a server that only the cache names.
     progress
         Show the ticket while waiting; by default on a terminal and in notebooks.
 
@@ -173,20 +182,23 @@ def collect(
     ------
     InputError
         For an unknown ticket, or a file of results that does not belong to it.
+    ConfigError
+        If a key would be sent to a server that you did not name.
     JudgeError
-        If the provider cannot be asked.
+        If the provider refuses to answer or, without `wait`, cannot be reached.
     """
     store = ticket.store if isinstance(ticket, Ticket) and ticket.store and cache is None else ReplyStore.open(cache)
     if isinstance(ticket, Ticket) and not ticket.id:
         return ticket
-    opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket))
+    servers = [base_url, *(ticket.servers if isinstance(ticket, Ticket) else ())]
+    opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket), servers)
     files = [Path(one) for one in ([results] if isinstance(results, (str, Path)) else results)]
     show, pause = shower(progress), _FIRST_POLL_S
     try:
         if files:
             opened.take_files(files)
         while True:
-            opened.advance(cancel=cancel)
+            opened.advance(cancel=cancel, patient=wait)
             shown = opened.shown()
             show(shown)
             if not wait or not opened.waits:
@@ -203,12 +215,15 @@ def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list
     return [Ticket.of(store, stored) for stored in store.tickets(only_open=only_open)]
 
 
-def take_overdue(store: ReplyStore, ids: Collection[str]) -> bool:
-    """Cancel and collect those of the tickets that are older than their `live_after`; whether there were any."""
+def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[str | None]) -> bool:
+    """Cancel and collect those of the tickets that are older than their `live_after`; whether there were any.
+
+    `servers` are base URLs that may get a key.
+    """
     overdue = [stored for stored in store.tickets(only_open=True) if stored.ticket in ids and is_overdue(stored)]
     for stored in overdue:
         _log.info("ticket %s is older than its live_after; what still runs is cancelled", stored.ticket)
-        collect(stored.ticket, cache=store.cache, progress=False)
+        collect(Ticket.of(store, stored, servers), progress=False)
     return bool(overdue)
 
 

@@ -304,7 +304,7 @@ class _Run:
         if not self.options.offline:
             from evalkit.engine.batches import take_overdue
 
-            if take_overdue(self.store, set(asked.values())):
+            if take_overdue(self.store, set(asked.values()), [judge.base_url for judge in self.worklist.spec.judges]):
                 return True
         left = {row: self.keys[row] for row in self.missing if self.keys[row] in asked}
         rows = [row for row in left if row not in self.unscored_before]

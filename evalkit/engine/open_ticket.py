@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from evalkit.core.allowed_choices import PROVIDERS
+from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import KeyMaker
 from evalkit.engine.batch_results import BatchResults
@@ -26,7 +29,7 @@ from evalkit.engine.providers.batch_interface import Batch, service_of
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.ticket import Ticket
-from evalkit.errors import InputError, JudgeError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, listed
 
 CERTAIN_S = 300.0
 """So long after it was sent, a batch that the provider does not list was not created."""
@@ -35,6 +38,7 @@ _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
 _TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
 _NOT_FOUND = 404
+_OPENAI_URL = "OPENAI_BASE_URL"
 _log = logging.getLogger("evalkit")
 
 
@@ -47,11 +51,12 @@ def is_overdue(stored: StoredTicket) -> bool:
 class OpenTicket:
     """A ticket that is being sent or collected.
 
-    Each of its batches has details that change; whoever changes them has seen the latest.
+    Each of its batches has details that change; whoever changes them has seen the latest. `servers` are base URLs that
+    may get a key: others than the provider's own are in the store, where somebody else may have written them.
     """
 
-    def __init__(self, store: ReplyStore, stored: StoredTicket) -> None:
-        self.store, self.stored = store, stored
+    def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[str | None] = ()) -> None:
+        self.store, self.stored, self._servers = store, stored, servers
         self.details: dict[str, Any] = orjson.loads(stored.details)
 
     @property
@@ -66,7 +71,7 @@ class OpenTicket:
 
     def shown(self) -> Ticket:
         """The ticket as it is now."""
-        return Ticket.of(self.store, self.stored)
+        return Ticket.of(self.store, self.stored, self._servers)
 
     def alive(self) -> None:
         """Let other processes know, now and then, that its files are still being written."""
@@ -85,6 +90,8 @@ class OpenTicket:
         details = self.details | changes | {"at": time.time()}
         self.stored = self.store.change_ticket(self.stored, details, manifest=manifest, free=free, ended=ended)
         self.details = details
+        if ended:
+            self._end_lease()
 
     def note(self, at: int, *, free: Collection[bytes] = (), **changes: Any) -> None:
         """Store changed details of one batch; the ticket ends with its last one.
@@ -104,8 +111,6 @@ class OpenTicket:
                 self._reload()
                 if self.stored.state != "open" or self.batches[at] != seen:
                     raise
-        if ended:
-            self._end_lease()
 
     def _reload(self) -> None:
         self.stored = self.store.ticket(self.stored.ticket)
@@ -128,7 +133,15 @@ class OpenTicket:
         wait_for(self._lease(BudgetLease(self.details["run"], self.stored.ticket, held, ended=True)))
 
     def _judge(self, at: int) -> Judge:
-        return Judge.of(self.batches[at]["judge"])
+        judge = Judge.of(self.batches[at]["judge"])
+        host = host_of(judge.base_url) if judge.base_url else ""
+        known = host in ("", "local", PROVIDERS[judge.provider].host) or judge.base_url == os.environ.get(_OPENAI_URL)
+        if judge.api_key_env and not known and judge.base_url not in self._servers:
+            raise ConfigError(
+                f"ticket {self.stored.ticket} would send the key in {judge.api_key_env} to {judge.base_url}, as it is "
+                f"written in {self.store.place}; if that is your server, pass base_url={judge.base_url!r}"
+            )
+        return judge
 
     def _ask(self, at: int, action: str, *args: Any) -> Any:
         """The answer of the provider's batch service."""
@@ -186,8 +199,11 @@ class OpenTicket:
             keys += makers[number](shown, order, samples)
         return keys
 
-    def advance(self, *, cancel: bool) -> None:
-        """Look at every open batch once, and take the replies of those that have ended."""
+    def advance(self, *, cancel: bool, patient: bool) -> None:
+        """Look at every open batch once, and take the replies of those that have ended.
+
+        With `patient`, a provider that cannot be reached is no error.
+        """
         cancel = cancel or is_overdue(self.stored)
         is_old = cancel or time.time() - self.details["at"] > CERTAIN_S
         if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
@@ -198,7 +214,7 @@ class OpenTicket:
             except TicketChangedError:  # another process collects it too
                 self._reload()
             except ProviderError as problem:
-                if problem.kind in _TRANSIENT:
+                if patient and problem.kind in _TRANSIENT:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
                 raise JudgeError(f"ticket {self.stored.ticket}: {problem.detail}") from None

@@ -89,9 +89,12 @@ class Plan:
         return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
 
     def _rows(self) -> list[dict[str, str]]:
+        table = self.table
+        no_batches = table["usd_in_batches"].isna() | (table["n_to_call"] == 0)
+        empty = ["usd_in_batches"] * bool(no_batches.all()) + ["n_in_batch"] * (not table["n_in_batch"].any())
         return [
             {str(name): _price(value) if name in _PRICES else str(value) for name, value in row.items()}
-            for row in self.table.to_dict("records")
+            for row in self.table.drop(columns=empty).to_dict("records")
         ]
 
     def _head(self) -> str:

@@ -6,7 +6,7 @@ import html
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ class Ticket:
         Whether replies may still come.
     n_left_out
         Replies that did not fit into the budget.
+    servers
+        Base URLs that this process named, which may get a key.
     """
 
     id: str
@@ -56,18 +58,20 @@ class Ticket:
     created: float
     is_open: bool
     n_left_out: int = 0
+    servers: tuple[str | None, ...] = field(default=(), repr=False, compare=False)
     store: ReplyStore | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, store: ReplyStore, stored: StoredTicket | None) -> Ticket:
+    def of(cls, store: ReplyStore, stored: StoredTicket | None, servers: Collection[str | None] = ()) -> Ticket:
         """A ticket as it is in a store; None: one that asks for nothing."""
         if stored is None:
             return cls("", pd.DataFrame(columns=list(_NAMES)), store.where, time.time(), is_open=False, store=store)
         details = orjson.loads(stored.details)
         table = pd.DataFrame([_row(part) for part in details["batches"]], columns=list(_NAMES))
         return cls(
-            stored.ticket, table, store.where, stored.created, stored.state == "open", details["n_left_out"], store
-        )
+            stored.ticket, table, store.where, stored.created, stored.state == "open", details["n_left_out"],
+            tuple(servers), store,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         table = [text_table(self._rows())] if len(self.table) else []
