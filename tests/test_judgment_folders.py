@@ -16,6 +16,7 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.stats.agreement import krippendorff
 from evalkit.tables.judgment_folders import one_table, read_parts
 
 SCALES = {"ordinal": ORDINAL, "binary": BINARY, "low": LOW, "topic": TOPIC, "names": NAMES, "decimal": DECIMAL}
@@ -90,6 +91,10 @@ FIGURES = {
     "align": lambda source, labels: ek.align(voted(source), labels),
     "align, ties half": lambda source, labels: ek.align(voted(source), labels, ties="half", clusters=GROUPS),
     "confusion": lambda source, labels: ek.stats.confusion(voted(source), labels),
+    "jury value": lambda source, labels: ek.stats.jury_value(voted(source), labels, clusters=GROUPS),
+    "pass threshold": lambda source, labels: ek.stats.pass_threshold(voted(source), labels, ties="half"),
+    "alternative annotator": lambda source, labels: ek.stats.alt_test(voted(source), labels, 0.1).summary,
+    "align by a column": lambda source, labels: ek.align(voted(source), labels, by="method"),
 }
 
 
@@ -110,6 +115,13 @@ def test_every_figure_of_a_folder_is_that_of_one_table(table, labels, tmp_path, 
     expected = FIGURES[name](table, labels)
     assert len(expected)
     assert_frame_equal(FIGURES[name](folder, labels), expected, check_categorical=False, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["reliability", "reliability, full"])
+def test_figures_that_take_some_items_at_a_time_are_those_of_all(table, labels, monkeypatch, name):
+    expected = FIGURES[name](table, labels)
+    monkeypatch.setattr(krippendorff, "_AT_ONCE", 7)
+    assert_frame_equal(FIGURES[name](table, labels), expected, rtol=1e-12, atol=1e-12)
 
 
 @given(st.data())

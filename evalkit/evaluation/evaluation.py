@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,7 @@ from evalkit.tables.grouping import cluster_names
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
+_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +140,10 @@ class Evaluation:
         chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
         check_judged(rows, frame, chosen)
         check_names(inputs or {}, chosen)
-        columns = {name: frame[column].tolist() for name, column in columns_of(chosen, inputs or {}, frame).items()}
-        texts = item_inputs(chosen, columns, len(frame))
-        content = [min(digest(fields), digest(swapped(fields))) for fields in texts]
+        columns = columns_of(chosen, inputs or {}, frame)
+        content = [
+            text for at in range(0, len(frame), _ROWS) for text in _content(chosen, columns, frame[at : at + _ROWS])
+        ]
         return cls(
             items=frame,
             rubric=chosen,
@@ -197,7 +200,9 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        return aggregate(self.votes, **self.rules.aggregate_options)
+        if self.rules.aggregate == "dawid_skene":  # it needs the votes on all items at once
+            return aggregate(self.votes, **self.rules.aggregate_options)
+        return self._of_votes["scores"]
 
     @cached_property
     def rubric_scores(self) -> pd.DataFrame:
@@ -212,7 +217,29 @@ class Evaluation:
     @cached_property
     def disagreement(self) -> pd.DataFrame:
         """One row per item and criterion: how much the judges differ (see `disagreement`)."""
-        return disagreement(self.votes)
+        return self._of_votes["disagreement"]
+
+    @property
+    def order_flips(self) -> pd.DataFrame:
+        """Of the votes on pairs that were judged in both orders, `criterion`, `judge` and `order_flip`."""
+        return self._of_votes["order_flips"]
+
+    @cached_property
+    def _of_votes(self) -> dict[str, pd.DataFrame]:
+        """What is made of the votes of each part; the votes of a folder are not kept: they take most room."""
+        made = []
+        for votes in self._votes_by_part():
+            flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
+            made.append({"disagreement": disagreement(votes), "order_flips": flips})
+            if self.rules.aggregate != "dawid_skene":
+                made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
+        return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
+
+    def _votes_by_part(self) -> Iterator[pd.DataFrame]:
+        if isinstance(self.judged, pd.DataFrame):
+            yield self.votes
+        else:
+            yield from (vote(part, **self.rules.vote_options) for part in read_parts(self.judged))
 
     @cached_property
     def reliability(self) -> pd.DataFrame:
@@ -225,12 +252,13 @@ class Evaluation:
         if self.labels is None:
             return None
         if len(self.judges) < 2:
-            return align(self.votes, self.labels, clusters=self.clusters)
+            return align(self._votes_by_part(), self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
-        shared = [name for name in self.scores if name in self.votes]
-        both = pd.concat([self.scores[shared].assign(judge=jury), self.votes[[*shared, "judge"]]], ignore_index=True)
-        made = align(both, self.labels, clusters=self.clusters)
+        shared = [name for name in tables.columns_of("scores") if name in tables.columns_of("votes")]
+        whole = self.scores[shared].assign(judge=pd.Categorical([jury] * len(self.scores)))
+        parts = (votes[[*shared, "judge"]] for votes in self._votes_by_part())
+        made = align(chain([whole], parts), self.labels, clusters=self.clusters)
         judges = made["judge"].astype(object)
         made = made.assign(judge=tables.categorical(judges.where(judges != jury, "jury").to_numpy()))
         order = (judges != jury).to_numpy().argsort(kind="stable")
@@ -276,6 +304,12 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return overview.page(self)
+
+
+def _content(rubric: Rubric, columns: Mapping[str, str], items: pd.DataFrame) -> list[str]:
+    """A digest of the inputs of each item, the same if the answers of a pair are in the other order."""
+    texts = item_inputs(rubric, {name: items[column].tolist() for name, column in columns.items()}, len(items))
+    return [min(digest(fields), digest(swapped(fields))) for fields in texts]
 
 
 def _hashed(part: pd.DataFrame) -> pd.DataFrame:

@@ -162,8 +162,8 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
 
 def _flips(evaluation: Evaluation, criterion: str) -> Iterator[str]:
     """Pairs that were judged in both orders: how often each judge's answer follows the order."""
-    votes = evaluation.votes[(evaluation.votes["criterion"] == criterion) & evaluation.votes["order_flip"].notna()]
-    for judge, flips in votes.groupby("judge", observed=True)["order_flip"]:
+    votes = evaluation.order_flips
+    for judge, flips in votes[votes["criterion"] == criterion].groupby("judge", observed=True)["order_flip"]:
         yield f"{judge} changes its answer with the order on {flips.sum()} of {counted(len(flips), 'item')}"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.tables.grouping import Floats, Ints
+from evalkit.tables.grouping import Floats, Ints, used_categories
 
 Transform = Literal["atanh", "logit", "log", "none"]
 
@@ -65,7 +65,7 @@ class Interval:
 def cluster_codes(names: pd.Series) -> Ints:
     """Clusters as numbers 0 … G−1 in the order of their sorted names, so that the order of rows plays no part."""
     if isinstance(names.dtype, pd.CategoricalDtype):
-        names = names.cat.remove_unused_categories()
+        names = used_categories(names)
         return cluster_codes(pd.Series(names.cat.categories))[names.cat.codes]
     return pd.factorize(names, sort=True)[0].astype(np.int64)
 

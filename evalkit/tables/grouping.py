@@ -16,6 +16,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
+_MOST = 2**62
 ClustersLike = Mapping[str, Any] | pd.Series
 """item_id -> cluster."""
 
@@ -75,32 +76,44 @@ def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] =
     >>> group(frame, ["item_id", "judge"]).codes.tolist()
     [0, 1, 0]
     """
-    codes = np.zeros(len(frame), dtype=np.int64)
-    for key in keys:
-        column = frame[key]
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            found, n_values = column.cat.codes.to_numpy().astype(np.int64), len(column.cat.categories)
-        else:
-            found, seen = pd.factorize(column)
-            found, n_values = found.astype(np.int64), len(seen)
-        missing = found < 0
-        if missing.any():
-            if key not in may_miss:
-                raise InputError(
-                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
-                )
-            found = np.where(missing, n_values, found)
-        # Numbered afresh after each key, so that the product never leaves int64.
-        codes = pd.factorize(codes * (n_values + 1) + found)[0].astype(np.int64)
+    codes = pd.factorize(_key_numbers(frame, keys, may_miss))[0].astype(np.int64, copy=False)
     n_groups = int(codes.max()) + 1 if len(codes) else 0
     first = np.full(n_groups, len(codes), dtype=np.int64)
     np.minimum.at(first, codes, np.arange(len(codes)))
     return Groups(codes, first)
 
 
+def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[str]) -> Ints:
+    """A number of each row, equal where all keys are."""
+    numbers, n_numbers = np.zeros(len(frame), dtype=np.int64), 1
+    for key in keys:
+        column = frame[key]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            found, n_values = column.cat.codes.to_numpy(), len(column.cat.categories)
+        else:
+            found, seen = pd.factorize(column)
+            n_values = len(seen)
+        missing = found < 0
+        if missing.any():
+            if key not in may_miss:
+                raise InputError(
+                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
+                )
+            found = np.where(missing, np.int64(n_values), found)
+        if n_numbers * (n_values + 1) > _MOST:
+            numbers = pd.factorize(numbers)[0].astype(np.int64)
+            n_numbers = int(numbers.max()) + 1
+        numbers *= n_values + 1
+        numbers += found
+        n_numbers *= n_values + 1
+    return numbers
+
+
 def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_miss: Sequence[str] = ()) -> None:
     """Raise InputError if two rows have the same key (a table concatenated with itself)."""
-    doubled = len(frame) - len(group(frame, keys, may_miss=may_miss))
+    numbers = _key_numbers(frame, keys, may_miss)
+    numbers.sort()
+    doubled = int((numbers[1:] == numbers[:-1]).sum())
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         raise InputError(
@@ -110,6 +123,16 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
         )
 
 
+def small(codes: Ints) -> Ints:
+    """The same numbers in as few bytes as they need: there may be tens of millions."""
+    return codes.astype(np.min_scalar_type(-1 - int(codes.max(initial=0))))
+
+
+def used_categories(column: pd.Series) -> pd.Series:
+    """A category column without the categories that are not in it; the column itself if all are."""
+    return column if column.nunique() == len(column.cat.categories) else column.cat.remove_unused_categories()
+
+
 def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series:
     """The cluster of each item: from a mapping or a Series indexed by `item_id`, else the item itself.
 
@@ -117,15 +140,19 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
     """
     if isinstance(item_ids.dtype, pd.CategoricalDtype):  # each id once
         codes, units = pd.factorize(clusters_of(pd.Series(item_ids.cat.categories), clusters))
-        return pd.Series(pd.Categorical.from_codes(codes[item_ids.cat.codes], units), index=item_ids.index)
+        own = codes.astype(np.int32)[item_ids.cat.codes]
+        return pd.Series(pd.Categorical.from_codes(own, units), index=item_ids.index)
     ids = item_ids.astype("str")
     if clusters is None:
         return ids
-    if isinstance(clusters, pd.Series) and clusters.index.has_duplicates:
+    # not has_duplicates, which keeps a hash table of the index for as long as there is the index
+    if isinstance(clusters, pd.Series) and clusters.index.duplicated().any():
         raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")
-    names = {str(item): str(name) for item, name in clusters.items() if not pd.isna(name)}
+    given = clusters if isinstance(clusters, pd.Series) else pd.Series(dict(clusters), dtype=object)
     # The prefix keeps an item's own name apart from a cluster of that name.
-    found = ids.map({item: f"cluster {name}" for item, name in names.items()})
+    names = "cluster " + given.dropna().astype("str")
+    names.index = names.index.astype("str")
+    found = ids.map(names[~names.index.duplicated(keep="last")])
     return found.where(found.notna(), ids)
 
 
@@ -207,7 +234,9 @@ def occurring(codes: Ints, n: int) -> tuple[Ints, Ints]:
         return seen.astype(np.int64), place.astype(np.int64)
     there = np.zeros(n, dtype=bool)
     there[codes] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[codes]
+    place = np.cumsum(there)[codes]
+    place -= 1
+    return np.flatnonzero(there), place
 
 
 def most_frequent(groups: Groups, texts: pd.Series) -> Objects:

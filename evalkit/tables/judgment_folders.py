@@ -12,7 +12,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.tables.files import read_parquet
+from evalkit.tables.files import read_parquet, release_memory
 from evalkit.tables.schemas import JUDGMENT_KEY, SCORE_KEY, check
 
 USED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
@@ -138,6 +138,8 @@ def _refuse_split(files: list[Path], keys: list[Any]) -> None:
 def one_table(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """Tables of the same columns as one; a category column has the categories of all pieces. The pieces are emptied."""
     frames = list(pieces)
+    if len(frames) == 1:
+        return frames[0]
     columns: dict[str, Any] = {}
     for name in map(str, frames[0].columns):
         parts = [frame.pop(name) for frame in frames]  # so that what is joined is freed, column by column
@@ -147,4 +149,6 @@ def one_table(pieces: Iterable[pd.DataFrame]) -> pd.DataFrame:
             columns[name] = union_categoricals(parts)
         else:
             columns[name] = pd.concat(parts, ignore_index=True)
+        del parts
+        release_memory()
     return pd.DataFrame(columns, copy=False)

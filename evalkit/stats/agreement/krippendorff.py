@@ -7,8 +7,9 @@ samples of item i, and the coincidences are o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from evalkit.stats.intervals import few_others
 from evalkit.stats.jackknife_sums import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, occurring, tally
 
+_AT_ONCE = 1_000_000  # entries
 Metric = Literal["nominal", "ordinal", "interval"]
 
 
@@ -27,7 +29,7 @@ class Cells:
     Attributes
     ----------
     item, judge
-        Numbers from 0; a cell is one pair of them.
+        Numbers from 0, also as smaller integers; a cell is one pair of them.
     answer
         Number of the code, rising with its value.
     value
@@ -51,6 +53,17 @@ class Cells:
         seen, cell = occurring(self.item * n_judges + self.judge, len(self.unit) * n_judges)
         return seen // n_judges, cell, np.bincount(cell, minlength=len(seen)).astype(np.int64)
 
+    def summed(self, sums: Callable[[Cells], Floats]) -> Floats:
+        """`sums` of the items, which are taken some at a time, because each step takes several arrays of their size."""
+        step = max(1, len(self.unit) * _AT_ONCE // max(len(self.item), 1))
+        total: Any = 0.0
+        for at in range(0, max(len(self.unit), 1), step):
+            here = (self.item >= at) & (self.item < at + step)
+            item, judge, answer = (one[here].astype(np.int64) for one in (self.item, self.judge, self.answer))
+            unit = self.unit[at : at + step]
+            total = total + sums(Cells(item - at, judge, answer, self.value[here], unit, self.n_units))
+        return np.asarray(total)
+
     def paired(self) -> Cells:
         """Only the items that two or more judges scored."""
         keep = pairable(self.item, self.judge, len(self.unit))[self.item]
@@ -61,9 +74,10 @@ class Cells:
 
 def pairable(item: Ints, judge: Ints, n_items: int) -> Flags:
     """Per item: did two or more judges score it?"""
-    n_judges = int(judge.max(initial=0)) + 1
-    cells, _ = occurring(item * n_judges + judge, n_items * n_judges)
-    return np.bincount(cells // n_judges, minlength=n_items) > 1
+    lowest, highest = np.full(n_items, np.iinfo(np.int64).max), np.full(n_items, -1)
+    np.minimum.at(lowest, item, judge)
+    np.maximum.at(highest, item, judge)
+    return highest > lowest
 
 
 def percent_agreement(cells: Cells) -> Floats:
@@ -71,9 +85,7 @@ def percent_agreement(cells: Cells) -> Floats:
 
     NaN where nothing is pairable.
     """
-    cells = cells.paired()
-    judged, agreeing = _agreement(cells)
-    rows = without_each(unit_sums(np.stack([judged, agreeing], axis=1), cells.unit, cells.n_units))
+    rows = without_each(cells.paired().summed(_agreement))
     return ratio(rows[:, 1], rows[:, 0])
 
 
@@ -107,39 +119,47 @@ def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:
     return item[found.group], found.value, found.weight / size[found.group]
 
 
-def _agreement(cells: Cells) -> tuple[Floats, Floats]:
-    """Per item: m_i, and Σ_c o_cc of the item."""
+def _agreement(cells: Cells) -> Floats:
+    """Per unit the sums over items of m_i, and of Σ_c o_cc."""
     n_items = len(cells.unit)
     item, answer, share = _shares(cells)
     judges = np.bincount(item, weights=share, minlength=n_items).astype(np.float64)
     together = tally(item, answer, n_items, share)
     whole = np.bincount(together.group, weights=together.weight**2, minlength=n_items)
     own = np.bincount(item, weights=share**2, minlength=n_items)
-    return judges, (whole - own) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
+    agreeing = (whole - own) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
+    return unit_sums(np.stack([judges, agreeing], axis=1), cells.unit, cells.n_units)
 
 
-def _dense(cells: Cells) -> npt.NDArray[np.float64]:
+def _dense(cells: Cells, width: int) -> npt.NDArray[np.float64]:
     """n_c: total share of each answer, per unit."""
     item, answer, share = _shares(cells)
-    width = int(cells.answer.max(initial=0)) + 1
     place = cells.unit[item] * width + answer
     sums = np.bincount(place, weights=share, minlength=cells.n_units * width).astype(np.float64)
     return sums.reshape(cells.n_units, width)
 
 
 def _nominal(cells: Cells) -> Floats:
-    judged, agreeing = _agreement(cells)
-    sums = unit_sums(np.stack([judged, agreeing], axis=1), cells.unit, cells.n_units)
-    rows = without_each(np.hstack([sums, _dense(cells)]))
+    width = int(cells.answer.max(initial=0)) + 1
+    rows = without_each(cells.summed(lambda piece: np.hstack([_agreement(piece), _dense(piece, width)])))
     n, agreed = rows[:, 0], rows[:, 1]
     expected = n**2 - (rows[:, 2:] ** 2).sum(axis=1)
     return 1 - (n - 1) * ratio(n - agreed, expected)
 
 
 def _interval(cells: Cells) -> Floats:
+    middle = cells.value.mean() if len(cells.value) else 0.0
+    rows = without_each(cells.summed(lambda piece: _moments(piece, middle)))
+    n, squares = rows[:, 0], rows[:, 1]
+    expected = n * squares - rows[:, 3] ** 2
+    return 1 - (n - 1) * ratio(squares - rows[:, 2], np.where(expected > 1e-9 * n, expected, 0.0))
+
+
+def _moments(cells: Cells, middle: float) -> Floats:
+    """Per unit the sums over items of m_i, the squares, the cross products and the values around the middle."""
     n_items = len(cells.unit)
     item, cell, size = cells.by_cell()
-    centered = cells.value - (cells.value.mean() if len(cells.value) else 0.0)
+    centered = cells.value - middle
     mean = np.bincount(cell, weights=centered, minlength=len(item)) / size
     square = np.bincount(cell, weights=centered**2, minlength=len(item)) / size
 
@@ -148,18 +168,13 @@ def _interval(cells: Cells) -> Floats:
 
     judges = total(np.ones(len(item)))
     cross = (total(mean) ** 2 - total(mean**2)) / np.maximum(judges - 1, 1)
-    sums = unit_sums(np.stack([judges, total(square), cross, total(mean)], axis=1), cells.unit, cells.n_units)
-    rows = without_each(sums)
-    n, squares = rows[:, 0], rows[:, 1]
-    expected = n * squares - rows[:, 3] ** 2
-    return 1 - (n - 1) * ratio(squares - rows[:, 2], np.where(expected > 1e-9 * n, expected, 0.0))
+    return unit_sums(np.stack([judges, total(square), cross, total(mean)], axis=1), cells.unit, cells.n_units)
 
 
 def _ordinal(cells: Cells) -> Floats:
     # Krippendorff's ordinal distance is the squared difference of midranks, and those change with each unit.
     width = int(cells.answer.max(initial=0)) + 1
-    totals, coincidence = _dense(cells), _coincidences(cells, width)
-    rows = without_each(np.hstack([totals, coincidence]))
+    rows = without_each(cells.summed(lambda piece: np.hstack([_dense(piece, width), _coincidences(piece, width)])))
     counts, pairs = rows[:, :width], rows[:, width:].reshape(-1, width, width)
     n: Floats = counts.sum(axis=1)
     rank = np.cumsum(counts, axis=1) - counts / 2

@@ -18,7 +18,7 @@ from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.figures_with_intervals import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among, unknown_ties
 
@@ -70,6 +70,8 @@ class Answered:
         The answers that have a label.
     n_clusters
         Number of clusters.
+    n_samples
+        The most rows of one judge on one item.
     k
         Samples behind a vote; 0 where the rows are the samples.
     """
@@ -86,6 +88,7 @@ class Answered:
     names: tuple[str, ...]
     labels: Cells
     n_clusters: int
+    n_samples: int
     k: int
 
     @property
@@ -115,11 +118,6 @@ class Answered:
             return np.zeros(len(self.rows), dtype=bool)
         return self.rows["tied"].to_numpy(dtype=bool) & self.rows["label"].isna().to_numpy()
 
-    @property
-    def n_samples(self) -> int:
-        """The most rows of one judge on one item."""
-        return int(np.bincount(self.items * self.n_judges + self.judges).max())
-
     def grid(self, values: Any, fill: Any) -> npt.NDArray[Any]:
         """Values of the rows as items × judges."""
         grid = np.full((self.n_items, self.n_judges), fill)
@@ -130,9 +128,10 @@ class Answered:
         """`score_norm` of the complete items (items × judges × samples), and which items those are."""
         norm = self.norm
         there = self.scored & ~np.isnan(norm)
-        cell = self.items * self.n_judges + self.judges
+        cell = _cells(self.items, self.judges, self.n_judges)
         counts = np.bincount(cell[there], minlength=self.n_items * self.n_judges).reshape(self.n_items, -1)
         full = (counts == self.n_samples).all(axis=1)
+        del counts
         rows = there & full[self.items]
         order = np.argsort(cell[rows], kind="stable")
         blocks = norm[rows][order].reshape(-1, self.n_judges, self.n_samples)
@@ -154,7 +153,7 @@ def answered(
     groups = group(frame, CRITERION_KEY)
     pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
     del groups
-    units = clusters_of(frame["item_id"], clusters)
+    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
     for at in pieces:
         rows, names = frame.iloc[at], units.iloc[at]
         data = _answered(rows, names, form)
@@ -188,21 +187,30 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
     if form == "samples":
         scored = scored & rows["error"].isna().to_numpy()
-    items = cluster_codes(rows["item_id"])
-    judges, people = cluster_codes(rows["judge"]), tuple(sorted(map(str, rows["judge"].unique())))
+    items = small(cluster_codes(rows["item_id"]))
+    judges, people = small(cluster_codes(rows["judge"])), tuple(sorted(map(str, rows["judge"].unique())))
     of_item = np.zeros(int(items.max()) + 1, dtype=np.int64)
     of_item[items] = cluster_codes(clusters)
     unit, n_units = jackknife_groups(of_item)
-    answer = label[scored] if scale.level == "nominal" else _ranks(value[scored])
+    answer = small(label[scored] if scale.level == "nominal" else _ranks(value[scored]))
     labels = cells = Cells(items[scored], judges[scored], answer, np.nan_to_num(value[scored]), unit, n_units).paired()
     if form == "votes":
         named, kinds = label >= 0, _places(rows["label"], scale)
         labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
+    most = int(np.bincount(_cells(items, judges, len(people))).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
     return Answered(
-        head, rows, form, metric, scale, cells, items, judges, scored, people, labels, int(of_item.max()) + 1, k
+        head, rows, form, metric, scale, cells, items, judges, scored, people, labels, int(of_item.max()) + 1, most, k
     )
+
+
+def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:
+    """A number of each pair of item and judge."""
+    cells = items.astype(np.int64)
+    cells *= n_judges
+    cells += judges
+    return cells
 
 
 def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:

@@ -185,12 +185,14 @@ def align(
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, said, keys=keys, clusters=clusters):
+    found, first = panels(frame, said, keys=keys, clusters=clusters), frame["item_id"].head(1).tolist()
+    del frame  # a large one is not needed any more once the panels are made
+    for panel in found:
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
     if rows and len(said) and not any(row["n_labelled"] for row in rows):
         raise InputError(
             "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(frame['item_id'].iloc[0])!r}; name the "
+            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; name the "
             "id column when you read labels and items"
         )
     made = _framed(rows, keys, options)

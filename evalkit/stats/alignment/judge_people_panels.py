@@ -27,13 +27,26 @@ from evalkit.stats.figures_with_intervals import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
-from evalkit.tables.judgment_folders import is_folder
+from evalkit.tables.files import release_memory
+from evalkit.tables.grouping import (
+    ClustersLike,
+    Flags,
+    Floats,
+    Ints,
+    clusters_of,
+    group,
+    refuse_doubles,
+    small,
+    used_categories,
+)
+from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
 Kinds = Literal["rule", "label", "passed"]
+_MANY = 1_000_000
 _VERDICTS = {"false": 0, "true": 1}
+_UNUSED = ["score_norm", "agreement", "self_agreement", "n_samples", "weight", "order_flip"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,8 @@ def checked_part(
 def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
 
+    Of a folder, and of tables of votes one by one, without what takes most room and with item ids as a category.
+
     Raises
     ------
     InputError
@@ -98,14 +113,20 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
     """
     said = labels_for(judged, labels)
     if is_folder(judged):
-        judged = vote(judged)
-    judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
-    name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
-    key = VOTE_KEY if name == "votes" else SCORE_KEY
-    frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
-    refuse_doubles(frame, key, name)
-    if name == "scores":
-        frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+        judged = map(vote, read_parts(judged))
+    if isinstance(judged, Iterator):
+        parts = [part.drop(columns=_UNUSED, errors="ignore").astype({"item_id": "category"}) for part in judged]
+        if not any("first_rate" in part and part["first_rate"].notna().any() for part in parts):
+            parts = [part.drop(columns=["first_rate", "n_scored"], errors="ignore") for part in parts]
+        frame = one_table(parts)
+    else:
+        judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
+        name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
+        key = VOTE_KEY if name == "votes" else SCORE_KEY
+        frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
+        refuse_doubles(frame, key, name)
+        if name == "scores":
+            frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
     said = said.loc[said["label"].notna().to_numpy()]
     refuse_doubles(said, LABEL_KEY, "labels")
     if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):
@@ -142,33 +163,45 @@ def panels(
         For a label that is not on its scale.
     """
     keys = keys or CRITERION_KEY
-    units = clusters_of(frame["item_id"], clusters)
+    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
+    if len(frame) > _MANY:
+        release_memory()
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
-    for at in groups.rows():
-        piece = frame.iloc[at]
+    pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
+    del groups
+    while pieces:
+        at = pieces.pop(0)
+        piece, own = frame.iloc[at], units.iloc[at]
+        if not pieces:
+            del frame, units  # the figures need much memory, too
         head = {key: piece[key].iloc[0] for key in keys}
         of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
-        yield _panel(head, piece, of_criterion, units.iloc[at], kinds)
+        panel, n_rows = _panel(head, piece, of_criterion, own, kinds), len(piece)
+        del piece, own
+        if n_rows > _MANY:
+            release_memory()
+        yield panel
 
 
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
     # without the labels of other criteria
-    used = {name: piece[name].cat.remove_unused_categories() for name in ("label", "tied_labels") if name in piece}
+    used = {name: used_categories(piece[name]) for name in ("label", "tied_labels") if name in piece}
     piece = piece.assign(**used)
-    place, found_items = pd.factorize(piece["item_id"])
-    items = pd.Index(sorted(found_items), dtype=object)
+    first = np.flatnonzero(~piece["item_id"].duplicated().to_numpy())  # texts of the items, not of every row
+    items = pd.Index(piece["item_id"].iloc[first], dtype=object)
+    order = items.argsort()
+    items, unit = items[order], cluster_codes(clusters.iloc[first])[order]
     verdicts = scale.has_rule if want == "rule" else want == "passed" or kind_of_labels(said, scale) == "verdicts"
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
-    first = np.unique(place, return_index=True)[1]  # texts of the items, not of every row
-    names = pd.Series(clusters.iloc[first].to_numpy(dtype=object), index=pd.Index(found_items, dtype=object))
-    names = names.reindex(items)
-    judges, judge_names = pd.factorize(piece["judge"].astype("str"))
-    rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
-    found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
-    shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
-    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds, shown)
+    found, shown = {}, {}
+    for judge in piece["judge"].unique():
+        own = piece.loc[(piece["judge"] == judge).to_numpy()]
+        found[str(judge)] = _answers(own, items, kinds, verdicts=verdicts)
+        if {"first_rate", "n_scored"} <= set(own):
+            shown[str(judge)] = _first(own, items)
+    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown)
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -29,8 +29,9 @@ class HasVotes(Protocol):
         """One row per item, criterion and judge."""
 
 
-JudgedLike = pd.DataFrame | HasVotes | FolderLike
-"""Votes or scores; an evaluation: then its votes, with its items and clusters; or a folder: then `vote(folder)`."""
+JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]
+"""Votes or scores; an evaluation: then its votes, with its items and clusters; a folder: then `vote(folder)`; or votes
+of some items after the other."""
 
 
 def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
