@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_tables import assert_same, sample
 
+from evalkit import RubricTuner, judge, load_items
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.tables import TABLES, empty, read_frame, read_table, write_frame
 
@@ -61,7 +62,9 @@ class TestValues:
         for ending in ENDINGS:
             file = tmp_path / f"t.{ending}"
             write_frame(pd.DataFrame({"n": range(len(texts)), "text": texts}), file)
-            assert read_frame(file)["text"].tolist() == texts, ending
+            found = read_frame(file)["text"]
+            same = [text or None for text in texts] if ending.startswith(("csv", "tsv")) else texts
+            assert found.astype(object).where(found.notna(), None).tolist() == same, ending
 
     def test_an_empty_explanation_stays_one_except_in_csv(self, path):
         made = sample("judgments")
@@ -129,9 +132,13 @@ class TestReading:
         with pytest.raises(InputError, match=r"t\.csv: column 'tied' of the votes table is not bool"):
             read_table(tmp_path / "t.csv", "votes")
 
-    def test_further_columns_keep_their_empty_texts(self, tmp_path):
-        write_frame(sample("labels").assign(answer=["", "a", "b"]), tmp_path / "t.csv")
-        assert read_table(tmp_path / "t.csv", "labels")["answer"].tolist() == ["", "a", "b"]
+    def test_further_columns_keep_their_empty_texts_except_in_csv(self, tmp_path):
+        labels = sample("labels").assign(answer=["", "a", "b"])
+        for ending, first in (("jsonl", False), ("csv", True)):
+            write_frame(labels, tmp_path / f"t.{ending}")
+            found = read_table(tmp_path / f"t.{ending}", "labels")["answer"]
+            assert found.isna().tolist() == [first, False, False]
+            assert found.tolist()[1:] == ["a", "b"]
 
     def test_parquet_without_pyarrow_names_the_extra(self, tmp_path, monkeypatch):
         (tmp_path / "t.parquet").write_bytes(b"PAR1")
@@ -219,10 +226,25 @@ def test_a_link_stays_a_link(tmp_path, there):
     assert [path.name for path in real.parent.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_an_empty_cell_is_missing_however_items_are_loaded(tmp_path, ending):
+    made = pd.DataFrame({"item_id": list("abcd"), "question": "q", "answer": ["yes", None, "None", "NA"]})
+    path = write_frame(made, tmp_path / f"i.{ending}")
+    expected = [False, True, False, False]
+    assert load_items(path)["answer"].isna().tolist() == expected
+    assert load_items(path)["answer"].tolist()[2:] == ["None", "NA"]
+    assert (
+        RubricTuner(path, "helpfulness", "fake:strict", on_missing="skip").session.items["answer"].isna().tolist()
+        == expected
+    )
+    judged = judge(load_items(path)[:3], "helpfulness", "fake:strict", samples=1, on_missing="skip", progress=False)
+    assert judged.groupby("item_id")["error"].first().notna().tolist() == [False, True, False]
+
+
 def test_csv_of_a_spreadsheet_and_lists_in_cells(tmp_path):
     (tmp_path / "a.csv").write_text('item_id;answer\n1;"one, two"\n')
     assert read_frame(tmp_path / "a.csv").to_dict("list") == {"item_id": ["1"], "answer": ["one, two"]}
     (tmp_path / "b.csv").write_text('context,answer\n"[""x"", ""y""]","[1]"\n,no\n')
-    assert read_frame(tmp_path / "b.csv").to_dict("list") == {"context": [["x", "y"], ""], "answer": ["[1]", "no"]}
+    assert read_frame(tmp_path / "b.csv").to_dict("list") == {"context": [["x", "y"], None], "answer": ["[1]", "no"]}
     (tmp_path / "c.csv").write_text('context\n[see above]\n"[""x""]"\n')
     assert read_frame(tmp_path / "c.csv")["context"].tolist() == ["[see above]", '["x"]']

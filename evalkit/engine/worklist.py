@@ -240,8 +240,8 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
             n_items = counted(len(ids), "item has", "items have")
             raise InputError(
                 f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
-                f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value), leave these items "
-                "out, or pass on_missing='skip' to count them as unscored"
+                f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value, an empty cell of a "
+                "CSV file does not), leave these items out, or pass on_missing='skip' to count them as unscored"
             )
         skipped.update(missing)
     for at in skipped:

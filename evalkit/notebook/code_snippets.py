@@ -40,8 +40,7 @@ def session_code(session: Session, items: str = "items") -> str:
     if len(session.label_log.counted):
         path = session.label_log.path.with_suffix(".csv")
         session.label_log.counted.to_csv(path, index=False)
-        lines[1:1] = ["import pandas as pd"]
-        lines += [f"labels = pd.read_csv({str(path)!r}, dtype='str')", "labels = labels[labels['part'] == 'dev']"]
+        lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         given = counted = ", labels=labels"
         if few := drop_new_annotators(session.labels_of(session.shown_criterion, counted=True))[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"

@@ -84,9 +84,7 @@ class StartCard(NotebookWidget):
         super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
         self._file = str(table) if isinstance(table, (str, Path)) else ""
         self._is_frame = isinstance(table, pd.DataFrame)
-        self._is_csv = not {*Path(self._file).suffixes}.isdisjoint((".csv", ".tsv"))
-        loaded = read_frame(self._file) if self._file else as_frame(table)
-        self._table = loaded.replace("", None) if self._is_csv else loaded  # as pandas reads an empty cell
+        self._table = read_frame(self._file) if self._file else as_frame(table)
         self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
         self._options = dict(options)
         self._opened: RubricTuner | None = None
@@ -122,8 +120,7 @@ class StartCard(NotebookWidget):
     def _items_code(self) -> list[str]:
         lines = []
         if self._file:
-            empty = '.replace("", None)' if self._is_csv else ""
-            lines.append(f"table = ek.tables.read_frame({self._file!r}){empty}")
+            lines.append(f"table = ek.tables.read_frame({self._file!r})")
         elif not self._is_frame:
             lines.append("table = ek.tables.as_frame(table)")
         return [*lines, *self._lines]

@@ -41,8 +41,8 @@ def _form(path: Path) -> str:
 def read_frame(path: str | Path) -> pd.DataFrame:
     """A DataFrame from a file, values as in the file: text stays text, cells of a CSV file are text.
 
-    CSV knows neither missing values nor lists and mappings: an empty cell is empty text, and only the columns
-    `context` and `conversation` are read as JSON lists. Use JSONL or parquet for other lists and mappings.
+    An empty cell of a CSV file is a missing value, quoted or not, and only the columns `context` and `conversation` are
+    read as JSON lists. Use JSONL or parquet for empty texts, and for other lists and mappings.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
         separator = ";"  # as spreadsheets write it in countries with a decimal comma
     try:
         raw.decode()
-        # empty cells stay empty text; without header=None, pandas would rename columns of the same name
+        # pandas would take texts such as "None" for missing, and without header=None rename columns of the same name
         cells = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False, header=None)
     except UnicodeDecodeError as problem:
         raise InputError(f"{path} is not in UTF-8 (byte {problem.start}): save it as UTF-8") from None
@@ -115,21 +115,20 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     names = cells.iloc[0]
     if names.duplicated().any():
         raise InputError(f"{path} has duplicate columns: {listed(names[names.duplicated()])}")
-    frame = cells.iloc[1:].reset_index(drop=True).set_axis(list(names), axis=1)
+    frame = cells.iloc[1:].reset_index(drop=True).set_axis(list(names), axis=1).replace("", None)
     for name in _LISTS:
         if name in frame.columns and (lists := _json_lists(frame[name].tolist())) is not None:
             frame[name] = pd.Series(lists, dtype=object)
     return frame
 
 
-def _json_lists(cells: list[str]) -> list[Any] | None:
+def _json_lists(cells: list[Any]) -> list[Any] | None:
     """The cells as lists if every cell with content is a JSON list; else None."""
     try:
-        values = [orjson.loads(cell) if cell.strip() else cell for cell in cells]
+        values = [orjson.loads(cell) if isinstance(cell, str) and cell.strip() else None for cell in cells]
     except orjson.JSONDecodeError:
         return None
-    kinds = {type(value) for value, cell in zip(values, cells, strict=True) if cell.strip()}
-    return values if kinds == {list} else None
+    return values if {type(value) for value in values if value is not None} == {list} else None
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
@@ -305,8 +304,7 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
 
     Notes
     -----
-    Empty cells are missing; a JSONL file without a line is an empty table. An empty explanation stays an empty
-    string, except from CSV, which cannot distinguish it from a missing one.
+    Empty cells, and empty texts other than explanations, are missing. A JSONL file without a line is an empty table.
     """
     path = Path(path)
     frame = _read(path)
@@ -314,8 +312,7 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
         return empty(name)
     fits = (one for one in (name, *others) if set(required_columns(one)) <= set(frame.columns))
     name = next(fits, name)
-    kept = () if _form(path) in (".csv", ".tsv") else ("explanation",)
-    texts = [column for column in TABLES[name] if column in frame.columns and column not in kept]
+    texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
         column: frame[column].mask(frame[column] == "", None)
         for column in texts

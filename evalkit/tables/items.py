@@ -55,8 +55,8 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     Notes
     -----
     An item has the same form, and the same reply key, whatever it was read from, unless the source itself lost
-    something: CSV cells are text, so lists, mappings and ``3.0`` come back as text, and missing values as empty
-    text; 32-bit floats are not the decimals that were rounded to them; integers beyond 2**53 in a float column
+    something: CSV cells are text, so lists, mappings and ``3.0`` come back as text, and empty texts as missing
+    values; 32-bit floats are not the decimals that were rounded to them; integers beyond 2**53 in a float column
     are rounded.
 
     Examples

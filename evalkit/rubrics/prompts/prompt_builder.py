@@ -368,7 +368,7 @@ class PromptBuilder:
 def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
     """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
 
-    A blank optional input counts as missing: a CSV file has no other way to express that.
+    A blank optional input counts as missing.
     """
     rows: list[dict[str, Any]] = [{} for _ in range(n_items)]
     for declared in rubric.inputs:
