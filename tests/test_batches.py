@@ -18,6 +18,8 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import ReplyStore, batches, open_ticket, tickets
+from evalkit.engine.providers.openai_batches import answer_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, InputError, JudgeError
 
 pytestmark = pytest.mark.network
@@ -536,6 +538,35 @@ def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: s
     ticket = sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path / "requests.jsonl")
     assert not ek.collect(ticket, cancel=True, progress=False).is_open
     assert judged(some_items(2), jury(server, "gpt-4o"), folder)["error"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "detail"),
+    [
+        # as vllm run-batch writes them (vLLM 0.33, entrypoints/launchers/run_batch.py)
+        ({"response": {"status_code": 400, "request_id": "vllm-batch-1", "body": None},
+          "error": {"error": {"message": "this model's maximum context length is 10", "type": "BadRequestError",
+                              "param": None, "code": 400}}}, "client_error", "maximum context length is 10"),
+        ({"response": {"status_code": 400, "request_id": "vllm-batch-1"}, "error": "no such endpoint"},
+         "client_error", "no such endpoint"),
+        # as OpenAI writes them
+        ({"response": None, "error": {"code": "server_error", "message": "x"}}, "server_error", "(server_error)"),
+        ({"response": {"status_code": 429, "body": {"error": {"message": "slow down"}}}, "error": None},
+         "rate_limited", "slow down"),
+        ({"response": {"status_code": 200, "body": {"choices": []}}, "error": None}, "malformed", "choices are empty"),
+        ({}, "server_error", "why is not said"),
+    ],
+)  # fmt: skip
+def test_lines_without_a_reply(line: dict[str, Any], kind: str, detail: str) -> None:
+    answer = answer_of(line, ek.Judge("openai", "m"))
+    assert isinstance(answer, ProviderError)
+    assert answer.kind == kind
+    assert detail in answer.detail
+
+
+@pytest.mark.parametrize("code", ["batch_expired", "batch_cancelled"])
+def test_a_request_that_was_not_processed_has_no_error(code: str) -> None:
+    assert answer_of({"response": None, "error": {"code": code, "message": "x"}}, ek.Judge("openai", "m")) is None
 
 
 # --- messages

@@ -191,7 +191,8 @@ def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderEr
         if re.search(r"expired|cancel", code):
             return None
         return ProviderError("server_error", f"no answer in the batch ({code or 'why is not said'})")
-    answer = Answer(status, {}, orjson.dumps(response.get("body") or {"error": error}), "the batch", _ENDPOINT)
+    said = error if isinstance(error, dict) and "error" in error else {"error": error}  # as vLLM writes it
+    answer = Answer(status, {}, orjson.dumps(response.get("body") or said), "the batch", _ENDPOINT)
     try:
         if 200 <= status < 300:
             price = batch_price_of(judge)
