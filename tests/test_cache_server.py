@@ -299,6 +299,50 @@ def test_a_user_without_rights_is_told_which(postgres_url: str, address: str) ->
         connection.execute("DROP ROLE reader")
 
 
+OLD_TABLES = Path(__file__).parent / "schemas" / "replies" / "2.postgresql.sql"
+"""What evalkit created on a server before schema 3."""
+OPEN = "import sys; from cache_setup import parts, reply; from evalkit.engine.cache import ReplyStore\n"
+OPEN += "ReplyStore.open(sys.argv[1]).put(parts(int(sys.argv[2])), reply()).result()"
+
+
+def shape(connection: Any) -> list[tuple[Any, ...]]:
+    """The columns and constraints of the store's tables."""
+    columns = "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns"
+    constraints = "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint"
+    rows = connection.execute(f"{columns} WHERE table_schema = 'evalkit'").fetchall()
+    rows += connection.execute(f"{constraints} WHERE connamespace = 'evalkit'::regnamespace").fetchall()
+    return sorted(tuple(str(cell).removesuffix(" NOT VALID") for cell in row) for row in rows)
+
+
+def test_the_store_of_an_older_evalkit_is_read_as_it_is_and_migrated_by_the_first_that_writes(
+    postgres_url: str, address: str, tmp_path: Path
+) -> None:
+    new = fresh_database(postgres_url, f"{tmp_path.name}_new")
+    store = ReplyStore.open(new)
+    store.check_writable()
+    store.close()
+    with psycopg.connect(address, autocommit=True) as old, psycopg.connect(new, autocommit=True) as made:
+        old.execute(OLD_TABLES.read_text())
+        old.execute("INSERT INTO evalkit.store VALUES (2)")
+        reader = ReplyStore.open(address, read_only=True)
+        assert not reader.get_many(KEYS)
+        reader.close()
+        assert old.execute("SELECT schema FROM evalkit.store").fetchall() == [(2,)]
+        assert shape(old) != shape(made)
+        children = [python(OPEN, address, number) for number in range(3)]
+        try:
+            assert [child.communicate(timeout=300) for child in children] == [("", "")] * 3
+        finally:
+            for child in children:
+                child.kill()
+        assert old.execute("SELECT schema FROM evalkit.store").fetchall() == [(3,)]
+        assert old.execute("SELECT count(*) FROM evalkit.replies").fetchone() == (3,)
+        assert shape(old) == shape(made)
+        old.execute("UPDATE evalkit.replies SET source = 'batch'")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            old.execute("UPDATE evalkit.replies SET source = 'other'")
+
+
 def test_the_store_of_a_newer_evalkit_is_left_untouched(address: str, store: ReplyStore) -> None:
     store.put(parts(0), reply()).result()
     with psycopg.connect(address, autocommit=True) as connection:
