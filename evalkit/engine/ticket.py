@@ -90,7 +90,8 @@ class Ticket:
         age = max(0.0, time.time() - self.created)
         shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
         cost = self.table["cost_usd"].sum(skipna=False)
-        usd, most = (self.table[name].sum(skipna=False) for name in ("usd", "usd_at_most"))
+        running = self.table[~self.table["state"].isin(["ended", "unsent"])]
+        usd, most = (running[name].sum(skipna=False) for name in ("usd", "usd_at_most"))
         expected = "" if not self.is_open or math.isnan(usd) else f", expected {figure(usd, digits=4)}"
         expected += "" if not expected or math.isnan(most) else f", at most {figure(most, digits=4)}"
         left = f"; {counted(self.n_left_out, 'reply', 'replies')} not sent, to stay within budget_usd"
@@ -101,8 +102,19 @@ class Ticket:
         )
 
     def _rows(self) -> list[dict[str, str]]:
-        rows = self.table.drop(columns="problem").to_dict("records")
-        return [{str(name): _shown(value) for name, value in row.items()} for row in rows]
+        return [
+            {
+                "judge": row["judge"],
+                "state": row["state"],
+                "requests answered": f"{row['n_answered']} of {row['n_requests']}",
+                "replies stored": f"{row['n_stored']} of {row['n_replies']}",
+                "expected US$": figure(row["usd"], digits=4),
+                "at most": figure(row["usd_at_most"], digits=4),
+                "paid": figure(row["cost_usd"], digits=4),
+                "batch": row["batch"],
+            }
+            for row in self.table.to_dict("records")
+        ]
 
     def _problems(self) -> list[str]:
         return [
@@ -128,10 +140,6 @@ def _row(part: dict[str, Any]) -> dict[str, Any]:
         "problem": "; ".join(filter(None, [part["problem"], reasons])),
         **{name: float("nan") if part[name] is None else part[name] for name in ("usd", "usd_at_most", "cost_usd")},
     }
-
-
-def _shown(value: Any) -> str:
-    return figure(value, digits=4) if isinstance(value, float) else str(value)
 
 
 def shower(progress: bool | None) -> Callable[[Ticket], None]:
