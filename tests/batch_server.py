@@ -43,8 +43,10 @@ class BatchServer:
         Models that no batch may name.
     billed
         (model, messages as JSON) -> replies that were billed.
-    live_calls, seen
-        Live calls, and all requests as (method, path).
+    live_calls, hold
+        Live calls, and whether they get no answer for now.
+    seen
+        All requests as (method, path).
     """
 
     def __init__(self) -> None:
@@ -55,7 +57,7 @@ class BatchServer:
         self.refused: set[str] = set()
         self.refuses_parameter = ""
         self.billed: Counter[tuple[str, str]] = Counter()
-        self.live_calls = 0
+        self.live_calls, self.hold = 0, False
         self.seen: list[tuple[str, str]] = []
         self.files: dict[str, tuple[str, str, bytes]] = {}  # id -> purpose, name, content
         self.batches: dict[str, dict[str, Any]] = {}
@@ -268,6 +270,8 @@ class BatchServer:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         self.live_calls += 1
+        while self.hold:  # noqa: ASYNC110  # a test in another thread sets it
+            await asyncio.sleep(0.01)
         status, body = self.answer(await request.json())
         return web.json_response(body, status=status)
 

@@ -7,6 +7,7 @@ import json
 import logging
 import shlex
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -219,16 +220,17 @@ def test_an_open_ticket_keeps_its_replies(server: BatchServer, cache: str, caplo
 
 def test_a_live_call_that_began_before_the_ticket_is_not_sent_again(server: BatchServer, cache: str) -> None:
     items, judges, tables = some_items(8), jury(server, "gpt-4o"), []
-    server.delay_s = 0.5
+    server.hold = True
     thread = threading.Thread(target=lambda: tables.append(judged(items, judges, cache, concurrency=4)))
     thread.start()
-    while len(server.seen) < 4:
+    while server.live_calls < 4:
         assert thread.is_alive()
+        time.sleep(0.01)
     ticket = sent(items, judges, cache)
+    server.hold = False
     thread.join()
-    server.delay_s = 0
-    assert 0 < ticket.table["n_requests"].sum() <= 4, "four were in flight"
-    assert tables[0]["error"].dropna().eq("in_batch").all()
+    assert ticket.table["n_requests"].sum() == 4, "the other four were in flight"
+    assert tables[0]["error"].value_counts().to_dict() == {"in_batch": 4 * SAMPLES}
     ek.collect(ticket, progress=False)
     assert judged(items, judges, cache)["error"].isna().all()
     assert_paid_once(server, 8)
