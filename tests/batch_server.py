@@ -305,9 +305,9 @@ class BatchServer:
 
 
 @contextlib.contextmanager
-def batch_server() -> Iterator[BatchServer]:
-    """A running server, in a thread of this process."""
-    server, loop = BatchServer(), asyncio.new_event_loop()
+def batch_server(server: BatchServer | None = None) -> Iterator[Any]:
+    """A running server, in a thread of this process; a `BatchServer` unless another one is given."""
+    server, loop = server or BatchServer(), asyncio.new_event_loop()
 
     async def start() -> web.AppRunner:
         runner = web.AppRunner(server.application(), shutdown_timeout=0.1)

@@ -221,18 +221,27 @@ class OpenTicket:
             if self.stored.state != "open":
                 return
 
+    def _look_for(self, at: int, age: float, *, cancel: bool) -> None:
+        """Look for a batch that was sent by a process that ended."""
+        part = self.batches[at]
+        why = part.get("when_sent", part["problem"])
+        last = f"{self.stored.ticket}-{at}_{part['n_requests'] - 1}"
+        found = self._ask(at, "find", self._name(at), last, self.stored.created)
+        if isinstance(found, Batch):
+            self._run(at, found)
+            self._advance(at, cancel=cancel)
+        elif found is None and age > CERTAIN_S:
+            self._give_up(at, why or "the process ended before the batch was created")
+        elif found is not None and found != part["problem"]:
+            self.note(at, problem=found, when_sent=why)
+
     def _advance(self, at: int, *, cancel: bool) -> None:
         part = self.batches[at]
         state, age = part["state"], time.time() - part.get("at", self.details["at"])
         if state == "written" and (cancel or age > CERTAIN_S):
             self._give_up(at, "the process ended before it was sent")
         elif state == "sending":
-            found = self._ask(at, "find", self._name(at), f"{self.stored.ticket}-{at}_0", self.stored.created)
-            if found is not None:
-                self._run(at, found)
-                self._advance(at, cancel=cancel)
-            elif age > CERTAIN_S:
-                self._give_up(at, part["problem"] or "the process ended before the batch was created")
+            self._look_for(at, age, cancel=cancel)
         elif state == "running":
             try:
                 batch = self._ask(at, "get", part["batch"])

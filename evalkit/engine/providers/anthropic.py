@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import orjson
@@ -25,7 +25,8 @@ from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten
 
 _HOST = "api.anthropic.com"
-_PATH = "/v1/messages"
+PATH = "/messages"
+_CONNECT_S = 20.0
 _SET_BY_EVALKIT = ("system", "response_format")
 _MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", "response_format", "n")
 # Version 2026-10-21 of the API, which the client asks for, refuses these with every model; the one before it accepts
@@ -107,39 +108,56 @@ class AnthropicClient(ChatClient):
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """The answer, as a chat completion."""
-        asked = native_body(request, body)
-        judge, content = request.judge, orjson.dumps(asked)
-        answer = await self.send(_PATH, content, asked, timeout_s=judge.timeout_s)
+        judge, asked = request.judge, native_body(request, body)
+        answer = await self.send(PATH, orjson.dumps(asked), timeout_s=judge.timeout_s, headers=version_for(asked))
         if 200 <= answer.status < 300:
             return as_completion(answer, judge)
         raise problem_in(answer, judge, body)
 
     async def send(
-        self, path: str, content: bytes | None, asked: Mapping[str, Any], *, timeout_s: float, method: str = "POST"
+        self,
+        path: str,
+        body: bytes | AsyncIterator[bytes] | None,
+        *,
+        timeout_s: float,
+        method: str = "POST",
+        to: BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send one request with the key; a `ProviderError` says why there is no answer.
+        """Send one request to a path below ``/v1``, with the key; a `ProviderError` says why there is no answer.
 
-        `asked` decides the version of the API.
+        With `to`, the body of a good answer is written there and is not in the answer.
         """
         import anthropic
-        from httpx2 import Response
+        import httpx2
 
         key = self.key() if self._api_key_env else Secret()
-        version = {"anthropic-version": _WITH_SAMPLING} if any(name in asked for name in _SAMPLING) else {}
-        options: Any = {"headers": version, "timeout": timeout_s}
+        timeout = anthropic.Timeout(timeout_s, connect=min(_CONNECT_S, 0.9 * timeout_s))
+        options: Any = {"headers": headers or {}, "timeout": timeout}
         try:
             with locals_forgotten():
                 async with asyncio.timeout(timeout_s):
                     if method == "GET":
-                        response = await self._client.get(path, cast_to=Response, options=options)
+                        response = await self._client.get(
+                            f"/v1{path}", cast_to=httpx2.Response, options=options, stream=to is not None
+                        )
                     else:
-                        response = await self._client.post(path, cast_to=Response, content=content, options=options)
+                        response = await self._client.post(
+                            f"/v1{path}", cast_to=httpx2.Response, content=body, options=options
+                        )
+                    if to is not None:
+                        await _write(response, to)
         except anthropic.APIStatusError as error:
             response = error.response
         except anthropic.APIConnectionError as error:
             raise self._problem(error, timeout_s) from None
+        except TimeoutError as error:
+            raise self._problem(error, timeout_s) from None
+        except httpx2.HTTPError as error:  # while a long answer is read
+            raise self._problem(error, timeout_s) from None
         found = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, found, key.hide_in_bytes(response.content), self._origin, response.url.path)
+        content = key.hide_in_bytes(response.content) if to is None or not response.is_success else b""
+        return Answer(response.status_code, found, content, self._origin, response.url.path)
 
     def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
         cause = type(error.__cause__ or error).__name__
@@ -148,6 +166,19 @@ class AnthropicClient(ChatClient):
         if "Timeout" in cause:
             return ProviderError("timeout", f"no answer from {self._origin} in {timeout_s:g} s", maybe_paid=True)
         return ProviderError("connection", f"the connection to {self._origin} broke off ({cause})", maybe_paid=True)
+
+
+async def _write(response: Any, to: BinaryIO) -> None:
+    try:
+        async for piece in response.aiter_bytes():
+            to.write(piece)
+    finally:
+        await response.aclose()
+
+
+def version_for(body: Mapping[str, Any]) -> dict[str, str]:
+    """The header that asks for the version of the API that accepts a body; the client's own if none."""
+    return {"anthropic-version": _WITH_SAMPLING} if any(name in body for name in _SAMPLING) else {}
 
 
 def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:

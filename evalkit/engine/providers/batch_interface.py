@@ -18,7 +18,7 @@ BatchState = Literal["running", "ended"]
 
 _DISCOUNTS = {"api.openai.com": 0.5, "api.anthropic.com": 0.5}
 """Price in a batch as a share of that of a live call, by service; elsewhere it is not known and counts as 1."""
-_MODULES = {"openai": "openai_batches"}
+_MODULES = {"openai": "openai_batches", "anthropic": "anthropic_batches"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ class BatchService(Protocol):
     async def create(self, name: str, uploaded: str) -> Batch:
         """Create a batch that carries the name. It is sent once: after an error with `maybe_paid`, it may exist."""
 
-    async def find(self, name: str, custom_id: str, since: float) -> Batch | None:
+    async def find(self, name: str, custom_id: str, since: float) -> Batch | str | None:
         """The batch that carries the name, among those created since this Unix time; None if there is certainly none.
 
-        `custom_id` is that of its first request. ProviderError if that cannot be said now.
+        `custom_id` is that of its last request. A text says why it cannot be known yet.
         """
 
     async def get(self, batch: str) -> Batch:

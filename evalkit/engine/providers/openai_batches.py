@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 from aiohttp import FormData
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
-from evalkit.engine.calls.retry_waits import wait_of
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
+from evalkit.engine.providers.batch_requests import (
+    CLOCKS_DIFFER_S,
+    FILE_TIMEOUT_S,
+    READS,
+    BatchRequests,
+    id_of,
+    lines_of,
+)
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai import connect
 from evalkit.engine.providers.openai_replies import json_of, problem_of, replies_of
@@ -27,23 +33,18 @@ from evalkit.errors.secrets import without_keys
 _ENDPOINT = "/v1/chat/completions"
 _NAME = "evalkit_ticket"
 _ENDED = ("completed", "failed", "expired", "cancelled")
-_FILE_TIMEOUT_S = 900.0
-_RETRIES = 5
-_PAGE = 100
-_READS = 3
 _MOST_REPLIES = 1000
-_CLOCKS_DIFFER_S = 3600.0
 _PARAMETERS = dict.fromkeys(("temperature", "max_tokens", "response_format", "n"))
 
 
-class Service:
+class Service(BatchRequests):
     """See `BatchService`."""
 
     max_requests = 50_000
     max_bytes = 200_000_000
 
     def __init__(self, judge: Judge) -> None:
-        self._judge, self._client = judge, connect(judge)
+        super().__init__(judge, connect(judge))
 
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
@@ -63,45 +64,45 @@ class Service:
             fields.add_field("file", file.open("rb"), filename=f"{name}.jsonl", content_type="application/jsonl")
             return fields
 
-        return _id_of(await self._ask("/files", form, timeout_s=_FILE_TIMEOUT_S), "file")
+        return id_of(await self.ask("/files", form, timeout_s=FILE_TIMEOUT_S), "file")
 
     async def create(self, name: str, uploaded: str) -> Batch:
         """See `BatchService`."""
         asked = {
             "input_file_id": uploaded, "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_NAME: name},
         }  # fmt: skip
-        return _batch(await self._ask("/batches", orjson.dumps(asked), once=True))
+        return _batch(await self.ask("/batches", orjson.dumps(asked), once=True))
 
     async def find(self, name: str, custom_id: str, since: float) -> Batch | None:
         """See `BatchService`."""
         del custom_id
-        async for raw in self._listed("/batches"):
+        async for raw in self.listed("/batches"):
             if isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name:
                 return _batch(raw)
-            if (raw.get("created_at") or since) < since - _CLOCKS_DIFFER_S:  # the newest come first
+            if (raw.get("created_at") or since) < since - CLOCKS_DIFFER_S:  # the newest come first
                 return None
         return None
 
     async def get(self, batch: str) -> Batch:
         """See `BatchService`."""
-        return _batch(await self._ask(f"/batches/{batch}", None, method="GET"))
+        return _batch(await self.ask(f"/batches/{batch}", None, method="GET"))
 
     async def cancel(self, batch: str) -> Batch:
         """See `BatchService`."""
-        return _batch(await self._ask(f"/batches/{batch}/cancel", b"{}"))
+        return _batch(await self.ask(f"/batches/{batch}/cancel", b"{}"))
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
         """See `BatchService`. A file that lacks lines, or has one that was cut, is read again."""
         lacks: list[str] = []
         for at, name in enumerate(batch.files):
             with tempfile.TemporaryFile() as file:
-                for _ in range(_READS):
-                    await self._download(name, file)
-                    whole = [isinstance(line, dict) for line in _lines(file)]
+                for _ in range(READS):
+                    await self.download(f"/files/{name}/content", file)
+                    whole = [isinstance(line, dict) for line in lines_of(file)]
                     if is_whole := all(whole) and (at > 0 or len(whole) >= batch.n_done):
                         break
                 lacks += [] if is_whole else [name]
-                for line in _lines(file):
+                for line in lines_of(file):
                     if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
                         answer = answer_of(line, self._judge)
                         if answer is not None:
@@ -111,76 +112,9 @@ class Service:
 
     async def remove(self, name: str) -> None:
         """See `BatchService`."""
-        listed = self._listed("/files?purpose=batch")
-        for file in [_id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]:
-            await self._ask(f"/files/{file}", None, method="DELETE")
-
-    async def _listed(self, path: str) -> AsyncIterator[dict[str, Any]]:
-        """All entries of a list, page by page."""
-        after = ""
-        while True:
-            mark = "&" if "?" in path else "?"
-            page = await self._ask(f"{path}{mark}limit={_PAGE}{after}", None, method="GET")
-            entries = [entry for entry in page.get("data") or [] if isinstance(entry, dict)]
-            for entry in entries:
-                yield entry
-            if not page.get("has_more") or not entries or after == (after := f"&after={entries[-1].get('id')}"):
-                return
-
-    async def _download(self, file: str, to: BinaryIO) -> None:
-        to.seek(0)
-        to.truncate()
-        await self._ask(f"/files/{file}/content", None, method="GET", timeout_s=_FILE_TIMEOUT_S, to=to)
-
-    async def _ask(
-        self,
-        path: str,
-        body: Any,
-        *,
-        method: str = "POST",
-        timeout_s: float | None = None,
-        to: BinaryIO | None = None,
-        once: bool = False,
-    ) -> dict[str, Any]:
-        """Send a request and read its JSON; tried again if that can help.
-
-        With `once`, not after an error that may mean that it was carried out.
-        """
-        for tried in range(_RETRIES + 1):
-            try:
-                answer = await self._client.send(
-                    path,
-                    body() if callable(body) else body,
-                    timeout_s=timeout_s or self._judge.timeout_s,
-                    method=method,
-                    to=to,
-                )
-                if answer.status == 404:
-                    why = (
-                        f"no {path} there (HTTP 404)"
-                        if path.count("/") > 1
-                        else f"HTTP 404 for {path}: no batches there"
-                    )
-                    raise ProviderError("unknown_model", f"{answer.origin}: {why}", status=404)
-                if not 200 <= answer.status < 300:
-                    raise problem_of(answer, self._judge, {}, key_in(self._judge.api_key_env))
-                content = {} if to is not None else json_of(answer.content)
-                if isinstance(content, dict):
-                    return content
-                raise ProviderError("malformed", f"{answer.origin} answered without a JSON object", maybe_paid=True)
-            except ProviderError as problem:
-                wait = wait_of(problem, tried)
-                unclear = problem.maybe_paid or (problem.status or 0) >= 500
-                if once and unclear:
-                    problem.maybe_paid = True
-                    raise
-                if wait is None or tried == _RETRIES or problem.kind in ("auth", "unknown_model"):
-                    raise
-                if to is not None:
-                    to.seek(0)
-                    to.truncate()
-            await asyncio.sleep(wait.call_s)
-        raise AssertionError  # the last attempt returns or raises
+        listed = self.listed("/files?purpose=batch")
+        for file in [id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]:
+            await self.ask(f"/files/{file}", None, method="DELETE")
 
 
 def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
@@ -208,17 +142,6 @@ def json_lines(file: Path) -> Iterator[dict[str, Any]]:
         yield from (value for line in lines if isinstance(value := json_of(line), dict))
 
 
-def _lines(file: BinaryIO) -> Any:
-    file.seek(0)
-    return (json_of(line) for line in file if line.strip())
-
-
-def _id_of(raw: Mapping[str, Any], what: str) -> str:
-    if not isinstance(raw.get("id"), str) or not re.fullmatch(r"[\w.:-]{1,200}", raw["id"]):
-        raise ProviderError("malformed", f"the answer has no id of a {what}", maybe_paid=True)
-    return str(raw["id"])
-
-
 def _batch(raw: Mapping[str, Any]) -> Batch:
     word, counts = str(raw.get("status")), raw.get("request_counts") or {}
     done = counts.get("completed") if isinstance(counts, dict) else 0
@@ -230,7 +153,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         if isinstance(error, dict)
     ]
     return Batch(
-        _id_of(raw, "batch"),
+        id_of(raw, "batch"),
         "ended" if word in _ENDED else "running",
         word,
         done if isinstance(done, int) else 0,

@@ -1,0 +1,189 @@
+"""Batches of Anthropic's form: all requests in one body, and no names; the custom ids tell whose a batch is.
+
+Results can be read only when a batch has ended. They are read below the judge's own address: the address that comes
+with a batch could lead the key elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.engine.providers.anthropic import PATH, as_completion, connect, native_body, problem_in, version_for
+from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
+from evalkit.engine.providers.batch_requests import (
+    CLOCKS_DIFFER_S,
+    FILE_TIMEOUT_S,
+    READS,
+    BatchRequests,
+    id_of,
+    lines_of,
+)
+from evalkit.engine.providers.chat_client import request_body
+from evalkit.engine.providers.openai_replies import replies_of
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.transport import Answer
+
+_PATH = f"{PATH}/batches"
+_START, _END = b'{"requests":[', b"]}"
+_PIECE = 1 << 20
+_ANSWERED = ("succeeded", "errored")
+_STATUSES = {
+    "invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
+    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429, "overloaded_error": 529,
+}  # fmt: skip
+_PARAMETERS = dict.fromkeys(("temperature", "response_format"))
+
+
+class Service(BatchRequests):
+    """See `BatchService`."""
+
+    max_requests = 100_000
+    max_bytes = 250_000_000
+    after = "after_id"
+
+    def __init__(self, judge: Judge) -> None:
+        super().__init__(judge, connect(judge))
+
+    @staticmethod
+    def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
+        """See `BatchService`."""
+        adapt = {name.removeprefix("adapt."): other for name, other in facts.items() if name.startswith("adapt.")}
+        body, sent = request_body(request, 1, adapt)
+        line = {"custom_id": custom_id, "params": native_body(request, body)}
+        return Line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), 1, sent)
+
+    async def upload(self, name: str, file: Path) -> str:
+        """See `BatchService`. Nothing is sent before `create`."""
+        del name
+        return str(file)
+
+    async def create(self, name: str, uploaded: str) -> Batch:
+        """See `BatchService`. The custom ids carry the name."""
+        del name
+        with await asyncio.to_thread(Path(uploaded).open, "rb") as file:
+            params = orjson.loads(file.readline())["params"]
+            size = file.seek(0, 2)
+            headers = version_for(params) | {"content-length": str(len(_START) + size - 1 + len(_END))}
+            raw = await self.ask(_PATH, lambda: _body(file, size), timeout_s=FILE_TIMEOUT_S, once=True, headers=headers)
+        return _batch(raw)
+
+    async def find(self, name: str, custom_id: str, since: float) -> Batch | str | None:
+        """See `BatchService`. A batch that runs, and has as many requests, may be the one until it has ended."""
+        del name
+        ticket, _, last = custom_id.rpartition("_")
+        perhaps: Batch | None = None
+        async for raw in self.listed(_PATH):
+            if _created(raw) < since - CLOCKS_DIFFER_S:  # the newest come first
+                break
+            batch, n_requests = _batch(raw), sum(_counts(raw).values())
+            if n_requests and n_requests != int(last) + 1:
+                continue
+            if batch.files and batch.state == "ended":
+                if str(await self._any_custom_id(batch)).startswith(f"{ticket}_"):
+                    return batch
+            elif not batch.problem:
+                perhaps = batch
+        if perhaps is None:
+            return None
+        return f"batch {perhaps.id} may be the one that was sent; that can be seen when it has ended"
+
+    async def _any_custom_id(self, batch: Batch) -> Any:
+        with tempfile.TemporaryFile() as file:
+            await self.download(batch.files[0], file)
+            line = next(lines_of(file), None)
+        if not isinstance(line, dict):
+            raise ProviderError("malformed", f"the results of batch {batch.id} cannot be read")
+        return line.get("custom_id")
+
+    async def get(self, batch: str) -> Batch:
+        """See `BatchService`."""
+        return _batch(await self.ask(f"{_PATH}/{batch}", None, method="GET"))
+
+    async def cancel(self, batch: str) -> Batch:
+        """See `BatchService`."""
+        return _batch(await self.ask(f"{_PATH}/{batch}/cancel", None))
+
+    async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
+        """See `BatchService`. What lacks lines, or was cut, is read again."""
+        with tempfile.TemporaryFile() as file:
+            for path in batch.files:
+                for _ in range(READS):
+                    await self.download(path, file)
+                    types = [_type_of(line) for line in lines_of(file)]
+                    if is_whole := None not in types and sum(one in _ANSWERED for one in types) >= batch.n_done:
+                        break
+                for line in lines_of(file):
+                    if _type_of(line) in _ANSWERED:
+                        yield str(line["custom_id"]), _answer_of(line["result"], self._judge)
+                if not is_whole:
+                    raise ProviderError("malformed", f"the results of batch {batch.id} lack lines, or have cut ones")
+
+    async def remove(self, name: str) -> None:
+        """See `BatchService`. There are no files."""
+
+
+async def _body(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
+    """The lines of a file as one JSON object."""
+    file.seek(0)
+    yield _START
+    while piece := await asyncio.to_thread(file.read, _PIECE):
+        size -= len(piece)
+        yield (piece if size else piece[:-1]).replace(b"\n", b",")
+    yield _END
+
+
+def _counts(raw: Mapping[str, Any]) -> dict[str, int]:
+    """How many requests ended in which way, or are processed."""
+    counts = raw.get("request_counts")
+    found = counts.items() if isinstance(counts, dict) else ()
+    return {name: n for name, n in found if isinstance(n, int)}
+
+
+def _created(raw: Mapping[str, Any]) -> float:
+    try:
+        return datetime.fromisoformat(str(raw.get("created_at"))).timestamp()
+    except ValueError:
+        raise ProviderError("malformed", "the list of batches does not say when they were created") from None
+
+
+def _batch(raw: Mapping[str, Any]) -> Batch:
+    counts, name, word = _counts(raw), id_of(raw, "batch"), str(raw.get("processing_status"))
+    return Batch(
+        name,
+        "ended" if word == "ended" else "running",
+        word,
+        sum(counts.get(one, 0) for one in _ANSWERED),
+        (f"{_PATH}/{name}/results",) if raw.get("results_url") else (),
+        "the provider keeps its results no longer" if raw.get("archived_at") else "",
+    )
+
+
+def _type_of(line: Any) -> str | None:
+    """How a request ended; None for a line of another form."""
+    result = line.get("result") if isinstance(line, dict) and isinstance(line.get("custom_id"), str) else None
+    return str(result.get("type")) if isinstance(result, dict) else None
+
+
+def _answer_of(result: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError:
+    secret = key_in(judge.api_key_env)
+    try:
+        if result["type"] == "succeeded":
+            answer = Answer(200, {}, orjson.dumps(result.get("message")), "the batch", PATH)
+            answer = as_completion(answer, judge, batch_share(judge))
+            return replies_of(answer, 1, price=None, latency_s=None, sent=None, secret=secret)
+        error = result.get("error")
+        error = error.get("error", error) if isinstance(error, dict) else {}
+        status = _STATUSES.get(str(error.get("type")), 500) if isinstance(error, dict) else 500
+        return problem_in(Answer(status, {}, orjson.dumps({"error": error}), "the batch", PATH), judge, _PARAMETERS)
+    except ProviderError as problem:
+        return problem
