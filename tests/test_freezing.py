@@ -61,6 +61,14 @@ def test_the_profile_is_the_file_and_pays_nothing():
     same_figures(again, evaluation)
 
 
+def test_a_frozen_profile_shows_its_file_and_one_changed_since_does_not():
+    evaluation = ek.evaluate([{"question": "2 + 2?", "answer": "4", "reference": "4"}], "correctness", "fake")
+    for profile in (ek.freeze(evaluation, "own.yaml"), ek.freeze(evaluation, "own.yaml"), ek.load_profile("own.yaml")):
+        assert f"<p class='note'>file: {Path('own.yaml').resolve()}</p>" in profile._repr_html_()
+        for changed in (profile.with_judges("fake:strict"), profile.with_rubric("helpfulness")):
+            assert "own.yaml" not in changed._repr_html_()
+
+
 def test_an_unedited_rubric_is_not_written_again():
     ek.freeze(ek.evaluate(ROWS, saved(), JURY), "p.yaml")
     ek.freeze(ek.evaluate(ROWS, "relevancy", JURY), "q.yaml")

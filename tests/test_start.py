@@ -96,6 +96,45 @@ def test_pairs_with_a_winner():
 
 
 @pytest.mark.parametrize(
+    "names",
+    [
+        ("model_1", "model_2"),
+        ("systemA", "systemB"),
+        ("model_b", "model_a"),
+        ("output1", "output2"),
+        ("response_0", "response_1"),
+        ("model_1_response", "model_2_response"),
+        ("left", "right"),
+    ],
+)
+def test_pairs_by_the_names_of_their_sides(names):
+    table = pd.DataFrame(
+        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
+    )
+    table["winner"] = ["A", "B", "tie", "A", "B"]
+    first, second = sorted(names)
+    roles = guess_columns(table)
+    assert roles.inputs == {"question": "prompt", "answer_a": first, "answer_b": second}
+    assert roles.labels == {"preference": ["winner"]}
+
+
+@pytest.mark.parametrize("names", [("response_1", "response_2", "response_3"), ("context_1", "context_2"), ("1", "2")])
+def test_columns_that_are_no_pair(names):
+    table = pd.DataFrame(
+        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
+    )
+    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
+
+
+def test_names_of_models_are_no_answers():
+    texts = [f"a text of some words {at}" for at in range(6)]
+    table = pd.DataFrame({"prompt": texts, "model_1": ["alba", "brio"] * 3, "model_2": ["brio", "cora"] * 3})
+    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
+    table = table.assign(response_1=texts, response_2=texts[::-1])
+    assert guess_columns(table).inputs.items() >= {"answer_a": "response_1", "answer_b": "response_2"}.items()
+
+
+@pytest.mark.parametrize(
     ("names", "inputs"),
     [
         (("instruction", "output"), {"question": "instruction", "answer": "output"}),

@@ -277,9 +277,9 @@ def html_tiles(tiles: Iterable[tuple[str, str, str]]) -> str:
     return f"<div class='tiles' style='--columns:{columns}'>{cells}</div>"
 
 
-def html_text(text: str) -> str:
-    """A text as preformatted HTML, for a notebook's output."""
-    return html_page([f"<pre>{html.escape(text)}</pre>"])
+def html_text(text: str, note: str = "") -> str:
+    """A text as preformatted HTML, for a notebook's output, with a note below."""
+    return html_page([f"<pre>{html.escape(text)}</pre>", f"<p class='note'>{html.escape(note)}</p>" if note else ""])
 
 
 def html_page(parts: Iterable[str]) -> str:

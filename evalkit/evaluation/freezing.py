@@ -161,7 +161,7 @@ def _write(target: Path, profile: Profile) -> Profile:
     except FileExistsError:  # written by another process just now
         if load_profile(target) != profile:
             raise ConfigError(f"profile {target} already exists with other contents; choose another name") from None
-    return profile
+    return profile.in_file(target)
 
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:

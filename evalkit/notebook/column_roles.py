@@ -38,9 +38,13 @@ _NAMES = {
     "context": "context passages passage documents evidence article facts knowledge source document ctx",
     "reference": "reference reference_answer correct_answer ground_truth gold_answer expected ideal target gold ref",
     "conversation": "conversation messages dialogue dialog chat turns transcript history",
-    "answer_a": "answer_a response_a output_a completion_a answer_1 response_1 output_1 chosen conversation_a a",
-    "answer_b": "answer_b response_b output_b completion_b answer_2 response_2 output_2 rejected conversation_b b",
+    "answer_a": "answer_a chosen left a",
+    "answer_b": "answer_b rejected right b",
 }
+# The side in a name such as response_1, which sides make a pair, and the other words of such names.
+_SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
+_SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
+_PAIRED = f"{_NAMES['answer']} conversation system model assistant llm".split()
 _LABEL = re.compile(
     r"(?:^|_)(?:label|score|rating|rate$|human|gold|ann(?:ot|_|\d|$)|winner|prefer|verdict|grade|judg|thumb|vote|quality)"
     r"|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
@@ -249,10 +253,15 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
             take(column, f"input: {name}")
             wanted.remove(name)
 
+    pair = _pair(one for one in free if one.is_text)
     sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
-    chats = [one for one in free if one.is_chat and one.words not in sides]
+    chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
     coded = [one for one in free if one.values and len(one.texts) > 2 * _MOST_LABELS and _LABEL.search(one.words)]
     others = [one for one in free if one.is_text and one not in (*chats, *coded)]
+    for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
+        if name in wanted:
+            take(column, f"input: {name}")
+            wanted.remove(name)
     for name in rubric.input_names:
         find(name, others, exact=True)
     if chats and "conversation" in {*rubric.required_inputs} & {*wanted}:
@@ -268,6 +277,26 @@ def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: 
         if name in wanted and name in rubric.required_inputs:
             rest = [one for one in others if one in free and one not in known and one.longest >= _SHORTEST_TEXT]
             take(next((one for one in rest if isinstance(one.present[0], str)), None), f"input: {name}")
+
+
+def _pair(columns: Iterable[Column]) -> list[Column]:
+    """The columns of the two answers of a pair; empty if there are none, or more than two."""
+    found: dict[str, dict[str, Column]] = {}
+    for column in columns:
+        for side in _SIDE.finditer(column.words):
+            stem = column.words[: side.start()] + column.words[side.end() :]
+            found.setdefault(stem.strip("_"), {})[side[1]] = column
+    ranks = {}
+    for stem, sides in found.items():
+        words = stem.split("_")
+        holds_texts = all(any(" " in text for text in column.distinct) for column in sides.values())
+        is_answer = not {*words}.isdisjoint(_NAMES["answer"].split())
+        if sorted(sides) in _SIDES and {*words} <= {*_PAIRED} and (is_answer or holds_texts):
+            ranks[stem] = min(map(_PAIRED.index, words))
+    if not ranks:
+        return []
+    sides = found[min(ranks, key=ranks.__getitem__)]
+    return [sides[name] for name in sorted(sides)]
 
 
 def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:

@@ -179,8 +179,11 @@ def _who_and_how(labels: pd.DataFrame) -> list[str]:
     """Per source of labels, how many there are, whose they are, and how many were given blind."""
     words = []
     for source, rows in labels.groupby("source", observed=True):
-        people = ", ".join(sorted(rows["annotator"].astype(str).unique()))
-        words.append(f"{counted(len(rows), f'{source} label')}, {people}")
+        counts = rows["annotator"].astype(str).value_counts().sort_index()
+        people = list(counts.index)
+        if counts.nunique() > 1:
+            people = [f"{who} {n}" for who, n in counts.items()]
+        words.append(f"{counted(len(rows), f'{source} label')}, {', '.join(people)}")
         if source != "given":
             n_blind = int(rows["blind"].sum())
             words[-1] += ", blind" if n_blind == len(rows) else f", {n_blind} blind" if n_blind else ", not blind"

@@ -65,6 +65,7 @@ class Profile(FileModel):
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
+    _file: Path | None = PrivateAttr(default=None)
 
     def __init__(self, **fields: Any) -> None:  # for type checkers: any key, judges by name
         super().__init__(**fields)
@@ -83,6 +84,13 @@ class Profile(FileModel):
             return tuple(Judge.of(judge) for judge in judges)
         except (EvalkitError, TypeError) as problem:
             raise ValueError(str(problem)) from None
+
+    def in_file(self, path: Path) -> Profile:
+        """The same profile, which names its file in a notebook and looks for its rubric beside it."""
+        made = self.model_copy()
+        made._file = path.resolve()
+        made._folder = made._file.parent
+        return made
 
     def load(self) -> Rubric:
         """The profile's rubric, with its hash checked.
@@ -128,19 +136,21 @@ class Profile(FileModel):
         """The same rules for another rubric."""
         given = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
         made = self.model_copy(update={"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash})
-        made._rubric = given
+        made._rubric, made._file = given, None
         return made
 
     def with_judges(self, judges: JudgesLike) -> Profile:
         """The same rules with other judges."""
         given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
-        return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+        made = self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+        made._file = None
+        return made
 
     def __str__(self) -> str:
         return dump_yaml(self.to_dict())
 
     def _repr_html_(self) -> str:
-        return html_text(str(self))
+        return html_text(str(self), f"file: {self._file}" if self._file else "")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self.to_dict() == other.to_dict()
@@ -198,9 +208,7 @@ def load_profile(name: str | Path) -> Profile:
         values = read_yaml(path)
         if not isinstance(values, Mapping):
             raise ConfigError("expected a mapping with profile, rubric, judges, samples, vote and aggregate")
-        made = Profile(**{str(key): value for key, value in values.items()})
-        made._folder = path.resolve().parent
-        return made
+        return Profile(**{str(key): value for key, value in values.items()}).in_file(path)
     except EvalkitError as problem:
         where = "" if str(path) in str(problem) else f"{path}: "
         raise ConfigError(f"{where}{problem}") from None

@@ -34,7 +34,7 @@ tuner"""
 
 CHANCE = re.compile(
     r"from v1(\.\d)?( · [^·]* a verdict)? · Asking the same prompt again changes 0 to \d+ "
-    r"\(measured: 0\.\d\d \[.*\] of items\)\. "
+    r"\(measured: 0\.\d\d \[.*\] of items(; \d+ groups)?\)\. "
     r"The replies changed (no )?more than by chance, p [<\d.]+"
 )
 
@@ -339,6 +339,40 @@ def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     tuner.get_by_text("Jury: 3 judges").click()
     tuner.get_by_text("Versions: 1").click()
     assert page.evaluate(NAMELESS) == []
+    assert page.console_errors == []
+
+
+TWICE = """\
+import random
+import evalkit as ek
+items, labels = ek.load_example("support")
+drawn = random.Random(0)
+judge = ek.Judge.function(lambda prompt: '{"score": %d}' % drawn.choice([0, 2]), name="coin", version="1")
+tuner = ek.RubricTuner(items, "faithfulness", judge, labels, samples=2, cache="cache")
+tuner.run()
+tuner.edit("faithfulness", scale={2: "Supported in the main."})
+tuner.run()
+tuner"""
+
+
+def test_measuring_chance_moves_nothing_and_buttons_stand_in_one_line(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    page.set_viewport_size({"width": 1400, "height": 900})
+    tuner = notebook.open(TWICE).tuner
+    strip, measure = tuner.locator(".ekw-top"), tuner.get_by_role("button", name="Measure chance")
+    expect(measure).to_contain_text("all 24 items again")
+    high = strip.bounding_box()["height"]
+    names = ("Run", "Stop", "Save version", "Label next")
+    places = [tuner.get_by_role("button", name=name).bounding_box() for name in names]
+    assert len({place["y"] for place in places}) == 1
+    assert not any(strip.locator(".ekw-tile button").all())
+    press(measure)
+    expect(measure).to_have_count(0)
+    expect(tile(tuner, "Changed")).to_contain_text("(measured: ")
+    expect(tile(tuner, "Changed")).to_contain_text("; 8 groups)")
+    assert strip.bounding_box()["height"] == high
     assert page.console_errors == []
 
 

@@ -19,7 +19,8 @@ from evalkit.tables import categorical
 
 _FIGURES = ["agreement_before", "agreement_after", "agreement_low", "agreement_high"]
 _FIGURES += ["effect", "effect_low", "effect_high", "change_p", "chance_up_to"]
-_COUNTS = ["n_labelled", "n_verdicts", "fixed", "broke", "changed", "n_looks"]
+_OF_CHANGE = ["fixed", "broke", "changed", "n_common", "n_clusters"]
+_COUNTS = ["n_labelled", "n_verdicts", *_OF_CHANGE, "n_looks"]
 _TEXTS = ["rubric", "criterion", "before", "after", "part", "floor_source", "notes"]
 _COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
 
@@ -105,8 +106,8 @@ def measure_edit(
         - `effect`: (fixed − broke)/n against the majority of people, with its cluster interval `effect_low`,
           `effect_high` (see `compare`)
         - `n_labelled` items; `n_verdicts`: those of them with a verdict after the edit; `fixed`; `broke`
-        - `changed` verdicts, labelled or not, with `change_p`, `chance_up_to` and `floor_source`: the change that
-          sampling alone explains (see `compare`)
+        - `changed` verdicts, labelled or not, of `n_common` items in `n_clusters` clusters, with `change_p`,
+          `chance_up_to` and `floor_source`: the change that sampling alone explains (see `compare`)
         - `n_looks` at these held-out labels, including this one (0 for dev)
         - `notes`: the reason for each NA
 
@@ -168,9 +169,9 @@ def _row(
         "n_verdicts": new["n_verdicts"],
         "n_looks": new.get("n_looks", 0) if part == HELD_OUT else 0,
         "notes": why or None,
-    } | dict.fromkeys(("fixed", "broke", "changed"), 0)
+    } | dict.fromkeys(_OF_CHANGE, 0)
     if change is None:
         return row
-    names = (*_FIGURES[4:], "floor_source", "fixed", "broke", "changed")
+    names = (*_FIGURES[4:], "floor_source", *_OF_CHANGE)
     notes = None if pd.isna(change["notes"]) else change["notes"]
     return row | {name: change[name] for name in names} | {"notes": notes}

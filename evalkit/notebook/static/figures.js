@@ -14,7 +14,7 @@ function figuresPart(ctx) {
           .join("")}</div>`
       : "";
     const tiles = figures.tiles || [], at = (place) => tiles.filter((tile) => tile.place === place).map(drawTile).join("");
-    const measure = figures.measure && typeof get("price") === "string" ? `<button data-do="measure" data-key="measure" ${offIf(get("status").running)}>Measure chance: ${esc(get("price"))}</button>` : "";
+    const measure = figures.measure && typeof get("price") === "string" ? `<div class="ekw-held"><button data-do="measure" data-key="measure" ${offIf(get("status").running)}>Measure chance: ${esc(get("price"))}</button></div>` : "";
     const held = figures.held_out || {};
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
@@ -27,8 +27,8 @@ function figuresPart(ctx) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
-    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("ceiling")}</dl>${drawPoints(figures)}<div class="ekw-change"><dl class="ekw-tiles">${at("change")}</dl>${measure}</div></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
-    put(".ekw-notes", split + strays + off + gone + newcomers);
+    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("ceiling")}</dl>${drawPoints(figures)}<dl class="ekw-tiles ekw-change">${at("change")}</dl></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
+    put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;

@@ -41,7 +41,7 @@ from evalkit.stats.figures_with_intervals import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.intervals import mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -479,6 +479,9 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
     for name, (value, ends) in found.items():
         if ends is not None and ends.reason is not None and not np.isnan(value):
             none.setdefault(ends.reason, []).append(name)
+    if TOO_LITTLE in none and len(references) > 1:
+        fewest = min(int((one.kind >= 0).sum()) for one in references)
+        none[f"{TOO_LITTLE} (fewest labels of an annotator: {fewest})"] = none.pop(TOO_LITTLE)
     return reasons + [f"no interval of {', '.join(names)}: {why}" for why, names in none.items()]
 
 

@@ -42,7 +42,7 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, ref
 
 _COLUMNS = columns(
     ROW,
-    "text: version_before version_after; count: n_common n_verdicts changed n_asked_again; number: change_p "
+    "text: version_before version_after; count: n_common n_clusters n_verdicts changed n_asked_again; number: change_p "
     "change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; number: effect± "
     "mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change "
     "sign_flip_p sign_flip_p_holm; text: notes",
@@ -91,7 +91,8 @@ def compare(
         a side has several judges or they differ):
 
         - `version_before`, `version_after`: the rubric versions;
-        - `n_common` items on both sides, `n_verdicts` of them with a verdict (without pass rule: a label) on both;
+        - `n_common` items on both sides, in `n_clusters` clusters; `n_verdicts` of the items with a verdict (without
+          pass rule: a label) on both;
         - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
           `floor_source` is ``same replies``: nothing changed by chance;
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
@@ -202,6 +203,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         "version_before": a.version,
         "version_after": b.version,
         "n_common": len(common),
+        "n_clusters": len(np.unique(units)),
         "n_verdicts": int(known.sum()),
     }
     row["changed"] = int((known & (kind_a != kind_b)).sum())
@@ -218,7 +220,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     notes += [text for text in (why, options.note) if text]
     row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
-    note_few_clusters(len(np.unique(units)), notes)
+    note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
 
 

@@ -46,21 +46,24 @@ def chance_sentences(row: Any) -> str:
 
     Examples
     --------
-    >>> chance_sentences({"floor_source": "measured", "chance_up_to": 11.0, "change_p": 0.03})
+    >>> counts = {"n_common": 40, "n_clusters": 40}
+    >>> chance_sentences({"floor_source": "measured", "chance_up_to": 11.0, "change_p": 0.03} | counts)
     'Asking the same prompt again changes 0 to 11 (measured). The replies changed more than by chance, p 0.030.'
     """
     if row["floor_source"] == SAME:
         return SAME
     if np.isnan(row["change_p"]):
         return "cannot tell change from noise"
-    limit, floor = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f}", ""
-    if "floor" in row and not np.isnan(row["floor"]):
-        floor = f": {figure(row['floor'], row['floor_low'], row['floor_high'])} of items"
-    limit += (
-        f" (measured{floor})" if row["floor_source"] == "measured" else " (not measured: all that the samples allow)"
-    )
-    if np.isnan(row["chance_up_to"]):
-        limit = "How many change when the same prompt is asked again: not measured"
+    limit = "How many change when the same prompt is asked again: not measured"
+    if not np.isnan(row["chance_up_to"]):
+        source = "not measured: all that the samples allow"
+        if row["floor_source"] == "measured":
+            has_floor = "floor" in row and not np.isnan(row["floor"])
+            floor = figure(row["floor"], row["floor_low"], row["floor_high"]) if has_floor else ""
+            source = f"measured: {floor} of items" if has_floor else "measured"
+        if row["n_clusters"] < row["n_common"]:
+            source += f"; {counted(row['n_clusters'], 'group')}"
+        limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"
     than = "more than by chance" if row["change_p"] <= _LEVEL else "no more than by chance"
     return f"{limit}. The replies changed {than}, p {p_value(row['change_p'])}."
 
