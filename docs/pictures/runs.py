@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "browser")]
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
-from tuner import TALL, THEMES, WIDTHS, shrink  # noqa: E402
+from tuner import TALL, take  # noqa: E402
 
 RUN_S = 240
 MODEL = '''\
@@ -62,20 +62,6 @@ ek.notebook.RunWizard(runner=ek.runs.Runner(registry, folder="runs"))"""
 VIEW = """\
 import evalkit as ek
 ek.notebook.RunView(ek.runs.Runner(ek.runs.Registry.open("registry.sqlite"), folder="runs").run("last"))"""
-
-
-def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, light: bool = False) -> None:
-    """One state in both widths and themes, or in fewer."""
-    widths, themes = {"": WIDTHS[""]} if wide else WIDTHS, {"": THEMES[""]} if light else THEMES
-    for width, pixels in widths.items():
-        page.set_viewport_size({"width": pixels, "height": TALL})
-        for theme, chosen in themes.items():
-            page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
-            page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(not theme).lower()}'")
-            page.wait_for_timeout(700)
-            path = folder / f"{name}{width}{theme}.png"
-            shown.screenshot(path=path)
-            shrink(path)
 
 
 def fill(wizard: Any, *, weight: str) -> None:

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "browser")]
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in a folder named above
-from tuner import THEMES, shrink  # noqa: E402  # lies beside this file
+from tuner import THEMES, photograph  # noqa: E402  # lies beside this file
 
 CELL = """\
 import evalkit as ek, pandas as pd
@@ -41,11 +41,7 @@ def main(folder: Path) -> None:
         card.get_by_text("Prompt for").first.click()
         card.get_by_text("60 items").wait_for()
         for theme, chosen in THEMES.items():
-            page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
-            page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(not theme).lower()}'")
-            page.wait_for_timeout(700)
-            card.screenshot(path=folder / f"start{theme}.png")
-            shrink(folder / f"start{theme}.png")
+            photograph(page, card, folder / f"start{theme}.png", chosen)
 
 
 if __name__ == "__main__":

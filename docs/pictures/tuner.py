@@ -42,10 +42,15 @@ tuner.try_edit(0)
 tuner"""
 
 
-def shrink(path: Path) -> None:
-    """A picture of few colours as one: a third of its size."""
+def photograph(page: Any, shown: Any, path: Path, theme: str | None = None) -> None:
+    """Write a picture of what is shown, in a theme of JupyterLab (by default the present one), in few colours."""
     from PIL import Image
 
+    if theme is not None:
+        page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
+        page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str('Light' in theme).lower()}'")
+    page.wait_for_timeout(700)
+    shown.screenshot(path=path)
     with Image.open(path) as picture:
         small = picture.convert("RGB").quantize(96, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
@@ -59,16 +64,13 @@ def crop(path: Path, out: Path) -> None:
         picture.crop((0, 0, picture.width, TOP)).save(out, optimize=True)
 
 
-def take(page: Any, tuner: Any, folder: Path, name: str) -> None:
-    """The tuner in both widths and themes."""
-    for width, pixels in WIDTHS.items():
+def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, light: bool = False) -> None:
+    """One state in both widths and themes, or in fewer."""
+    widths, themes = {"": WIDTHS[""]} if wide else WIDTHS, {"": THEMES[""]} if light else THEMES
+    for width, pixels in widths.items():
         page.set_viewport_size({"width": pixels, "height": TALL})
-        for theme, chosen in THEMES.items():
-            page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
-            page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(not theme).lower()}'")
-            page.wait_for_timeout(700)
-            tuner.screenshot(path=folder / f"{name}{width}{theme}.png")
-            shrink(folder / f"{name}{width}{theme}.png")
+        for theme, chosen in themes.items():
+            photograph(page, shown, folder / f"{name}{width}{theme}.png", chosen)
 
 
 def main(folder: Path) -> None:
@@ -89,9 +91,7 @@ def main(folder: Path) -> None:
         tuner.locator("tr[data-id]").first.wait_for()
         tuner.get_by_text("Suggestions: 3").click()
         page.set_viewport_size({"width": 1400, "height": TALL})
-        page.wait_for_timeout(700)
-        tuner.screenshot(path=folder / "tuner-suggestions.png")
-        shrink(folder / "tuner-suggestions.png")
+        photograph(page, tuner, folder / "tuner-suggestions.png")
 
 
 if __name__ == "__main__":
