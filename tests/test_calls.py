@@ -30,6 +30,7 @@ from evalkit.engine.calls import retry_waits as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import LoopThread, afetch, fetch
 from evalkit.engine.calls.outcomes import Outcome, Progress
+from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 
 pytestmark = pytest.mark.network
@@ -713,3 +714,21 @@ def test_what_another_has_stored_since_the_look_up_is_not_asked_for(server: Judg
     n_seen = len(server.seen)
     fetch([request_of(judge, 1, (3,))], store)
     assert len(server.seen) == n_seen + 1  # a recorded reply is somebody else's: the judge is asked
+
+
+def test_what_another_has_stored_takes_nothing_of_the_rate(
+    server: JudgeServer, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = RateLimiter.start, list[int]()
+
+    async def counted(limiter: RateLimiter, options: Options, tokens: int, pace: Any = None) -> None:
+        started.append(tokens)
+        await start(limiter, options, tokens, pace)
+
+    monkeypatch.setattr(RateLimiter, "start", counted)
+    requests = [request_of(judge_at(server, "rare"), item) for item in range(20)]
+    store.put_many([(request.parts, Reply("2", created=time.time())) for request in requests[:-1]])
+    outcomes = fetch(requests, store, Options(requests_per_minute=1))
+    assert reasons(outcomes) == [None] * 20
+    assert texts(outcomes)[:-1] == ["2"] * 19
+    assert (len(started), len(server.seen)) == (1, 1)

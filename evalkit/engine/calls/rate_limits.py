@@ -46,11 +46,8 @@ class RateLimiter:
     def _has_room(self, concurrency: int) -> bool:
         return self.in_flight + 1 <= min(concurrency, self._most)
 
-    async def enter(self, options: Options, tokens: int, pace: SharedPace | None = None) -> None:
-        """Wait for a free place, the pace and the end of a pause; the call then counts as in flight.
-
-        `pace` is that of all processes of a run; it is waited for as well.
-        """
+    async def enter(self, options: Options) -> None:
+        """Wait for a free place; the call then counts as in flight, until `leave`."""
         if self._waiting or not self._has_room(options.concurrency):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, options.concurrency))
@@ -62,16 +59,23 @@ class RateLimiter:
                 raise
         else:
             self.in_flight += 1
+
+    async def pause(self) -> None:
+        """Wait for the end of a pause, as far as it is known now."""
+        if (seconds := self._paused_until - time.monotonic()) > 0:
+            await asyncio.sleep(seconds)
+
+    async def start(self, options: Options, tokens: int, pace: SharedPace | None = None) -> None:
+        """Wait for the pace and the end of a pause, for a call that has its place.
+
+        `pace` is that of all processes of a run; it is waited for as well.
+        """
         # the distance to the last start is that of this run: another run may have been slower
         per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
         per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
         while True:
             if pace is not None:
-                try:
-                    await pace.wait(max(per_request, per_token * tokens))
-                except BaseException:
-                    self.leave()
-                    raise
+                await pace.wait(max(per_request, per_token * tokens))
             now, last = time.monotonic(), self._last_start
             start = max(now, self._paused_until, last + per_request, last + per_token * self._last_tokens)
             self._last_start, self._last_tokens = start, tokens
@@ -79,9 +83,7 @@ class RateLimiter:
                 if start > now:
                     await asyncio.sleep(start - now)
             except asyncio.CancelledError:
-                # the place is free again: a run that is stopped must not hold up the next one
-                self._last_start -= start - last
-                self.leave()
+                self._last_start -= start - last  # a run that is stopped must not hold up the next one
                 raise
             if self._paused_until <= time.monotonic():
                 return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,8 @@ _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
+_TOKENS_OF_A_CALL = 1000  # about
+_PROCESSES = 100  # so many may start a call before the one that holds a claim
 
 
 class Workers:
@@ -56,6 +59,11 @@ class Workers:
             self._n_works = facts.get("n_supported", self._client.supports_n)
         concurrency = scheduler.options.concurrency
         self._most = min(concurrency, self._client.max_concurrency or concurrency)
+        # so few that a claim is held for about a second before its call starts: others wait for it
+        limit = min(scheduler.options.requests_per_minute or math.inf,
+                    (scheduler.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
+        self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
+        self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, concurrency))))
         self._queue: deque[PendingCall] = deque()
         self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
@@ -169,13 +177,16 @@ class Workers:
             if options.tokens_per_minute is not None:
                 tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
             with self._wakeable():
-                await self._limiter.enter(options, tokens, self._pace)
+                await self._limiter.enter(options)
             try:
-                self._check_open()
+                # claimed before the pace, so that a call that is stored or held elsewhere takes nothing of the rate
                 with self._wakeable():
-                    left = await self._claim(call)
-                if not left:
-                    return []
+                    async with self._starting:
+                        await self._limiter.pause()
+                        if not await self._claim(call):
+                            return []
+                        await self._limiter.start(options, tokens, self._pace)
+                self._check_open()
                 scheduler.counts.in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
@@ -232,7 +243,8 @@ class Workers:
     async def _claim(self, call: PendingCall) -> bool:
         """Claim a call's samples, so that no other process requests them too; False if no sample is left.
 
-        If another process keeps its claim for longer than an answer may take, the call is sent anyway.
+        If another process keeps its claim for longer than an answer and its turn at the shared rate may take, the call
+        is sent anyway.
         """
         keys, now = call.request.keys, asyncio.get_running_loop().time()
         stored = await self._scheduler.store.claim(keys, since=self._scheduler.newer_than)
@@ -243,7 +255,7 @@ class Workers:
             return left
         if call.waiting_since is None:
             call.waiting_since = now
-        if now - call.waiting_since <= self.judge.timeout_s + _BEYOND_TIMEOUT_S:
+        if now - call.waiting_since <= self._longest_claim_s:
             raise ClaimedElsewhereError
         return self._take_stored(call)
 
