@@ -27,7 +27,7 @@ table = pd.DataFrame({
     "Human Score": [at * 7 % 5 + 1 if at % 4 else None for at in range(60)],
     "n_turns": [2] * 60,
 })
-ek.start(table)"""
+ek.start(table, cache="cache")"""
 
 
 def main(folder: Path) -> None:

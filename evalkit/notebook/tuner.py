@@ -129,20 +129,13 @@ class RubricTuner(TunerController):
 
         The other columns: `key`, `judges`, `samples`, `aggregate`, `at` (UTC).
         """
-        rows = [
-            (
-                key,
-                one.name,
-                one.note,
-                one.label,
-                ", ".join(judge.name for judge in one.judges),
-                one.samples,
-                one.aggregate,
-                one.at,
-            )
-            for key, one in self.session.history.versions.items()
-        ]
-        return pd.DataFrame(rows, columns=["key", "name", "note", "label", "judges", "samples", "aggregate", "at"])
+        columns = ["key", "name", "note", "label", "judges", "samples", "aggregate", "at"]
+        rows = []
+        for key, version in self.session.history.versions.items():
+            values = {name: getattr(version, name) for name in columns if name != "key"}
+            judges = ", ".join(judge.name for judge in version.judges)
+            rows.append(values | {"key": key, "judges": judges})
+        return pd.DataFrame(rows, columns=columns)
 
     @property
     def labels(self) -> pd.DataFrame:
