@@ -18,12 +18,14 @@ from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.figures_with_intervals import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among, unknown_ties
 
 _OF_SAMPLES = [*VOTE_KEY, "score", "label", "error", "level", "scale"]
 _NEED = [*_OF_SAMPLES, "order", "sample"]
+_MANY = 1_000_000
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
@@ -133,8 +135,8 @@ class Answered:
         full = (counts == self.n_samples).all(axis=1)
         del counts
         rows = there & full[self.items]
-        order = np.argsort(cell[rows], kind="stable")
-        blocks = norm[rows][order].reshape(-1, self.n_judges, self.n_samples)
+        cell, norm = cell[rows], norm[rows]
+        blocks = norm[np.argsort(cell, kind="stable")].reshape(-1, self.n_judges, self.n_samples)
         return blocks, np.flatnonzero(full).astype(np.int64)
 
 
@@ -150,10 +152,12 @@ def answered(
     InputError
         For `half` if it is not known among which labels a tie is.
     """
+    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
+    if len(frame) > _MANY:
+        release_memory()
     groups = group(frame, CRITERION_KEY)
     pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
     del groups
-    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
     for at in pieces:
         rows, names = frame.iloc[at], units.iloc[at]
         data = _answered(rows, names, form)
