@@ -161,7 +161,7 @@ _headers = st.dictionaries(
 @given(_error | _maybe({"error": _error}), st.integers(100, 999), _headers)
 def test_any_error_is_a_problem_that_can_be_logged(value: Any, status: int, headers: dict[str, str]) -> None:
     answer = Answer(status, headers, _written(value), "http://127.0.0.1", "/v1/chat/completions")
-    problem = problem_of(answer, request_of(Judge("openai", "m", base_url="http://127.0.0.1/v1"), 1), {"n": 2})
+    problem = problem_of(answer, Judge("openai", "m", base_url="http://127.0.0.1/v1"), {"n": 2})
     problem.detail.encode()
     assert problem.retry_after is None or problem.retry_after >= 0
 
