@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from judge_requests import request_of
 from odd_answers import REPLY, RUBRIC, Odd, bomb, judged, odd_answers
 from servers import judge_server
 
