@@ -197,7 +197,9 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     of_item[items] = cluster_codes(clusters)
     unit, n_units = jackknife_groups(of_item)
     answer = small(label[scored] if scale.level == "nominal" else _ranks(value[scored]))
-    labels = cells = Cells(items[scored], judges[scored], answer, np.nan_to_num(value[scored]), unit, n_units).paired()
+    # only the interval metric needs numbers
+    value = value[scored] if metric == "interval" else np.broadcast_to(0.0, len(answer))
+    labels = cells = Cells(items[scored], judges[scored], answer, value, unit, n_units).paired()
     if form == "votes":
         named, kinds = label >= 0, _places(rows["label"], scale)
         labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
