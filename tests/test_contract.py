@@ -89,7 +89,7 @@ MISUSE = {
     "one judge in a jury": ("jury", config(ONE), "takes two judges or more"),
     "two judges in judge mode": ("judge", config(ONE, OTHER), "takes one judge"),
     "unknown mode": ("panel", config(ONE), "deterministic, judge, jury"),
-    "unknown back end": ("judge", config(ONE | {"judge_backend": "opnai"}), "'openai', 'litellm'"),
+    "unknown back end": ("judge", config(ONE | {"judge_backend": "opnai"}), "'openai', 'anthropic', 'litellm'"),
     "unknown judge key": ("judge", config(ONE | {"modell": "x"}), "'judges[0].modell' (allowed: judge_model_name"),
     "unknown key": (
         "judge",

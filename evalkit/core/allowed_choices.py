@@ -35,7 +35,7 @@ PROVIDERS: dict[str, Provider] = {
 }
 """All providers. ``none`` is not a provider: it means that no judge is called."""
 
-Backend = Literal["openai", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
+Backend = Literal["openai", "anthropic", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """`judge_backend` of a scoring config: the providers, and ``tgi``, an OpenAI-compatible server."""
 
