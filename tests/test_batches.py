@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import shlex
 import threading
 import time
@@ -536,6 +537,19 @@ def test_requests_in_a_file(server: BatchServer, folder: str, tmp_path: Path) ->
     assert table["error"].value_counts().to_dict() == {"cache_miss": 1}
 
 
+@pytest.mark.parametrize("provider", ["vllm", "litellm", "inference-providers"])
+def test_a_file_can_be_for_any_provider_of_chat_models(folder: str, tmp_path: Path, provider: str) -> None:
+    judge = ek.Judge(provider, "org/model")
+    ticket = sent(some_items(2), judge, folder, to=tmp_path / "requests.jsonl")
+    answers = tmp_path / "answers.jsonl"
+    body = BatchServer().answer({"model": "org/model", "messages": []})[1]
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    made = [{"custom_id": one["custom_id"], "response": {"status_code": 200, "body": body}} for one in lines]
+    answers.write_text("".join(json.dumps(one) + "\n" for one in made))
+    assert not ek.collect(ticket.id, results=answers, cache=folder).is_open
+    assert judged(some_items(2), judge, folder, offline=True)["score"].notna().all()
+
+
 def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: str, tmp_path: Path) -> None:
     ticket = sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path / "requests.jsonl")
     assert not ek.collect(ticket, cancel=True, progress=False).is_open
@@ -639,7 +653,9 @@ def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server:
     assert "lacks lines" in given_up.table["problem"].item()
 
 
-def test_no_key_goes_to_a_server_that_only_the_cache_names(server: BatchServer, folder: str) -> None:
+def test_no_key_goes_to_a_server_that_only_the_cache_names(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = server.url.replace("127.0.0.1", "judges.example.org")
     ticket = sent(some_items(2), jury(server, "gpt-4o"), folder)
     store = ReplyStore.open(folder)
@@ -650,8 +666,43 @@ def test_no_key_goes_to_a_server_that_only_the_cache_names(server: BatchServer, 
         with pytest.raises(ConfigError, match=f"would send the key in OPENAI_API_KEY to {url}.*pass base_url="):
             ek.collect(ticket.id, cache=folder, **action)
     assert len(server.seen) == n_seen
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    with pytest.raises(ConfigError, match="would send the key"):
+        ek.collect(ticket.id, cache=folder)
     with pytest.raises(JudgeError, match=r"no connection to http://judges\.example\.org"):
         ek.collect(ticket.id, cache=folder, base_url=url, wait=False)
+
+
+def test_the_environment_of_another_day_does_not_change_the_server(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket = sent(some_items(2), jury(server, "gpt-4o"), folder)
+    store = ReplyStore.open(folder)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET details = replace(details, ?, 'null')", [f'"{server.url}"'])
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    with pytest.raises(JudgeError, match=r"no connection to https://api\.openai\.com"):
+        ek.collect(ticket.id, cache=folder, wait=False)
+
+
+def test_a_ticket_whose_process_ended_while_it_was_written_ends(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, judges = some_items(3), jury(server, "gpt-4o")
+    with monkeypatch.context() as patch:
+        patch.setattr("evalkit.engine.batches._write", lambda *_, **__: os._exit(9))
+        pid = os.fork()
+        if not pid:
+            sent(items, judges, folder)
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    (ticket,) = tickets(folder)
+    assert ek.collect(ticket, wait=False).is_open
+    assert sent(items, judges, folder).id == ""
+    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    assert not ek.collect(ticket, progress=False).is_open
+    ek.collect(sent(items, judges, folder), progress=False)
+    assert_paid_once(server, 3)
 
 
 @pytest.mark.parametrize("judge", ["fake:strict", "none"])

@@ -28,7 +28,7 @@ class BatchFile:
     Attributes
     ----------
     judge, path
-        The judge, and where the file is.
+        The judge, and where the file is. It is written as `part`, so that there is never half of it.
     requests
         For each line: number of the shared key parts, input hash, order, samples.
     n_replies, n_bytes, sha256
@@ -45,6 +45,11 @@ class BatchFile:
     usd: float | None = 0.0
     usd_at_most: float | None = 0.0
     sha256: Any = field(default_factory=hashlib.sha256, repr=False)
+
+    @property
+    def part(self) -> Path:
+        """The file until it is complete."""
+        return self.path.with_name(f".{self.path.name}.part")
 
     def details(self) -> dict[str, Any]:
         """What a ticket keeps of it; see `evalkit.engine.ticket`."""
@@ -120,7 +125,7 @@ class FileWriter:
                         stream.close()
                     at, file = len(self.files), BatchFile(judge, next(paths))
                     self.files.append(file)
-                    stream = file.path.open("wb")
+                    stream = file.part.open("wb")
                     line = service.line(f"{self._ticket}-{at}_0", request, facts)
                 assert stream is not None
                 stream.write(line.content)

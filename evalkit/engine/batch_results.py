@@ -45,6 +45,7 @@ class BatchResults:
         self._store, self._judge, self._prefix, self._newer_than = store, judge, prefix, newer_than
         self._calls = [(KeyParts.from_dict(orjson.loads(shared)), sent) for shared, sent in calls]
         self._requests = requests
+        self._facts = store.facts(judge.service, judge.model)
         self._seen: set[int] = set()
         self._rows: list[tuple[KeyParts, Reply]] = []
         self._problems: Counter[str] = Counter()
@@ -97,6 +98,6 @@ class BatchResults:
             self._learn(f"adapt.{name}", "max_completion_tokens" if name == "max_tokens" else None)
 
     def _learn(self, name: str, value: object) -> None:
-        facts = self._store.facts(self._judge.service, self._judge.model)
-        if name not in facts or facts[name] != value:
+        if name not in self._facts or self._facts[name] != value:
+            self._facts[name] = value
             self._store.learn(self._judge.service, self._judge.model, name, value)

@@ -132,8 +132,10 @@ def submit(
         except BaseException:
             ticket.change({}, ended=True)  # nothing was sent
             raise
-        for at in range(len(batches)) if to is None else ():
-            ticket.send(at)
+        for at, file in enumerate(writer.files):
+            file.part.replace(file.path)
+            if to is None:
+                ticket.send(at)
     made = ticket.shown()
     if writer.files and (made.table["state"] == "unsent").all():
         raise JudgeError(f"no batch could be sent: {'; '.join(made.table['problem'].unique())}")

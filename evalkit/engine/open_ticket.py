@@ -38,7 +38,6 @@ _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
 _TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
 _NOT_FOUND = 404
-_OPENAI_URL = "OPENAI_BASE_URL"
 _log = logging.getLogger("evalkit")
 
 
@@ -67,7 +66,8 @@ class OpenTicket:
     @property
     def waits(self) -> bool:
         """Whether replies will come by themselves."""
-        return self.stored.state == "open" and any(part["state"] in _WAITING for part in self.batches)
+        is_waiting = not self.batches or any(part["state"] in _WAITING for part in self.batches)
+        return self.stored.state == "open" and is_waiting
 
     def shown(self) -> Ticket:
         """The ticket as it is now."""
@@ -133,10 +133,15 @@ class OpenTicket:
         wait_for(self._lease(BudgetLease(self.details["run"], self.stored.ticket, held, ended=True)))
 
     def _judge(self, at: int) -> Judge:
-        judge = Judge.of(self.batches[at]["judge"])
-        host = host_of(judge.base_url) if judge.base_url else ""
-        known = host in ("", "local", PROVIDERS[judge.provider].host) or judge.base_url == os.environ.get(_OPENAI_URL)
-        if judge.api_key_env and not known and judge.base_url not in self._servers:
+        fields = self.batches[at]["judge"]
+        provider = PROVIDERS[fields["provider"]]
+        url = fields["base_url"]
+        if provider.url_variable:  # written out: the environment may name another server now
+            url = url or f"https://{provider.host}/v1"
+        judge = Judge.of(fields | {"base_url": url})
+        named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
+        known = url in named or host_of(url) in ("local", provider.host)
+        if judge.api_key_env and not known:
             raise ConfigError(
                 f"ticket {self.stored.ticket} would send the key in {judge.api_key_env} to {judge.base_url}, as it is "
                 f"written in {self.store.place}; if that is your server, pass base_url={judge.base_url!r}"
