@@ -610,7 +610,10 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"judge_backend": "openia"}, "allowed: openai, anthropic, litellm, inference-providers, transformers, vllm, tgi"),
+        (
+            {"judge_backend": "openia"},
+            "allowed: openai, anthropic, litellm, inference-providers, transformers, vllm, tgi",
+        ),
         ({"judge_backend": "tgi"}, "needs url"),
         ({"judge_backend": "transformers", "url": "http://127.0.0.1:1/v1"}, "takes no url"),
         ({"judge_backend": "fake", "judge_model_name": "nobody"}, "nobody"),
