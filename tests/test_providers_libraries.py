@@ -68,7 +68,7 @@ FAULTS = [
     pytest.param({"status": 401}, "auth", id="401"),
     pytest.param({"status": 404}, "unknown_model", id="404"),
     pytest.param({"status": 400}, "client_error", id="400"),
-    pytest.param({"hang": 12}, "timeout", id="hang"),
+    pytest.param({"hang": 6}, "timeout", id="hang"),
 ]
 
 
@@ -78,7 +78,7 @@ def test_a_fault_is_the_same_kind_of_problem_and_is_not_tried_again_by_the_libra
     provider: str, model: str, fault: dict[str, Any], kind: str
 ) -> None:
     with judge_server(always=fault) as server, pytest.raises(ProviderError) as caught:
-        ask(judge_of(provider, model, server.url, timeout_s=4.0 if "hang" in fault else 10.0))
+        ask(judge_of(provider, model, server.url, timeout_s=2.0 if "hang" in fault else 10.0))
     assert caught.value.kind == kind
     assert len(server.seen) == 1
     assert caught.value.retry_after == (7.0 if kind == "rate_limited" else None)

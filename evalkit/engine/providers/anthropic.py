@@ -160,7 +160,8 @@ class AnthropicClient(ChatClient):
         return Answer(response.status_code, found, content, self._origin, response.url.path)
 
     def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
-        cause = type(error.__cause__ or error).__name__
+        # asyncio's TimeoutError names the cancelled call as its cause
+        cause = type(error if isinstance(error, TimeoutError) else error.__cause__ or error).__name__
         if cause in ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "PoolTimeout"):
             return ProviderError("connection", f"no connection to {self._origin} ({cause})")
         if "Timeout" in cause:
