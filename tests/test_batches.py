@@ -466,6 +466,18 @@ def test_an_overdue_ticket_goes_on_live(server: BatchServer, cache: str, stuck: 
     assert_paid_once(server, 10)
 
 
+def test_an_overdue_ticket_is_not_paid_again_with_refresh(server: BatchServer, folder: str) -> None:
+    items, judges, server.takes_s = some_items(10), jury(server, "gpt-4o"), 3600
+    sent(items, judges, folder, live_after="20h", refresh=True)
+    store = ReplyStore.open(folder)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET created = created - 72001")
+    server.offset_s = 3601
+    assert judged(items, judges, folder, refresh=True)["error"].isna().all()
+    assert server.live_calls == 0
+    assert_paid_once(server, 10)
+
+
 @pytest.mark.parametrize("live_after", ["soon", "-1h", 20, ""])
 def test_a_time_that_is_none_is_named(server: BatchServer, folder: str, live_after: Any) -> None:
     with pytest.raises(ConfigError, match="live_after must be a time such as '20h'"):

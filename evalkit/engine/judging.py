@@ -263,8 +263,8 @@ class _Run:
         n_hits = run.worklist.n_rows - len(run.missing)
         if worklist.skipped:
             run._skip()
-        if run.missing and run._leave_to_batches():
-            return cls.open(worklist, options, until)
+        if run.missing and run._leave_to_batches():  # with refresh, what was collected is as new as live replies
+            return cls.open(worklist, options if since is None else replace(options, refresh=since), until)
         store.counters.add(hits=n_hits, misses=len(run.missing), saved_usd=float(np.nansum(run.columns.cost)))
         if options.offline and run.missing:
             run._miss_offline()
