@@ -228,6 +228,8 @@ class BatchServer:
 
     async def create(self, request: web.Request) -> web.StreamResponse:
         asked = await request.json()
+        if asked["input_file_id"] not in self.files:
+            return web.json_response({"error": {"message": "no such file"}}, status=400)
         name = self.new_id("batch_")
         self.batches[name] = {
             "id": name, "object": "batch", "status": "validating", "endpoint": asked["endpoint"], "errors": None,

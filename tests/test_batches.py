@@ -344,6 +344,57 @@ def test_a_batch_whose_creation_was_not_answered_is_found(server: BatchServer, c
     assert_paid_once(server, 5)
 
 
+@pytest.mark.parametrize("drops", [0, 1])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_ticket_is_collected_while_its_batch_is_created(
+    server: BatchServer, cache: str, monkeypatch: pytest.MonkeyPatch, when: str, drops: int
+) -> None:
+    """The sender waits before or after its request; another thread gives the batch up, or finds it in the list."""
+    ask, sender_waits, go_on = open_ticket.OpenTicket._ask, threading.Event(), threading.Event()
+    items, judges, made = some_items(5), jury(server, "gpt-4o"), []
+    server.takes_s, server.faults["drop_create"] = 3600, drops
+
+    def wait() -> None:
+        sender_waits.set()
+        assert go_on.wait(30)
+
+    def slow(self: Any, at: int, action: str, *args: Any) -> Any:
+        is_slow = action == "create" and threading.current_thread() is thread
+        try:
+            if is_slow and when == "before":
+                wait()
+            return ask(self, at, action, *args)
+        finally:
+            if is_slow and when == "after":
+                wait()
+
+    def send() -> None:
+        try:
+            made.append(sent(items, judges, cache))
+        except JudgeError as error:
+            made.append(error)
+
+    thread = threading.Thread(target=send)
+    with monkeypatch.context() as patch:
+        patch.setattr(open_ticket.OpenTicket, "_ask", slow)
+        thread.start()
+        assert sender_waits.wait(30)
+        if when == "before":
+            patch.setattr(open_ticket, "CERTAIN_S", 0.0)
+        (ticket,) = tickets(cache)
+        found = ek.collect(ticket, wait=False)
+        go_on.set()
+        thread.join()
+    server.offset_s = 3601
+    if when == "after":
+        assert made[0].table["batch"].tolist() == list(server.batches)
+        assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15]
+        assert_paid_once(server, 5)
+        return
+    assert found.table["state"].tolist() == ["unsent"]
+    assert not server.batches, "its file was removed"
+
+
 def test_a_batch_is_not_given_up_before_it_must_be_in_the_list(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,25 @@ def test_what_is_refused_as_a_whole_is_unsent_and_free(server: MessageBatchServe
 # --- whose a batch is
 
 
+def test_a_batch_that_was_created_after_it_was_given_up_is_cancelled(
+    server: MessageBatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its requests are on their way for so long that another process takes the sender for dead."""
+    ask, server.takes_s = open_ticket.OpenTicket._ask, 3600
+
+    def slow(self: Any, at: int, action: str, *args: Any) -> Any:
+        if action == "create":
+            monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+            assert ek.collect(self.stored.ticket, cache=folder, wait=False).table["state"].tolist() == ["unsent"]
+        return ask(self, at, action, *args)
+
+    monkeypatch.setattr(open_ticket.OpenTicket, "_ask", slow)
+    with pytest.raises(ek.errors.JudgeError, match="no batch could be sent"):
+        sent(some_items(3), judge_at(server), folder)
+    assert [one["state"] for one in server.batches.values()] == ["canceling"]
+    assert not server.billed
+
+
 def test_a_batch_that_runs_and_may_be_the_one_is_waited_for(
     server: MessageBatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

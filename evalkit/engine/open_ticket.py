@@ -163,21 +163,29 @@ class OpenTicket:
 
     def send(self, at: int) -> None:
         """Upload a batch's file and create the batch; what goes wrong is in its details."""
-        part, created = self.batches[at], False
+        part, created, batch = self.batches[at], False, None
         try:
-            self.note(at, state="sending")
-            uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]))
-            self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
-            created = True
-            self._run(at, self._ask(at, "create", self._name(at), uploaded))
-        except TicketChangedError as problem:  # it was given up or cancelled during the upload
-            _log.warning("%s", problem)
-            self._remove(at)
-        except ProviderError as problem:
-            if created and problem.maybe_paid:  # it may exist: `advance` looks for it
-                self.note(at, problem=problem.detail)
+            try:
+                self.note(at, state="sending")
+                uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]))
+                self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
+                created = True
+                batch = self._ask(at, "create", self._name(at), uploaded)
+                self._run(at, batch)
+            except ProviderError as problem:
+                if created and problem.maybe_paid:  # it may exist: `advance` looks for it
+                    self.note(at, problem=problem.detail)
+                else:
+                    self._give_up(at, problem.detail)
+        except TicketChangedError as problem:
+            if self.batches[at]["batch"]:  # another process found it in the provider's list
+                return
+            _log.warning("%s", problem)  # it was given up or cancelled in the meantime
+            if batch is None:
+                self._remove(at)
             else:
-                self._give_up(at, problem.detail)
+                with contextlib.suppress(ProviderError):
+                    self._ask(at, "cancel", batch.id)
 
     def _run(self, at: int, batch: Batch) -> None:
         self.note(at, state="running", batch=batch.id, word=batch.word, n_done=batch.n_done, problem="")
