@@ -323,6 +323,28 @@ def test_what_a_batch_leaves_open_can_be_asked_live(server: BatchServer, folder:
     assert_paid_once(server, 20)
 
 
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_error_of_one_batch_keeps_no_other_from_the_cache(server: BatchServer, folder: str, wait: bool) -> None:
+    ticket = sent(some_items(5), jury(server), folder)
+    del server.batches[min(server.batches)]
+    with pytest.raises(JudgeError, match="404"):
+        ek.collect(ticket, wait=wait, progress=False)
+    (ticket,) = tickets(folder)
+    assert (ticket.is_open, ticket.table["n_stored"].tolist()) == (True, [0, 15])
+
+
+def test_a_key_that_is_not_set_keeps_no_other_batch_from_the_cache(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANOTHER_KEY", "sk-of-the-tests-only")
+    judges = [*jury(server, "gpt-4o", api_key_env="ANOTHER_KEY"), *jury(server, "gpt-4o-mini")]
+    ticket = sent(some_items(5), judges, folder)
+    monkeypatch.delenv("ANOTHER_KEY")
+    with pytest.raises(JudgeError, match="ANOTHER_KEY is not set"):
+        ek.collect(ticket, progress=False)
+    assert tickets(folder)[0].table["n_stored"].tolist() == [0, 15]
+
+
 def test_a_model_that_is_refused_does_not_stop_the_others(server: BatchServer, folder: str) -> None:
     server.refused = {"gpt-4o"}
     items, judges = some_items(5), jury(server)

@@ -215,8 +215,9 @@ class OpenTicket:
     def advance(self, *, cancel: bool, patient: bool) -> None:
         """Look at every open batch once, and take the replies of those that have ended.
 
-        With `patient`, a provider that cannot be reached is no error.
+        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none.
         """
+        failed: ConfigError | JudgeError | None = None
         cancel = cancel or is_overdue(self.stored)
         is_old = cancel or time.time() - self.details["at"] > CERTAIN_S
         if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
@@ -230,9 +231,13 @@ class OpenTicket:
                 if patient and problem.kind in _TRANSIENT:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
-                raise JudgeError(f"ticket {self.stored.ticket}: {problem.detail}") from None
+                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {problem.detail}")
+            except (ConfigError, JudgeError) as error:  # such as a key that is not set
+                failed = failed or error
             if self.stored.state != "open":
                 return
+        if failed is not None:
+            raise failed
 
     def _look_for(self, at: int, age: float, *, cancel: bool) -> None:
         """Look for a batch that was sent by a process that ended."""
