@@ -551,7 +551,7 @@ def test_an_overdue_ticket_is_not_paid_again_with_refresh(server: BatchServer, f
     assert_paid_once(server, 10)
 
 
-@pytest.mark.parametrize("live_after", ["soon", "-1h", 20, ""])
+@pytest.mark.parametrize("live_after", ["soon", "-1h", 20, "20", "0h", ""])
 def test_a_time_that_is_none_is_named(server: BatchServer, folder: str, live_after: Any) -> None:
     with pytest.raises(ConfigError, match="live_after must be a time such as '20h'"):
         sent(some_items(1), jury(server), folder, live_after=live_after)

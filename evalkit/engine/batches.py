@@ -235,7 +235,7 @@ def _seconds(live_after: str | timedelta | None) -> float | None:
     try:
         if isinstance(live_after, (str, timedelta)):
             seconds = pd.Timedelta(live_after).total_seconds()
-            if seconds > 0:
+            if seconds >= 1:  # pandas reads "20" as nanoseconds
                 return float(seconds)
     except ValueError:
         pass
