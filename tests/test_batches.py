@@ -635,6 +635,23 @@ def test_a_file_can_be_for_any_provider_of_chat_models(folder: str, tmp_path: Pa
     assert judged(some_items(2), judge, folder, offline=True)["score"].notna().all()
 
 
+def test_the_answers_of_a_server_that_the_cache_names_can_be_imported(
+    server: BatchServer, folder: str, tmp_path: Path
+) -> None:
+    """Nothing is sent, so no key can go elsewhere."""
+    judge = ek.Judge("openai", "m", base_url="http://judges.example.org/v1", api_key_env="OPENAI_API_KEY")
+    ticket = sent(some_items(2), judge, folder, to=tmp_path / "requests.jsonl")
+    answers = tmp_path / "answers.jsonl"
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
+    made = [
+        {"custom_id": one["custom_id"], "response": {"status_code": 200, "body": server.answer(one["body"])[1]}}
+        for one in lines
+    ]
+    answers.write_text("".join(json.dumps(one) + "\n" for one in made))
+    assert not ek.collect(ticket.id, results=answers, cache=folder).is_open
+    assert judged(some_items(2), judge, folder, offline=True)["score"].notna().all()
+
+
 def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: str, tmp_path: Path) -> None:
     ticket = sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path / "requests.jsonl")
     assert not ek.collect(ticket, cancel=True, progress=False).is_open

@@ -141,7 +141,7 @@ class OpenTicket:
         judge = Judge.of(fields | {"base_url": url})
         named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
         known = url in named or host_of(url) in ("local", provider.host)
-        if judge.api_key_env and not known:
+        if judge.api_key_env and not known and self.batches[at]["state"] != "file":  # a file is sent nowhere
             raise ConfigError(
                 f"ticket {self.stored.ticket} would send the key in {judge.api_key_env} to {judge.base_url}, as it is "
                 f"written in {self.store.place}; if that is your server, pass base_url={judge.base_url!r}"
