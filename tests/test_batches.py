@@ -652,6 +652,13 @@ def test_the_answers_of_a_server_that_the_cache_names_can_be_imported(
     assert judged(some_items(2), judge, folder, offline=True)["score"].notna().all()
 
 
+def test_requests_that_cannot_be_written_are_free(server: BatchServer, folder: str, tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path)
+    assert tickets(folder, only_open=True) == []
+    assert judged(some_items(2), jury(server, "gpt-4o"), folder)["error"].isna().all()
+
+
 def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: str, tmp_path: Path) -> None:
     ticket = sent(some_items(2), jury(server, "gpt-4o"), folder, to=tmp_path / "requests.jsonl")
     assert not ek.collect(ticket, cancel=True, progress=False).is_open

@@ -127,15 +127,15 @@ def submit(
             writer = _write(ticket, _only(requests, own), paths, options, to_file=to is not None)
             left_out = sum(len(request.keys) for request in writer.left_out)
             batches = [file.details() | ({} if to is None else {"state": "file"}) for file in writer.files]
+            for file in writer.files:
+                file.part.replace(file.path)
             changes = {"batches": batches, "n_left_out": left_out}
             ticket.change(changes, manifest=writer.manifest, free=held - writer.keys, ended=not batches)
         except BaseException:
             ticket.change({}, ended=True)  # nothing was sent
             raise
-        for at, file in enumerate(writer.files):
-            file.part.replace(file.path)
-            if to is None:
-                ticket.send(at)
+        for at in range(len(writer.files) if to is None else 0):
+            ticket.send(at)
     made = ticket.shown()
     if writer.files and (made.table["state"] == "unsent").all():
         raise JudgeError(f"no batch could be sent: {'; '.join(made.table['problem'].unique())}")
