@@ -140,7 +140,7 @@ class OpenTicket:
             url = url or f"https://{provider.host}/v1"
         judge = Judge.of(fields | {"base_url": url})
         named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
-        known = url in named or host_of(url) in ("local", provider.host)
+        known = url in named or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
         if judge.api_key_env and not known and self.batches[at]["state"] != "file":  # a file is sent nowhere
             raise ConfigError(
                 f"ticket {self.stored.ticket} would send the key in {judge.api_key_env} to {judge.base_url}, as it is "
