@@ -762,7 +762,9 @@ def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server:
     assert "lacks lines" in given_up.table["problem"].item()
 
 
-@pytest.mark.parametrize("url", ["http://judges.example.org/v1", "http://api.openai.com/v1", "https://api.openai.com:1/v1"])
+@pytest.mark.parametrize(
+    "url", ["http://judges.example.org/v1", "http://api.openai.com/v1", "https://api.openai.com:1/v1"]
+)
 def test_no_key_goes_to_a_server_that_only_the_cache_names(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
