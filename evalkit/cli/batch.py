@@ -10,6 +10,7 @@ from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_
 from evalkit.cli.judges_from_flags import data_arguments, spec_arguments
 from evalkit.cli.output import put_either, read_items
 from evalkit.cli.stderr_messages import note
+from evalkit.errors import EvalkitError
 
 if TYPE_CHECKING:
     from evalkit.engine import Ticket
@@ -81,8 +82,16 @@ def _collect(args: argparse.Namespace) -> None:
     from evalkit.engine import tickets
 
     ids = [args.ticket] if args.ticket else [one.id for one in tickets(args.cache, only_open=True)]
-    progress = False if args.quiet else None
-    _put(args, [collect(one, wait=not args.no_wait, progress=progress, **_where(args)) for one in ids])
+    progress, found, failed = False if args.quiet else None, [], list[EvalkitError]()
+    for one in ids:
+        try:
+            found.append(collect(one, wait=not args.no_wait, progress=progress, **_where(args)))
+        except EvalkitError as error:
+            failed.append(error)
+    if found or not failed:
+        _put(args, found)
+    if failed:
+        raise failed[0]
 
 
 def _status(args: argparse.Namespace) -> None:
