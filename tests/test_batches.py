@@ -588,6 +588,20 @@ def test_a_run_shares_its_budget_with_batches(server: BatchServer, cache: str) -
     assert later["error"].isna().all(), "what was not spent came back"
 
 
+def test_a_run_counts_batches_that_had_no_budget(server: BatchServer, cache: str) -> None:
+    judges = jury(server, "gpt-4o")
+    ticket = sent(some_items(20), judges, cache, run="october")
+    most = ticket.table["usd_at_most"].sum()
+    while_open = judged(some_items(3, 100), judges, cache, budget_usd=most, run="october")
+    assert while_open["error"].eq("budget").all()
+    cost = ek.collect(ticket, progress=False).table["cost_usd"].sum()
+    with ReplyStore.open(cache).database.reading() as connection:
+        assert connection is not None
+        (spent,) = connection.execute("SELECT sum(usd) FROM leases WHERE run = 'october'").fetchone()
+    assert spent == pytest.approx(cost)
+    assert cost > 0
+
+
 # --- files
 
 
@@ -822,6 +836,21 @@ def test_judges_that_no_batch_can_ask(folder: str, tmp_path: Path, judge: str) -
     profile.write_text("profile: p\nrubric: correctness\njudges:\n- {provider: openai, model: gpt-4o}\n")
     with pytest.raises(ConfigError, match=r"makes no calls|reads no file"):
         ek.submit(some_items(1), ek.load_profile(profile), judge, cache=folder, to=tmp_path / "x.jsonl")
+
+
+def test_an_error_of_one_ticket_keeps_no_other_from_the_cache(
+    server: BatchServer, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from evalkit.cli.main_command import main
+
+    sent(some_items(2), jury(server, "gpt-4o"), folder)
+    server.batches.clear()
+    second = sent(some_items(2), jury(server, "gpt-4o-mini"), folder)
+    assert main(["batch", "collect", "--no-wait", "--cache", folder]) not in (0, None)
+    said = capsys.readouterr()
+    assert "HTTP 404" in said.err
+    assert second.id in said.out
+    assert [one.is_open for one in tickets(folder)] == [True, False]
 
 
 # --- the page

@@ -290,7 +290,7 @@ def _write(
     ticket: OpenTicket, requests: Sequence[Request], paths: Iterator[Path], options: Options, *, to_file: bool
 ) -> FileWriter:
     """Write the files of the requests that the budget allows."""
-    shared, budget_usd = options.run is not None and options.budget_usd is not None, options.budget_usd
+    shared, budget_usd = options.run is not None, options.budget_usd
     if shared and budget_usd is not None:
         budget_usd -= ticket.lease().others.usd
     writer = FileWriter(ticket.stored.ticket, ticket.store, budget_usd)

@@ -119,7 +119,8 @@ class OpenTicket:
     def lease(self, need: Amount = NOTHING, budget_usd: float | None = None) -> Granted:
         """Reserve money of the run that the ticket belongs to; the answer has what others spent."""
         most = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
-        asked = BudgetLease(str(self.details["run"]), self.stored.ticket, NOTHING, need, NOTHING, most)
+        held, need = (need, NOTHING) if budget_usd is None else (NOTHING, need)  # without a limit, all of it fits
+        asked = BudgetLease(str(self.details["run"]), self.stored.ticket, held, need, NOTHING, most)
         return wait_for(self._lease(asked))
 
     async def _lease(self, lease: BudgetLease) -> Granted:
