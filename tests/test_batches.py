@@ -494,6 +494,19 @@ def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: st
     assert live["error"].value_counts().to_dict() == {"server_error": 9}
 
 
+def test_a_prompt_that_an_error_repeats_for_each_sample_is_not_stored(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_: BatchServer, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        prompt = body["messages"][-1]["content"]
+        return 400, {"error": {"message": prompt[prompt.index("PRIVATE") :][:60]}}
+
+    monkeypatch.setattr(BatchServer, "answer", answer)
+    ticket = sent(some_items(1, text="PRIVATE"), jury(server, "gpt-4o", service="elsewhere"), folder)
+    done = ek.collect(ticket, progress=False)
+    assert done.table[["n_requests", "problem"]].values.tolist() == [[3, "3 server_error"]]
+
+
 def test_a_refused_parameter_is_left_out_the_next_time(server: BatchServer, folder: str) -> None:
     server.refuses_parameter = "max_tokens"
     items, judges = some_items(4), jury(server, "gpt-4o")

@@ -48,7 +48,7 @@ class BatchResults:
         self._facts = store.facts(judge.service, judge.model)
         self._seen: set[int] = set()
         self._rows: list[tuple[KeyParts, Reply]] = []
-        self._problems: Counter[str] = Counter()
+        self._problems: dict[str, set[str]] = {}  # and the inputs that have it
 
     def add(self, custom_id: str, answer: list[Reply] | ProviderError) -> bool:
         """Take the answer to a request, if there was none yet; whether it is time to store."""
@@ -60,7 +60,7 @@ class BatchResults:
         self._seen.add(int(number))
         call, shown, order, samples = self._requests[int(number)]
         if isinstance(answer, ProviderError):
-            self._fail(answer, len(samples))
+            self._fail(answer, shown, len(samples))
             return False
         parts, sent = self._calls[call]
         for sample, reply in zip(samples, answer, strict=False):
@@ -84,15 +84,16 @@ class BatchResults:
 
     @property
     def problems(self) -> list[str]:
-        """What several requests have in common that have no reply.
+        """What requests for several inputs have in common that have no reply.
 
         What a server says about a single request may repeat its prompt, which is not stored.
         """
-        return [text for text, n in self._problems.most_common(_SHOWN) if n > 1]
+        common = [text for text, inputs in self._problems.items() if len(inputs) > 1]
+        return sorted(common, key=lambda text: -len(self._problems[text]))[:_SHOWN]
 
-    def _fail(self, problem: ProviderError, n_replies: int) -> None:
+    def _fail(self, problem: ProviderError, shown: str, n_replies: int) -> None:
         self.reasons[REASONS.get(problem.kind, "server_error")] += n_replies
-        self._problems[problem.detail] += 1
+        self._problems.setdefault(problem.detail, set()).add(shown)
         if problem.kind == "refused_parameter":
             name = str(problem.parameter)
             self._learn(f"adapt.{name}", "max_completion_tokens" if name == "max_tokens" else None)
