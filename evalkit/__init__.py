@@ -56,7 +56,9 @@ if TYPE_CHECKING:
         align,
         combine,
         compare,
+        corpus_estimate,
         disagreement,
+        next_labels,
         reliability,
         split_labels,
         summarize,
@@ -98,6 +100,8 @@ __all__ = [
     "reliability",
     "align",
     "split_labels",
+    "next_labels",
+    "corpus_estimate",
     "compare",
     # all at once, and what follows
     "evaluate",

@@ -108,8 +108,8 @@ SYSTEMS = {item: f"s{n % 4}" for n, item in enumerate(ITEMS)}
 CLUSTERS = {item: f"g{n % 2}" for n, item in enumerate(ITEMS)}
 
 
-def _corrected(found, labels, **options):
-    return ek.stats.corrected_mean(ek.vote(found), labels, **options)
+def _estimated(found, labels, **options):
+    return ek.corpus_estimate(ek.vote(found), labels, **options)
 
 
 STATISTICS = {
@@ -129,8 +129,9 @@ STATISTICS = {
     "align systems": lambda found, labels: ek.align(ek.vote(found), labels, level="system", systems=SYSTEMS),
     "confusion": lambda found, labels: ek.stats.confusion(ek.vote(found), labels),
     "alt_test": lambda found, labels: ek.stats.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
-    "corrected_mean": _corrected,
-    "corrected pass rate": lambda found, labels: _corrected(found, labels, figure="passed", clusters=CLUSTERS),
+    "corpus_estimate": _estimated,
+    "next_labels": lambda found, _: ek.next_labels(ek.vote(found), 3),
+    "estimated pass rate": lambda found, labels: _estimated(found, labels, figure="passed", clusters=CLUSTERS),
     "pass_threshold": lambda found, labels: ek.stats.pass_threshold(ek.vote(found), labels),
     "split_labels": lambda found, labels: ek.split_labels(labels),
     "k_curve": lambda found, labels: ek.stats.k_curve(found, labels, draws=5),
@@ -145,7 +146,7 @@ REASONED = {
     "reliability of votes": ["alpha_vote", "percent_agreement"],
     "align": ["kappa", "spearman", "accuracy"],
     "alt_test": ["winning_rate"],
-    "corrected_mean": ["mean"],
+    "corpus_estimate": ["estimate"],
     "pass_threshold": ["cut"],
     "noise_floor": ["rate"],
     "compare": ["change_p", "floor"],
@@ -260,7 +261,7 @@ OF_VOTES = {
     "align": lambda votes: ek.align(votes, everyone(ITEMS, CODES)),
     "alt_test": lambda votes: ek.stats.alt_test(votes, everyone(ITEMS, CODES), epsilon=0.1),
     "confusion": lambda votes: ek.stats.confusion(votes, everyone(ITEMS, CODES)),
-    "corrected_mean": lambda votes: ek.stats.corrected_mean(votes, everyone(ITEMS, CODES)),
+    "corpus_estimate": lambda votes: ek.corpus_estimate(votes, everyone(ITEMS, CODES)),
     "pass_threshold": lambda votes: ek.stats.pass_threshold(votes, everyone(ITEMS, CODES)),
     "jury_value": lambda votes: ek.stats.jury_value(votes, everyone(ITEMS, CODES)),
     "summarize": ek.summarize,
@@ -282,7 +283,7 @@ OF_LABELS = {
     "align": lambda labels: ek.align(ek.vote(judgments(samples(CODES))), labels),
     "alt_test": lambda labels: ek.stats.alt_test(ek.vote(judgments(samples(CODES))), labels, epsilon=0.1),
     "confusion": lambda labels: ek.stats.confusion(ek.vote(judgments(samples(CODES))), labels),
-    "corrected_mean": lambda labels: ek.stats.corrected_mean(ek.vote(judgments(samples(CODES))), labels),
+    "corpus_estimate": lambda labels: ek.corpus_estimate(ek.vote(judgments(samples(CODES))), labels),
     "pass_threshold": lambda labels: ek.stats.pass_threshold(ek.vote(judgments(samples(CODES))), labels),
     "jury_value": lambda labels: ek.stats.jury_value(ek.vote(judgments(samples(CODES))), labels),
     "k_curve": lambda labels: ek.stats.k_curve(judgments(samples(CODES)), labels, draws=2),

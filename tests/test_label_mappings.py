@@ -21,7 +21,7 @@ TABLES = {
     "alt_test": lambda judged, labels: stats.alt_test(judged, labels, 0.2).summary,
     "jury_value": lambda judged, labels: stats.jury_value(judged, labels),
     "pass_threshold": lambda judged, labels: stats.pass_threshold(judged, labels),
-    "corrected_mean": lambda judged, labels: stats.corrected_mean(judged, labels),
+    "corpus_estimate": lambda judged, labels: stats.corpus_estimate(judged, labels),
 }
 
 
@@ -59,7 +59,7 @@ def test_an_evaluation_knows_items_and_clusters(name, evaluation, long):
         "alt_test": lambda: stats.alt_test(evaluation.votes, long, 0.2).summary,
         "jury_value": lambda: stats.jury_value(evaluation.votes, long, **clusters),
         "pass_threshold": lambda: stats.pass_threshold(evaluation.votes, long, **clusters),
-        "corrected_mean": lambda: stats.corrected_mean(evaluation.votes, long, **clusters),
+        "corpus_estimate": lambda: stats.corpus_estimate(evaluation.votes, long, **clusters),
     }[name]()
     assert len(made)
     pd.testing.assert_frame_equal(made, by_hand)

@@ -10,8 +10,9 @@ from .agreement.reliabilities import reliability as reliability
 from .alignment.alternative_annotator import AltTest as AltTest
 from .alignment.alternative_annotator import alt_test as alt_test
 from .alignment.confusion_matrices import confusion as confusion
-from .alignment.corrected_means import corrected_mean as corrected_mean
+from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.judge_alignment import align as align
+from .alignment.label_draws import next_labels as next_labels
 from .alignment.label_splits import held_out_looks as held_out_looks
 from .alignment.label_splits import split_labels as split_labels
 from .alignment.pass_thresholds import pass_threshold as pass_threshold

@@ -25,7 +25,7 @@ FEWEST = 50
 """Under this number of labelled items of a criterion nothing is held out."""
 
 TUNED = "tuned on these labels"
-_DEV_SHARE = 0.6
+HELD_OUT_SHARE = 0.4
 _FILE = "held-out-looks.jsonl"
 _LOOK = ["rubric", "rubric_version", "criterion", "labels"]
 
@@ -66,7 +66,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     ids = said["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: _place(name) for name in names.unique()}
-    held = (names.map(places) >= _DEV_SHARE).to_numpy(dtype=bool)
+    held = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
     there = said["label"].notna().to_numpy()
     counts = said.loc[there].groupby("criterion", observed=True)["item_id"].nunique()
     enough = said["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
