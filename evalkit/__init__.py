@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         corpus_estimate,
         disagreement,
         next_labels,
+        rank,
         reliability,
         split_labels,
         summarize,
@@ -95,6 +96,7 @@ __all__ = [
     "aggregate",
     "combine",
     "summarize",
+    "rank",
     # how far they can be trusted
     "disagreement",
     "reliability",

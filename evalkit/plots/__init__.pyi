@@ -5,4 +5,5 @@ from .judge_agreement import plot_disagreement as plot_disagreement
 from .phi_grid import plot_phi_grid as plot_phi_grid
 from .sample_curve import plot_k_curve as plot_k_curve
 from .score_distribution import plot_scores as plot_scores
+from .system_ranks import plot_rank as plot_rank
 from .version_comparison import plot_versions as plot_versions

@@ -216,3 +216,24 @@ def paint_matrix(
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+
+
+def mark_interval(axes: Axes, at: float, figures: tuple[float, ...], colour: str, marker: str, face: str) -> None:
+    """A value with its interval in the row `at`."""
+    value, low, high = figures
+    axes.plot([low, high], [at, at], color=colour, linewidth=2)
+    axes.plot([value], [at], marker=marker, color=colour, markerfacecolor=face, markersize=7)
+
+
+def rows_panel(title: str, paint: Paint, names: list[str], texts: list[str]) -> Panel:
+    """A panel with a row per name, and the text of each row."""
+
+    def paint_rows(axes: Axes, palette: Palette) -> None:
+        paint(axes, palette)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_yticks(range(len(names)), names)
+        axes.tick_params(axis="y", length=0)
+        grid(axes, palette, "x")
+
+    alt = "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)).replace("\n", ", ")
+    return Panel(title, paint_rows, alt, 0.95 + 0.42 * len(names))

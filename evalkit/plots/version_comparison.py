@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
 from evalkit.plots.inputs import Judged
-from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
+from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, mark_interval, rows_panel, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
@@ -121,11 +121,11 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
         ]
         for (shift, colour, marker, face), side in zip(styles, sides, strict=True):
             for at, (mean, low, high) in enumerate(side):
-                _mark(axes, at + shift, (mean, low, high), colour, marker, face)
+                mark_interval(axes, at + shift, (mean, low, high), colour, marker, face)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
 
-    return _panel("Mean scores", paint, names, texts)
+    return rows_panel("Mean scores", paint, names, texts)
 
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
@@ -148,7 +148,7 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("items whose verdict (or label) changed, of items with one in both versions")
 
-    return _panel("Changed verdicts, and how many chance may change", paint, names, texts)
+    return rows_panel("Changed verdicts, and how many chance may change", paint, names, texts)
 
 
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
@@ -163,32 +163,11 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
                 axes.text(0, at, " NA", va="center", fontsize=9.5)
                 continue
             clear = low > 0 or high < 0
-            _mark(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
+            mark_interval(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
         axes.set_xlabel(
             "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
         )
 
-    return _panel("Difference of means", paint, names, texts)
-
-
-def _mark(axes: Axes, at: float, figures: tuple[float, ...], colour: str, marker: str, face: str) -> None:
-    """A value with its interval in the row `at`."""
-    value, low, high = figures
-    axes.plot([low, high], [at, at], color=colour, linewidth=2)
-    axes.plot([value], [at], marker=marker, color=colour, markerfacecolor=face, markersize=7)
-
-
-def _panel(title: str, paint: Paint, names: list[str], texts: list[str]) -> Panel:
-    """A panel with a row per name, and the text of each row."""
-
-    def paint_rows(axes: Axes, palette: Palette) -> None:
-        paint(axes, palette)
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.set_yticks(range(len(names)), names)
-        axes.tick_params(axis="y", length=0)
-        grid(axes, palette, "x")
-
-    alt = "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)).replace("\n", ", ")
-    return Panel(title, paint_rows, alt, 0.95 + 0.42 * len(names))
+    return rows_panel("Difference of means", paint, names, texts)

@@ -3,6 +3,7 @@ from .aggregation.combining_criteria import combine as combine
 from .aggregation.judge_contributions import jury_value as jury_value
 from .aggregation.pairwise_wins import win_rates as win_rates
 from .aggregation.summaries import summarize as summarize
+from .aggregation.system_ranks import rank as rank
 from .agreement.disagreements import disagreement as disagreement
 from .agreement.judge_pairs import judge_agreement as judge_agreement
 from .agreement.phi_grids import phi_grid as phi_grid

@@ -31,6 +31,8 @@ def win_rates(
 ) -> pd.DataFrame:
     """How often each system's answer is preferred, against all others and against each.
 
+    `rank` puts systems in one order, also if they met different opponents.
+
     Parameters
     ----------
     judged
@@ -75,17 +77,10 @@ def win_rates(
     >>> rates.loc[rates["opponent"] == "all", ["system", "win_rate", "wins", "ties"]].values.tolist()
     [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
     """
-    frame = _checked(judged)
-    known = _systems(frame["item_id"], as_items(items, item_id=item_id), system_a, system_b)
-    if clusters is None and "group_id" in known:
-        clusters = known["group_id"]
-    units = cluster_codes(clusters_of(frame["item_id"], clusters))
-    value = _values(frame)
-    first, second = (known[name].reindex(frame["item_id"]).to_numpy(dtype=object) for name in (system_a, system_b))
+    seen = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters)
     # each item is seen from both sides
-    heads = pd.concat([frame[JUDGE_KEY]] * 2, ignore_index=True)
-    heads["system"], heads["opponent"] = np.concatenate([first, second]), np.concatenate([second, first])
-    heads = heads.assign(_value=np.concatenate([value, 1 - value]), _unit=np.concatenate([units, units]))
+    heads = pd.concat([seen, seen.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
+    heads["_value"] = np.concatenate([seen["_value"], 1 - seen["_value"]])
     rows: list[dict[str, Any]] = []
     judging = group(heads, JUDGE_KEY)
     for number in range(len(judging)):
@@ -97,7 +92,26 @@ def win_rates(
     return result_table(rows, _COLUMNS)
 
 
-def _checked(judged: Any) -> pd.DataFrame:
+def compared(
+    judged: Any, items: ItemsLike, name: str, a: str, b: str, item_id: str | None, clusters: ClustersLike | None
+) -> pd.DataFrame:
+    """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
+
+    `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `_unit` is the
+    number of the cluster. Errors are those of `win_rates`; `name` is the function that they name.
+    """
+    frame = _checked(judged, name)
+    known = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
+    if clusters is None and "group_id" in known:
+        clusters = known["group_id"]
+    made = frame[JUDGE_KEY].reset_index(drop=True)
+    sides = (known[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
+    made["system"], made["opponent"] = sides
+    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    return made.assign(_value=_values(frame), _unit=units)
+
+
+def _checked(judged: Any, caller: str) -> pd.DataFrame:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
     name, key = ("votes", tables.VOTE_KEY) if votes else ("scores", tables.SCORE_KEY)
     frame = tables.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
@@ -105,7 +119,7 @@ def _checked(judged: Any) -> pd.DataFrame:
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
-        raise InputError(f"win_rates needs pairwise {name} with the labels A, B or tie; these have {wrong}")
+        raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 

@@ -1,0 +1,195 @@
+"""Ranks of systems: strengths from pairwise votes or scores, and the order where a strength is not finite."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import ConfigError, InputError
+from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
+from evalkit.stats.aggregation.pairwise_wins import compared
+from evalkit.stats.figures_with_intervals import CRITERION_KEY, JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.tables import ItemsLike
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
+
+_OF_JUDGES = "number: discrimination±;"
+_COLUMNS = (
+    "text: system; Int64: rank; number: strength±; {}number: tie_parameter; "
+    "count: wins losses ties n_items n_scored; text: notes"
+)
+
+
+_EQUAL = 1e-9  # strengths that differ by rounding alone share a rank
+_ALL_TIES = "every comparison is a tie"
+_NO_END = "an order explains every win and tie, or every vote of a judge: no finite strength"
+_NO_VOTES = "no vote with a winner"
+
+
+def rank(
+    judged: pd.DataFrame,
+    items: ItemsLike,
+    *,
+    system_a: str = "system_a",
+    system_b: str = "system_b",
+    item_id: str | None = None,
+    ties: Ties = "davidson",
+    discrimination: bool = False,
+    clusters: ClustersLike | None = None,
+) -> pd.DataFrame:
+    """Systems in one order, by their Bradley-Terry strengths: also if they met different opponents.
+
+    `win_rates` has the counts for each pair of systems, without a model; `ek.plots.plot_rank` draws this table.
+
+    Parameters
+    ----------
+    judged, items, system_a, system_b, item_id, clusters
+        As for `win_rates`.
+    ties
+        ``davidson`` (1970): win : tie : loss = √(π_i/π_j) : ν : √(π_j/π_i), with π = exp(strength). ``rao_kupper``
+        (1967): P(win) = π_i / (π_i + θ π_j), P(loss) = π_j / (π_j + θ π_i), else a tie. Without ties both are the
+        model of Bradley and Terry (1952).
+    discrimination
+        All judges together: the log odds of a win over a loss are γ_judge · (strength_i − strength_j), and
+        each judge has its own tie parameter. γ and strengths can be scaled against each other, so γ has mean 1
+        over judges. This is the idea of BT-sigma (Qian et al. 2026, arXiv 2602.16610), whose judges have
+        P(i over j) = logistic((s_i − s_j)/σ_judge): γ is 1/σ, but for the common scale. Here γ may be negative (a judge
+        that prefers the other way than most), ties are modelled, and votes are labels, not probabilities. A
+        judge with a high γ is consistent with the common order; if most judges share an error, γ does not show it.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion, judge, system`; the judge of scores is ``jury``, that of
+        `discrimination` is ``all``. Best first:
+
+        - `rank` from 1; equal strengths share one;
+        - `strength` on the log scale, with mean 0: a system that is stronger by 1 wins 73 % of the comparisons that
+          are no ties (Davidson). `strength_low` and `strength_high` are its 95 % interval by clusters: cluster-robust
+          (sandwich) variance with the factor G/(G − 1), t with G − 1. Judges are fixed. Intervals compare a system
+          with the mean of all; those of two systems may overlap though their difference is clear;
+        - `tie_parameter`: ν (0 without ties) or θ (1 without ties);
+        - `wins`, `losses`, `ties`, `n_items` with this system, `n_scored` of them (one per judge for ``all``); `notes`.
+
+        With `discrimination`, one more row per judge, after the systems: `system` and `rank` are NA,
+        `discrimination` with its interval and `tie_parameter` are the judge's.
+
+        Strengths are NA, with the reason in `notes`, where the votes do not determine them: a system that won or
+        lost all its comparisons (it still has a rank); two groups of systems that never meet; a single item; ties and
+        wins that an order explains without exception. The other systems then have the strengths that they have among
+        each other.
+
+    Raises
+    ------
+    InputError
+        As `win_rates`; for `discrimination` of scores, which do not have judges.
+    ConfigError
+        For an unknown model of ties.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> n = 12
+    >>> votes = ek.tables.table("votes", {
+    ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [str(i) for i in range(n)],
+    ...     "criterion": ["c"] * n, "judge": ["j"] * n, "label": ["A", "A", "B"] * 4, "n_samples": [2] * n,
+    ...     "n_scored": [2] * n, "tied": [False] * n, "level": ["nominal"] * n,
+    ...     "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * n})
+    >>> items = pd.DataFrame({"item_id": votes["item_id"], "system_a": "new", "system_b": "old"})
+    >>> table = ek.rank(votes, items)  # new wins 8 of 12: the difference of strengths is log 2
+    >>> table[["system", "rank", "wins"]].values.tolist(), round(float(table["strength"].iloc[0]), 4)
+    ([['new', 1, 8], ['old', 2, 4]], 0.3466)
+    """
+    if ties not in get_args(Ties):
+        raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")
+    seen = compared(judged, items, "rank", system_a, system_b, item_id, clusters)
+    if discrimination and "judge" not in judged.columns:
+        raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
+    key, rows = CRITERION_KEY if discrimination else JUDGE_KEY, list[dict[str, Any]]()
+    groups = group(seen, key)
+    for number in range(len(groups)):
+        own = seen.loc[groups.codes == number]
+        head = {name: own[name].iloc[0] for name in key}
+        rows += [head | row for row in _ranked(own, ties, discrimination=discrimination)]
+    return result_table(rows, columns(JUDGE_KEY, _COLUMNS.format(_OF_JUDGES * discrimination)))
+
+
+def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dict[str, Any]]:
+    from scipy.sparse.csgraph import shortest_path
+
+    names, sides = np.unique(part[["system", "opponent"]].to_numpy(dtype=str).T, return_inverse=True)
+    judges, judge = np.unique(part["judge"].to_numpy(dtype=str), return_inverse=True)
+    first, second = sides.reshape(2, -1)
+    whole = Comparisons(first, second, judge, part["_value"].to_numpy(), part["_unit"].to_numpy())
+    scored = whole.where(~np.isnan(whole.value))
+    # a judge of ties alone has no discrimination
+    used = scored.where(np.isin(scored.judge, scored.judge[scored.value != 0.5])) if discrimination else scored
+    wins, even = win_counts(used, len(names))
+    reach = np.isfinite(shortest_path(wins + even, unweighted=True))  # by wins and ties, also through others
+    classes = reach & reach.T
+    core = np.flatnonzero(classes[np.lexsort([reach.sum(axis=1), classes.sum(axis=1)])[-1]])
+    used = used.where(np.isin(used.first, core) & np.isin(used.second, core))
+    why = _reasons(wins, even, core)
+    found = None if why[core[0]] else fit(used.numbered(), ties, discrimination=discrimination)
+    strength = np.full(len(names), np.nan)
+    strength[core] = found.strength if found else np.nan
+    ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
+    for at, name in enumerate(names):
+        row = _row("strength", found, int(np.searchsorted(core, at)), why[at] or (None if found else _NO_END))
+        row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[at]}
+        row["tie_parameter"] = found.tie[0] if found and not discrimination and not why[at] else np.nan
+        rows.append(row | _counts(whole, whole.first == at, whole.second == at))
+    rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
+    places = {number: place for place, number in enumerate(np.unique(used.judge))} if found else {}
+    for at, name in enumerate(judges[: len(judges) * discrimination]):
+        place, own = places.get(at), whole.judge == at
+        row = _row("discrimination", found, len(core) + (place or 0), None if place is not None else _NO_VOTES)
+        row |= {"judge": str(name), "tie_parameter": found.tie[place] if found and place is not None else np.nan}
+        rows.append(row | _counts(whole, own, own))
+    return rows
+
+
+def _row(name: str, found: Fit | None, column: int, why: str | None) -> dict[str, Any]:
+    """The figure with its interval, or why there is none."""
+    if why is not None or found is None:
+        return {"notes": why}
+    values, notes = found.clusters[:, column], list[str]()
+    interval = mean_interval(values, np.arange(len(values)))
+    notes += [f"only {len(values)} clusters"] if 1 < len(values) < FEW_CLUSTERS else []
+    return figure_row(name, float(values.mean()), interval, notes) | {"notes": joined(notes)}
+
+
+def _counts(data: Comparisons, first: Any, second: Any) -> dict[str, int]:
+    """What was won by a system on one side or the other; of a judge: how many of its votes have a winner."""
+    own, value = first | second, data.value
+    won, lost = first & (value == 1) | second & (value == 0), first & (value == 0) | second & (value == 1)
+    flags = {"wins": won, "losses": lost, "ties": own & (value == 0.5), "n_items": own, "n_scored": own & (value >= 0)}
+    return {name: int(flag.sum()) for name, flag in flags.items()}
+
+
+def _ranks(reach: Any, strength: Floats, met: Any) -> list[int | None]:
+    """1 + the number of systems above; None if the place among some other system is not known."""
+    above, known = reach.T & ~reach, ~np.isnan(strength)
+    settled = above | above.T | (known & known[:, None]) | np.eye(len(met), dtype=bool)
+    higher = above | (strength > strength[:, None] + _EQUAL)
+    return [int(1 + higher[at].sum()) if met[at] and settled[at, met].all() else None for at in range(len(met))]
+
+
+def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
+    """Why a system has no strength; None for those of the core, the largest set where each reaches each."""
+    from scipy.sparse.csgraph import connected_components
+
+    meets = wins + wins.T + even
+    n_groups = len(np.unique(connected_components(meets, directed=False)[1][meets.any(axis=1)]))
+    inside = np.ix_(core, core)
+    made = np.full(len(wins), "its comparisons put it only above or only below others: no finite strength", object)
+    made[~(wins.T + even).any(axis=1)] = "won every scored comparison: no finite strength"
+    made[~(wins + even).any(axis=1)] = "lost every scored comparison: no finite strength"
+    if len(core) > 1:
+        tied = _ALL_TIES if not wins[inside].any() else _NO_END
+        made[core] = None if has_maximum(wins[inside], even[inside]) else tied
+    made[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
+    made[~meets.any(axis=1)] = "nothing is scored"
+    return list(made)
