@@ -205,12 +205,19 @@ def test_pairs_of_little_or_nothing(case):
         warnings.simplefilter("error")
         votes = ek.vote(found)
         rates = [ek.stats.win_rates(table, items) for table in (votes, ek.aggregate(votes))]
+        models = [(table, ties) for table in (votes, ek.aggregate(votes)) for ties in ("davidson", "rao_kupper")]
+        ranks = [ek.rank(table, items, ties=ties) for table, ties in models]
+        ranks.append(ek.rank(votes, items, discrimination=True))
         order = ek.stats.position_inconsistency(found)
         others = [ek.reliability(found, full=True), ek.disagreement(votes), ek.stats.judge_agreement(votes)]
     for table in rates:
         assert (table["win_rate"].isna() == (table["n_scored"] == 0)).all()
         assert not (table["win_rate_low"].isna() & table["notes"].isna()).any()
         assert not (table["win_rate_low"] >= table["win_rate_high"]).any()
+    for table in ranks:
+        assert (table["n_scored"] <= table["n_items"]).all()
+        assert not (table["strength_low"].isna() & table["system"].notna() & table["notes"].isna()).any()
+        assert not (table["rank"].notna() & (table["n_scored"] == 0)).any()
     assert not (order["agreement"].isna() & order["notes"].isna()).any()
     assert all(isinstance(table, pd.DataFrame) for table in others)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PLAIN, TOPIC, judgments
+from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, judgments
 
 import evalkit as ek
 from evalkit import tables
@@ -25,6 +25,7 @@ from evalkit.plots import (
     plot_disagreement,
     plot_k_curve,
     plot_phi_grid,
+    plot_rank,
     plot_scores,
     plot_versions,
 )
@@ -452,6 +453,37 @@ class TestPhiGrid:
         assert "nothing to show: the table has no rows" in plot_phi_grid(ek.stats.phi_grid(judgments({}))).alt
         with pytest.raises(ek.errors.InputError, match="phi_grid"):
             plot_phi_grid(pd.DataFrame())
+
+
+class TestRank:
+    def ranks(self, **options):
+        given = {"abcdefgh"[at]: label for at, label in enumerate(["A", "A", "B", "tie", "A", "A", "!timeout", "A"])}
+        made = judgments({(item, "x"): {"AB": [label], "BA": [label]} for item, label in given.items()}, PAIR)
+        items = pd.DataFrame({"item_id": list("abcdefgh"), "system_a": ["new"] * 7 + ["old"], "system_b": "old"})
+        items.loc[7, "system_b"] = "bad"
+        return ek.rank(ek.vote(made), items, **options)
+
+    def test_each_figure_is_that_of_the_table(self):
+        table, alt = self.ranks(), plot_rank(self.ranks()).alt
+        assert "7 of 8 comparisons scored" in alt
+        for row in table.to_dict("records"):
+            head = f"{row['rank']}. {row['system']}, {row['n_scored']} of {row['n_items']}: "
+            ends = f"[{row['strength_low']:.2f}, {row['strength_high']:.2f}]"
+            text = f"NA, {row['notes']}" if math.isnan(row["strength"]) else f"{row['strength']:.2f} {ends}"
+            assert head + text in alt
+        assert "3. bad, 1 of 1: NA, lost every scored comparison: no finite strength" in alt
+
+    def test_judges_have_a_panel(self):
+        alt = plot_rank(self.ranks(discrimination=True)).alt
+        assert "c · all: strength: 1. new" in alt
+        assert "c · judges: discrimination: x, 7 of 8: 1.00" in alt
+
+    def test_nothing_is_said_with_its_reason(self):
+        alone = self.ranks().query("system == 'bad'")
+        assert "nothing to show: c · x: strength: lost every scored comparison" in plot_rank(alone).alt
+        assert "nothing to show: the table has no rows" in plot_rank(self.ranks().iloc[:0]).alt
+        with pytest.raises(ek.errors.InputError, match="rank"):
+            plot_rank(pd.DataFrame())
 
 
 class TestKCurve:

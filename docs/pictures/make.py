@@ -6,6 +6,9 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 import evalkit as ek
 from evalkit.cli.demo import EDIT
 
@@ -18,6 +21,24 @@ def priced(evaluation: ek.Evaluation) -> ek.Evaluation:
     """The evaluation as if its judges had cost something."""
     judgments = evaluation.judgments
     return replace(evaluation, judged=judgments.assign(cost_usd=judgments["judge"].astype("str").map(PRICES)))
+
+
+def ranked() -> pd.DataFrame:
+    """The ranks of four invented systems by two invented judges, one of them sharper."""
+    draw, strength = np.random.default_rng(2), {"base": -0.8, "tuned": 0.3, "distilled": -0.1, "larger": 0.6}
+    pairs = [draw.choice(list(strength), 2, replace=False) for _ in range(150)]
+    items = pd.DataFrame(pairs, columns=["system_a", "system_b"]).assign(item_id=[str(at) for at in range(150)])
+    codes = {"A": "A is better", "B": "B is better", "tie": "equal"}
+    criteria = [{"name": "quality", "level": "nominal", "scale": codes}]
+    rubric = ek.Rubric(id="better", mode="pairwise", inputs=["answer_a", "answer_b"], criteria=criteria)
+    apart = items["system_a"].map(strength) - items["system_b"].map(strength)
+    parts = []
+    for judge, gamma in (("sharp", 1.6), ("blunt", 0.6)):
+        seen = gamma * apart + draw.logistic(size=150)
+        label = np.select([seen > 0.3, seen < -0.3], ["A", "B"], "tie")
+        parts.append(items.assign(criterion="quality", judge=judge, label=label))
+    votes = ek.vote(ek.import_judgments(pd.concat(parts, ignore_index=True), rubric, score="label"))
+    return ek.rank(votes, items, discrimination=True)
 
 
 def make(folder: Path = FOLDER) -> None:
@@ -39,6 +60,7 @@ def make(folder: Path = FOLDER) -> None:
         "disagreement": ek.plots.plot_disagreement(first, theme="light"),
         "phi-grid": ek.plots.plot_phi_grid(ek.stats.phi_grid(first.judgments), theme="light"),
         "k-curve": ek.plots.plot_k_curve(curve, theme="light"),
+        "rank": ek.plots.plot_rank(ranked(), theme="light"),
         "versions": ek.plots.plot_versions(first, second, labels=labels, theme="light"),
         "cost": ek.plots.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),
     }

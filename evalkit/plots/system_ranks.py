@@ -79,7 +79,14 @@ def _panel(title: str, rows: pd.DataFrame, name: str) -> Panel:
         axes.axvline(middle, color=palette.ink, linewidth=1)
         for at, (value, low, high) in enumerate(values):
             if missing[at]:
-                axes.annotate(short(texts[at], 60), (middle, at), (6, 0), textcoords="offset points", va="center")
+                axes.text(
+                    0.01,
+                    at,
+                    short(texts[at], 60),
+                    va="center",
+                    backgroundcolor=palette.paper,
+                    transform=axes.get_yaxis_transform(),
+                )
             else:
                 face = palette.good if low > middle or high < middle else palette.paper
                 mark_interval(axes, at, (value, low, high), palette.good, "D", face)

@@ -24,7 +24,8 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
     """The runs of a pack that succeeded, best first within each way of scoring.
 
     Runs have the same `scored_as` only if mode, pack version, judges, rubrics, templates, plugins, rules and number of
-    samples are the same (`Run.identity`). Each `scored_as` has its own ranks.
+    samples are the same (`Run.identity`). Each `scored_as` has its own ranks. To rank systems by pairwise votes, see
+    `ek.rank`: runs keep figures per task, and no votes.
 
     Parameters
     ----------
