@@ -66,30 +66,18 @@ def _panel(title: str, rows: pd.DataFrame, name: str) -> Panel:
     lines, middle = rows.to_dict("records"), float(name == "discrimination")
     values = rows[[name, f"{name}_low", f"{name}_high"]].to_numpy(dtype=np.float64)
     heads = [line["judge"] if middle else f"{figure(line['rank'], digits=0)}. {line['system']}" for line in lines]
-    names = [
-        f"{short(head)}\n{count_of(line['n_scored'], line['n_items'])}" for head, line in zip(heads, lines, strict=True)
-    ]
-    missing = np.isnan(values[:, 0])
-    texts = [
-        f"NA, {line['notes']}" if gone else figure(*value)
-        for line, value, gone in zip(lines, values, missing, strict=True)
-    ]
+    coverage = [count_of(line["n_scored"], line["n_items"]) for line in lines]
+    names = [f"{short(head)}\n{of}" for head, of in zip(heads, coverage, strict=True)]
+    missing, figures = np.isnan(values[:, 0]), [figure(*line) for line in values]
+    texts = [f"{text}, {note}" if text == "NA" else text for text, note in zip(figures, rows["notes"], strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
         axes.axvline(middle, color=palette.ink, linewidth=1)
         for at, (value, low, high) in enumerate(values):
-            if missing[at]:
-                axes.text(
-                    0.01,
-                    at,
-                    short(texts[at], 60),
-                    va="center",
-                    backgroundcolor=palette.paper,
-                    transform=axes.get_yaxis_transform(),
-                )
-            else:
-                face = palette.good if low > middle or high < middle else palette.paper
-                mark_interval(axes, at, (value, low, high), palette.good, "D", face)
+            face = palette.good if low > middle or high < middle else palette.paper
+            mark_interval(axes, at, (value, low, high), palette.good, "D", face)
+        for row in np.flatnonzero(missing):
+            axes.text(0.01, row, short(texts[row], 60), va="center", transform=axes.get_yaxis_transform())
         axes.set_xlabel(f"{name}, with 95 % interval")
 
     return rows_panel(title, paint, names, texts)

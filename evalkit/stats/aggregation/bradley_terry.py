@@ -6,7 +6,6 @@ is read from the graph of wins and ties, as Ford (1957) does without ties.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -104,6 +103,7 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     model with γ has no finite maximum; without γ, see `has_maximum`. `data` is `numbered`.
     """
     from scipy.optimize import minimize
+    from scipy.sparse import coo_array
 
     columns = np.column_stack([data.first, data.second, data.judge, 2 * data.value]).astype(np.int64)
     cells, cell, counts = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
@@ -125,9 +125,9 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
         return float((total**2 + excess**2) / 2 - counts @ log / len(cell)), slope[free]
 
     def curvature(values: Floats) -> Floats:
-        ends = [[mean_loss(values + step)[1] for step in sign * _STEP * np.eye(len(free))] for sign in (1, -1)]
-        made: Floats = (np.array(ends[0]) - np.array(ends[1])) / (2 * _STEP)
-        return (made + made.T) / 2
+        steps = _STEP * np.eye(len(free))
+        made = np.array([mean_loss(values + step)[1] - mean_loss(values - step)[1] for step in steps]) / (2 * _STEP)
+        return np.asarray((made + made.T) / 2)
 
     found = minimize(mean_loss, at[free], jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-10})
     bend = curvature(found.x)
@@ -136,12 +136,9 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     odds = gamma[cells[:, 2]] * (strength[cells[:, 0]] - strength[cells[:, 1]])
     if np.linalg.norm(found.jac) > _FLAT or np.abs([*odds, *width[tied]]).max() > _FAR or np.linalg.cond(bend) > _STEEP:
         return None
-    slopes = _slopes(at, cells, ties, n_systems)[1][:, free]
-    n_units = int(data.unit.max()) + 1
-    sums = np.zeros((n_units, len(free)))
-    np.add.at(sums, data.unit, slopes[cell])
-    clusters = np.tile(at, (n_units, 1))
-    clusters[:, free] += n_units * sums @ np.linalg.inv(bend) / len(cell)
+    sums = coo_array((np.ones(len(cell)), (data.unit, cell))) @ _slopes(at, cells, ties, n_systems)[1][:, free]
+    clusters = np.tile(at, (len(sums), 1))
+    clusters[:, free] += len(sums) / len(cell) * sums @ np.linalg.inv(bend)
     tie = np.exp(np.exp(width)) if ties == "rao_kupper" else np.exp(width)
     return Fit(strength, gamma, tie, clusters[:, : n_systems + n_judges])
 
@@ -153,7 +150,8 @@ def _slopes(at: Floats, cells: Ints, ties: Ties, n_systems: int) -> tuple[Floats
     strength, gamma, width = np.split(at, [n_systems, n_systems + n_judges])
     sides, own = np.eye(n_systems)[first] - np.eye(n_systems)[second], np.eye(n_judges)[judge]
     apart = sides @ strength
-    log, by_odds, by_width = _LIKELIHOODS[ties](gamma[judge] * apart, width[judge], value / 2)
+    likelihood = _davidson if ties == "davidson" else _rao_kupper
+    log, by_odds, by_width = likelihood(gamma[judge] * apart, width[judge], value / 2)
     by_odds, by_width = by_odds[:, None], by_width[:, None]
     return log, np.hstack([by_odds * gamma[judge, None] * sides, by_odds * apart[:, None] * own, by_width * own])
 
@@ -180,9 +178,3 @@ def _rao_kupper(odds: Floats, width: Floats, value: Floats) -> tuple[Floats, Flo
     log = won * log_expit(odds - delta) + lost * log_expit(-odds - delta) + tie * np.log(np.expm1(2 * wide))
     up, down = won * expit(delta - odds), lost * expit(delta + odds)
     return log, up - down, delta * (tie * -2 / np.expm1(-2 * wide) - up - down)
-
-
-_LIKELIHOODS: dict[str, Callable[[Floats, Floats, Floats], tuple[Floats, Floats, Floats]]] = {
-    "davidson": _davidson,
-    "rao_kupper": _rao_kupper,
-}
