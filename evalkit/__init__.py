@@ -39,7 +39,17 @@ if TYPE_CHECKING:
         record,
         submit,
     )
-    from evalkit.evaluation import Evaluation, evaluate, freeze, history, load_example, report, show, suggest_edits
+    from evalkit.evaluation import (
+        Evaluation,
+        calibrate,
+        evaluate,
+        freeze,
+        history,
+        load_example,
+        report,
+        show,
+        suggest_edits,
+    )
     from evalkit.notebook import RubricTuner, start
     from evalkit.rubrics import (
         Criterion,
@@ -104,6 +114,7 @@ __all__ = [
     "split_labels",
     "next_labels",
     "corpus_estimate",
+    "calibrate",
     "compare",
     # all at once, and what follows
     "evaluate",

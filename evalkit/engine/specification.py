@@ -173,6 +173,8 @@ class Spec:
             )
         exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
+        if profile is not None and profile.calibration is not None:
+            settings = settings.changed("calibration", "not applied: scores are raw", f"profile {profile.profile}")
         return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
 
 

@@ -6,6 +6,7 @@ from .display import show as show
 from .evaluating import evaluate as evaluate
 from .evaluating import evaluate_spec as evaluate_spec
 from .evaluation import Evaluation as Evaluation
+from .freezing import calibrate as calibrate
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile

@@ -1,9 +1,9 @@
-"""`freeze`: write the judges of an evaluation as a profile for scripts, the gate and LightEval."""
+"""`calibrate`, and `freeze`: write the judges of an evaluation as a profile for scripts, the gate and LightEval."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,23 @@ from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
-from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
-from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
+from evalkit.rubrics import LabelsLike, Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.files import file_versions, save_folder, write_new
 from evalkit.rubrics.rubrics_by_name import is_found
+from evalkit.stats.alignment.calibrations import Calibration, fit_calibration
+from evalkit.stats.alignment.corpus_estimates import FigureOption
+from evalkit.stats.alignment.label_values import JudgedLike
+from evalkit.tables.grouping import ClustersLike
 
 
 def freeze(
     evaluation: Evaluation,
     path: str | Path,
     *,
+    calibration: Calibration | None = None,
     rubrics_folder: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> Profile:
@@ -39,6 +44,8 @@ def freeze(
     path
         The new file, ``NAME.yaml``; its stem is the profile's name. An existing file is never changed: if it contains
         the same profile, nothing is written, so that a notebook can be run twice; else it is an error.
+    calibration
+        What `calibrate` returned for an evaluation with the same settings; kept in the profile.
     rubrics_folder
         Folder to save an edited rubric in (default: see `save`); a warning if it is not a rubric folder.
     cache
@@ -52,7 +59,8 @@ def freeze(
     Raises
     ------
     ConfigError
-        When the file exists and contains another profile, or is not called ``.yaml``.
+        When the file exists and contains another profile, or is not called ``.yaml``, or the calibration was fitted
+        with another rubric, judge, template, number of samples or rule.
 
     Examples
     --------
@@ -67,10 +75,88 @@ def freeze(
         raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
     spec = spec_of(evaluation, "a profile")
     target = _yaml_file(path)
-    profile = _existing(target, spec, evaluation.rules)
+    kept = None if calibration is None else _checked_calibration(calibration, evaluation)
+    profile = _existing(target, spec, evaluation.rules, kept)
     rubric = _saved(spec.rubric, target, rubrics_folder) if profile is None else profile.load()
     _promote(evaluation, spec, rubric, save_folder(rubrics_folder), cache)
-    return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules))
+    return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules, kept))
+
+
+def calibrate(
+    judged: Evaluation | JudgedLike,
+    labels: LabelsLike | None = None,
+    *,
+    figure: FigureOption = "score",
+    clusters: ClustersLike | None = None,
+    cache: str | Path | None = None,
+) -> Calibration:
+    """Maps from a judge's scores to what people would say, fitted on labels.
+
+    A line under 100 labels; an isotonic regression from there, or if each distinct score has ten labels. The labels
+    must not have been used for tuning: of split labels only those that are held out are used, and the look is counted.
+
+    Parameters
+    ----------
+    judged
+        An evaluation, which stands for its scores (judge ``jury``), or a table of votes (a map per judge) or scores.
+        `freeze` takes only what was fitted on an evaluation with the same settings.
+    labels
+        As for `corpus_estimate`; by default those of the evaluation. People's mean per item is what is predicted.
+    figure
+        ``score`` (rubric units) or ``passed`` (the share of people who pass, from the judge's score).
+    clusters
+        item_id -> cluster; by default those of the evaluation, else the item.
+    cache
+        The cache folder, where looks at held-out labels are counted.
+
+    Returns
+    -------
+    Calibration
+        `table`, `points`; `apply`, `check` and `sets`. No map, with the reason in `notes`, for a nominal criterion, for
+        under 30 labelled items or 10 clusters, or if all labels are equal.
+
+    Raises
+    ------
+    InputError
+        As `corpus_estimate`.
+
+    Examples
+    --------
+    >>> from evalkit.evaluation import evaluate
+    >>> items = [{"question": f"{n} + 1?", "answer": str(n + 1 + n % 2), "reference": str(n + 1)} for n in range(40)]
+    >>> evaluation = evaluate(items, "correctness", "fake")
+    >>> import pandas as pd
+    >>> labels = pd.DataFrame({"item_id": evaluation.items["item_id"], "criterion": "correctness", "annotator": "ann",
+    ...                        "label": ["1", "2"] * 20})
+    >>> calibrate(evaluation, labels).table["method"].tolist()
+    ['isotonic']
+    """
+    own = judged if isinstance(judged, Evaluation) else None
+    said = labels if labels is not None or own is None else own.labels
+    if said is None:
+        raise InputError("calibrate needs human labels; pass labels=")
+    made = fit_calibration(judged, said, figure=figure, clusters=clusters, cache=cache)
+    return made if own is None or own.spec is None else replace(made, key=_settings_key(own))
+
+
+def _settings_key(evaluation: Evaluation) -> str | None:
+    spec = spec_of(evaluation, "a profile")
+    try:
+        return _profile("calibrated", spec.rubric, spec, evaluation.rules).settings_key()
+    except ConfigError:  # a judge that no other process can have; `freeze` says so
+        return None
+
+
+def _checked_calibration(calibration: Calibration, evaluation: Evaluation) -> dict[str, Any]:
+    if calibration.key is None or calibration.key != _settings_key(evaluation):
+        how = "a table" if calibration.key is None else "another rubric, judge, template, number of samples or rule"
+        raise ConfigError(
+            f"the calibration was fitted with {how}; pass the evaluation that is frozen to ek.calibrate(evaluation, "
+            "labels)"
+        )
+    if not calibration.maps:
+        raise ConfigError(f"the calibration has no map: {listed(calibration.table['notes'].dropna().unique())}")
+    return calibration.to_dict()
 
 
 def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> Rubric:
@@ -137,7 +223,7 @@ def _yaml_file(path: str | Path) -> Path:
     return target
 
 
-def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
+def _existing(target: Path, spec: Spec, rules: Rules, calibration: dict[str, Any] | None = None) -> Profile | None:
     """The profile in an existing file, if it is the same judge; None if there is no file."""
     if not target.exists():
         return None
@@ -146,7 +232,7 @@ def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
         profile = load_profile(target)
         rubric = profile.load()
         same = rubric.id == spec.rubric.id and rubric.content_hash == spec.rubric.content_hash
-        if same and _profile(target.stem, rubric, spec, rules) == profile:
+        if same and _profile(target.stem, rubric, spec, rules, calibration) == profile:
             return profile
     except EvalkitError as problem:
         why = f"it cannot be compared: {problem}"
@@ -164,7 +250,7 @@ def _write(target: Path, profile: Profile) -> Profile:
     return profile.in_file(target)
 
 
-def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
+def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: dict[str, Any] | None = None) -> Profile:
     judges, common = [], set()
     for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         if judge.provider == "function" and judge.import_path is None:
@@ -182,6 +268,7 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
         judges=judges,
         template=common.pop() if len(common) == 1 else None,
         samples=spec.samples,
+        calibration=calibration,
         **asdict(rules),
     )
 

@@ -1,3 +1,4 @@
+from .calibration import plot_calibration as plot_calibration
 from .confusion import plot_confusion as plot_confusion
 from .cost import plot_cost as plot_cost
 from .judge_agreement import plot_agreement as plot_agreement

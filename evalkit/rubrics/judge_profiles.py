@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.reply_keys import digest
 from evalkit.core.settings import MOST_SAMPLES
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
@@ -41,6 +42,9 @@ class Profile(FileModel):
         is unscored.
     aggregate, quorum
         How votes become a score; more than `quorum` (0-1) of the weight must be scored, and 1 means all of it.
+    calibration
+        What `Calibration.to_dict` gave: date, figure, key and maps. Nothing applies it by itself; it is refused if the
+        key is not that of these settings.
 
     Raises
     ------
@@ -63,6 +67,7 @@ class Profile(FileModel):
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
     aggregate: AggregateRule = "mean"
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
+    calibration: dict[str, Any] | None = None
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
     _file: Path | None = PrivateAttr(default=None)
@@ -84,6 +89,20 @@ class Profile(FileModel):
             return tuple(Judge.of(judge) for judge in judges)
         except (EvalkitError, TypeError) as problem:
             raise ValueError(str(problem)) from None
+
+    @model_validator(mode="after")
+    def _same_settings(self) -> Profile:
+        if self.calibration is not None and self.calibration.get("key") != self.settings_key():
+            raise ValueError(
+                "its calibration was fitted with another rubric, judge, template, number of samples or rule; calibrate "
+                "and freeze again, or remove 'calibration'"
+            )
+        return self
+
+    def settings_key(self) -> str:
+        """A hash of all that a score depends on: rubric, judges, template, samples and rules."""
+        names = ("profile", "version", "description", "rubric", "calibration")
+        return digest({name: value for name, value in self.to_dict().items() if name not in names})[:16]
 
     def in_file(self, path: Path) -> Profile:
         """The same profile, which names its file in a notebook and looks for its rubric beside it."""
@@ -135,14 +154,15 @@ class Profile(FileModel):
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
         given = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-        made = self.model_copy(update={"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash})
+        changes = {"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash, "calibration": None}
+        made = self.model_copy(update=changes)
         made._rubric, made._file = given, None
         return made
 
     def with_judges(self, judges: JudgesLike) -> Profile:
         """The same rules with other judges."""
         given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
-        made = self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+        made = self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given), "calibration": None})
         made._file = None
         return made
 

@@ -10,6 +10,7 @@ from .agreement.phi_grids import phi_grid as phi_grid
 from .agreement.reliabilities import reliability as reliability
 from .alignment.alternative_annotator import AltTest as AltTest
 from .alignment.alternative_annotator import alt_test as alt_test
+from .alignment.calibrations import Calibration as Calibration
 from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.judge_alignment import align as align

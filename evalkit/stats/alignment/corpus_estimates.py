@@ -26,6 +26,9 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 FigureOption = Literal["score", "passed"]
 
 FEWEST, ENOUGH_FOR_ISOTONIC = 30, 100
+Fit = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
+"""From scores, labels and weights: scores, in ascending order, and what is predicted at them."""
+
 _NOTHING = 1e-20
 _FOLDS = 10
 _COLUMNS = columns(
@@ -150,22 +153,28 @@ def corpus_estimate(
     clusters = clusters_for(judged, clusters)
     frame, everyone = checked(judged, labels)
     _refuse_versions(frame)
-    split = "part" in everyone.columns
-    tuned = everyone["part"].eq(DEV).to_numpy() if split else np.zeros(len(everyone), dtype=bool)
-    said, note = take_part(everyone, HELD_OUT if split else None)
-    said, picked = drop_picked(said)
+    said, tuned, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, clusters=clusters, kinds="passed" if figure == "passed" else "rule"):
         dev = everyone.loc[(everyone["criterion"] == panel.head["criterion"]).to_numpy() & tuned, "item_id"]
         apart = panel.items.isin(dev) & ~panel.annotators.labelled
         for judge, (answers, there) in panel.judges.items():
             used = there & ~apart
-            weights = label_weights(said, panel.head["criterion"], panel.items[used], split=split)
+            weights = label_weights(said, panel.head["criterion"], panel.items[used], split="part" in said)
             row = _row(panel, answers, used, weights, figure, unscored)
-            row["notes"] = joined([note, picked, row["notes"]])
+            row["notes"] = joined([note, row["notes"]])
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
     made = result_table(rows, _COLUMNS)
-    return count_look(made, said, cache) if split else made
+    return count_look(made, said, cache) if "part" in said else made
+
+
+def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, Flags, str | None]:
+    """Labels that were not used for tuning and may stand for other items, where dev labels are, and a note."""
+    split = "part" in everyone.columns
+    tuned = everyone["part"].eq(DEV).to_numpy() if split else np.zeros(len(everyone), dtype=bool)
+    said, note = take_part(everyone, HELD_OUT if split else None)
+    said, picked = drop_picked(said)
+    return said, tuned, joined([note, picked])
 
 
 def _refuse_versions(frame: pd.DataFrame) -> None:
@@ -257,15 +266,21 @@ def linear(f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:  # noqa
 
 
 def isotonic(f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:
-    """The isotonic regression of Y on f for every item, without the labels of its fold (ten folds of clusters)."""
+    """The isotonic regression of Y on f for every item, without the labels of its fold."""
+    return cross_fitted(isotonic_fit, f, y, weights, unit)
+
+
+def cross_fitted(fit: Fit, f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:
+    """What a fit predicts for every item, without the labels of its fold (ten folds of clusters)."""
     there = weights > 0
     names = np.unique(unit[there])
     fold_of = np.full(unit.max() + 1, -1)
     fold_of[names] = np.random.default_rng(0).permutation(len(names)) % _FOLDS
     fold, guess = fold_of[unit], np.empty(len(f))
     for number in range(-1, _FOLDS):  # −1: clusters without labels
-        at, fit = fold == number, there & (fold != number)
-        guess[at] = np.interp(f[at], *isotonic_fit(f[fit], y[fit], weights[fit]))
+        at, used = fold == number, there & (fold != number)
+        if at.any():
+            guess[at] = np.interp(f[at], *fit(f[used], y[used], weights[used]))
     return guess
 
 

@@ -1,0 +1,95 @@
+"""What people say for each score of a judge, and the calibrated score."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import figure
+from evalkit.errors import counted
+from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
+from evalkit.plots.theme import Palette, Theme
+from evalkit.stats import Calibration
+from evalkit.stats.figures_with_intervals import JUDGE_KEY
+
+_KEYS = (
+    Key("people's mean at this score", "good", marker="o"),
+    Key("calibrated score", "ink", marker="s", filled=False),
+)
+_NOTE = "bars: 95 % interval over items; numbers: labelled items; dashed: people and judge agree"
+
+
+def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Picture:
+    """People's mean for each distinct score of a judge, with the calibrated score.
+
+    Parameters
+    ----------
+    calibration
+        What `calibrate` returned.
+    theme
+        ``auto`` follows the page, ``light`` and ``dark`` do not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel per criterion and judge: the mean of the labels at each score with its 95 % interval, the number of
+        labelled items, and the map.
+
+    Raises
+    ------
+    MissingExtraError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> items, labels = ek.load_example("support")
+    >>> evaluation = ek.evaluate(items, "faithfulness", "fake:strict")
+    >>> plot_calibration(ek.calibrate(evaluation, labels)).alt[:42]
+    'People and calibrated scores by raw score.'
+    """
+    table, points = calibration.table, calibration.points
+    panels = []
+    for (_, _, criterion, judge), rows in points.groupby(JUDGE_KEY, observed=True, sort=False):
+        name = f"{short(str(judge), 26)} · {short(str(criterion), 18)}"
+        panels.append(_panel(name, rows.sort_values("score"), calibration.figure))
+    without = table[table["method"].isna()]
+    gaps = [f"{row['judge']} · {row['criterion']}: {row['notes']}" for row in without.to_dict("records")]
+    n_labelled = int(table["n_labelled"].max()) if len(table) else 0
+    subtitle = f"up to {counted(n_labelled, 'labelled item')}, fitted on {calibration.date}"
+    notes = [_NOTE if calibration.figure == "score" else _NOTE.rpartition(";")[0]]
+    title = "People and calibrated scores by raw score"
+    return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=notes)
+
+
+def _panel(name: str, rows: pd.DataFrame, what: str) -> Panel:
+    lines = rows.to_dict("records")
+    alt = "; ".join(
+        f"score {line['score']:g}: people {figure(line['people'], line['people_low'], line['people_high'])}, "
+        f"calibrated {line['calibrated']:.2f}, {counted(line['n_labelled'], 'label')}"
+        for line in lines
+    )
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        names = ("score", "people", "people_low", "people_high", "calibrated")
+        score, people, low, high, mapped = (rows[column].to_numpy(dtype=np.float64) for column in names)
+        if what == "score":
+            ends = [score.min(), score.max()]
+            axes.plot(ends, ends, color=palette.ink, alpha=0.4, linewidth=1, linestyle="--")
+        axes.vlines(score, low, high, color=palette.good, linewidth=1.4)
+        axes.plot(score, people, color=palette.good, marker="o", markersize=6, linestyle="none")
+        style: dict[str, Any] = {"color": palette.ink, "marker": "s", "markerfacecolor": palette.paper, "markersize": 4}
+        axes.plot(score, mapped, linewidth=1.2, **style)
+        for line in lines:
+            axes.annotate(
+                str(line["n_labelled"]), (line["score"], line["people"]), (7, 4), textcoords="offset points", fontsize=9
+            )
+        axes.margins(x=0.12, y=0.08)
+        axes.set_xlabel("the judge's score")
+        axes.set_ylabel("share of people who pass" if what == "passed" else "people's score")
+        grid(axes, palette, "both")
+        axes.set_title(name, fontweight="normal")
+
+    return Panel("", paint, f"{name}: {alt}", 2.9)

@@ -1,0 +1,357 @@
+"""Calibrations: from a judge's scores to what people would say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.settings import check_choice
+from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.alignment.corpus_estimates import (
+    ENOUGH_FOR_ISOTONIC,
+    FEWEST,
+    FigureOption,
+    Fit,
+    cross_fitted,
+    fresh_labels,
+    isotonic_fit,
+    judge_and_people,
+    weighted_mean,
+)
+from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.label_draws import label_weights
+from evalkit.stats.alignment.label_splits import count_look
+from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
+from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
+
+ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
+_TABLE = columns(
+    JUDGE_KEY, "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; text: notes"
+)
+_POINTS = columns(JUDGE_KEY, "number: score; count: n_labelled; number: people± calibrated")
+_CHECK = columns(JUDGE_KEY, "number: residual± margin; text: status; count: n_labelled n_clusters; text: notes")
+_Map = tuple[list[float], list[float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Maps from a judge's scores to what people would say, fitted on labels.
+
+    A map holds for the items that it was fitted on and for others like them. On other items, of a better
+    system say, it can be wrong by as much as the raw scores: use `check`, or `corpus_estimate` with labels there.
+
+    Attributes
+    ----------
+    table
+        One row per `rubric, rubric_version, criterion, judge`: `figure`, `method` (``linear`` or ``isotonic``; NA
+        without map); `error_raw` and `error`, the mean squared difference between the labels and the judge's score,
+        before and after calibration by ten folds of clusters, divided by the squared width of the scale (the Brier
+        score for passes); `residual`, the .9 quantile of the absolute difference after it, in units of the scale
+        (NA under 100 labels); `n_labelled`, `n_clusters`, `notes`.
+    points
+        One row per map and distinct score: `score`, `n_labelled`, the `people`'s mean with its 95 % interval, and what
+        the score is mapped to (`calibrated`).
+    figure
+        ``score`` (rubric units) or ``passed`` (the share of people who pass).
+    maps
+        (criterion, judge) -> scores in ascending order, and the values at them; straight lines between.
+    date
+        When it was fitted, as YYYY-MM-DD (UTC).
+    key
+        A hash of rubric, judges, templates, number of samples and rules; None if they are not known.
+    """
+
+    table: pd.DataFrame
+    points: pd.DataFrame
+    figure: str
+    maps: Mapping[tuple[str, str], _Map]
+    date: str
+    key: str | None = None
+    fitted_on: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+
+    def apply(self, judged: JudgedLike) -> pd.DataFrame:
+        """Votes or scores with a column `calibrated`: points without an interval; NA without map or score.
+
+        Raises
+        ------
+        InputError
+            When the table is of another rubric or version, or of none of the judges of the calibration.
+        """
+        frame, _ = _checked(judged, tables.empty("labels"))
+        self._check_same(frame)
+        score = frame["score"].to_numpy(dtype=np.float64)
+        criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
+        found = np.full(len(frame), np.nan)
+        for (what, who), (scores, values) in self.maps.items():
+            at = (criterion == what) & (judge == who) & ~np.isnan(score)
+            found[at] = np.interp(score[at], scores, values)
+        return frame.assign(calibrated=found)
+
+    def sets(self, judged: JudgedLike) -> pd.DataFrame:
+        """The codes that people may give to each item: each set contains a label with a probability of .9 or more.
+
+        Cross-conformal: all codes whose distance to the calibrated score is at most `residual`. The probability is that
+        over items like those labelled, not that of one item (marginal coverage).
+
+        Returns
+        -------
+        DataFrame
+            One row per `item_id, criterion, judge`: `calibrated`, `codes` (such as ``1, 2``; NA without score) and
+            `n_codes`.
+
+        Raises
+        ------
+        InputError
+            For under 100 labels, or as `apply`.
+
+        References
+        ----------
+        Vovk, V. (2015), Cross-conformal predictors, Annals of Mathematics and Artificial Intelligence 74.
+        """
+        reach = self.table.set_index(["criterion", "judge"])["residual"].dropna()
+        if reach.empty:
+            raise InputError(f"sets of codes need {ENOUGH_FOR_SETS} labelled items of a criterion; label more items")
+        frame = self.apply(judged)
+        rows = []
+        names = ("item_id", "criterion", "judge", "calibrated", "level", "scale")
+        for item, what, who, value, level, text in zip(*(frame[name].tolist() for name in names), strict=True):
+            far = reach.get((what, who), math.nan)
+            if math.isnan(far):
+                continue
+            scale = Scale.from_json(level, text)
+            known = (0, 1) if self.figure == "passed" else scale.codes
+            codes = [code for code in known if abs(float(code) - value) <= far + 1e-9]
+            shown = ", ".join(map(str, codes)) or None
+            row = {"item_id": item, "criterion": what, "judge": who, "calibrated": value}
+            rows.append(row | {"codes": shown, "n_codes": len(codes)})
+        types = columns("text: item_id criterion judge; number: calibrated; text: codes; count: n_codes")
+        return result_table(rows, types).astype({"item_id": "str"})
+
+    def check(
+        self,
+        judged: JudgedLike,
+        labels: LabelsLike,
+        *,
+        margin: float = 0.05,
+        clusters: ClustersLike | None = None,
+    ) -> pd.DataFrame:
+        """Whether the maps hold on other items, from fresh labels of at least 30 of them.
+
+        Parameters
+        ----------
+        judged, labels, clusters
+            As for `calibrate`; labels of items that the maps were fitted on are left out.
+        margin
+            The mean difference that is accepted, as a share of the scale's width.
+
+        Returns
+        -------
+        DataFrame
+            One row per map: `residual`, the mean of label − calibrated score as a share of the width, with its 95 %
+            interval; `status`: ``holds`` (the interval is within ± margin), ``does not hold`` (0 is outside of it),
+            else ``not known``; `n_labelled`, `n_clusters`, `notes`.
+
+        Raises
+        ------
+        InputError
+            As `apply`, and for labels of other criteria.
+        ConfigError
+            For a margin that is not between 0 and 1.
+        """
+        if not 0 < margin < 1:
+            raise ConfigError(f"margin must be between 0 and 1, a share of the scale's width, not {margin!r}")
+        frame, everyone = _checked(judged, labels)
+        self._check_same(frame)
+        pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
+        everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
+        said, _, note = fresh_labels(everyone)
+        rows: list[dict[str, Any]] = []
+        for panel in panels(frame, said, clusters=clusters_for(judged, clusters), kinds=_kinds(self.figure)):
+            for judge in panel.judges:
+                known = self.maps.get((str(panel.head["criterion"]), judge))
+                if known is None:
+                    continue
+                f, _, y, weights, unit = _labelled(panel, judge, said, self.figure)
+                rest = (y - np.interp(f, *known)) / _width(panel, self.figure)
+                row = {"margin": margin, "n_labelled": len(y), "n_clusters": len(np.unique(unit)), "notes": note}
+                rows.append(panel.head | {"judge": judge} | row | _residual(rest, weights, unit, margin))
+        return result_table(rows, _CHECK)
+
+    def _check_same(self, frame: pd.DataFrame) -> None:
+        own, other = (set(_versions(one)) for one in (self.table, frame))
+        if other - own:
+            raise InputError(
+                f"the calibration was fitted on rubric {listed(sorted(own))}, and this table is of "
+                f"{listed(sorted(other - own))}; a map holds for one version: calibrate again"
+            )
+        judges = set(frame["judge"].astype(str))
+        if len(frame) and not judges & {judge for _, judge in self.maps}:
+            raise InputError(
+                f"the calibration has no map for judge {listed(sorted(judges))}; it has maps for "
+                f"{listed(sorted({judge for _, judge in self.maps})) or 'none'}"
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a profile keeps of it."""
+        maps = [
+            {
+                "criterion": str(row["criterion"]),
+                "judge": str(row["judge"]),
+                "method": str(row["method"]),
+                "n_labelled": int(row["n_labelled"]),
+                "scores": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][0]],
+                "values": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][1]],
+            }
+            for row in self.table.to_dict("records")
+            if (row["criterion"], row["judge"]) in self.maps
+        ]
+        return {"date": self.date, "figure": self.figure, "key": self.key, "maps": maps}
+
+
+def fit_calibration(
+    judged: JudgedLike,
+    labels: LabelsLike,
+    *,
+    figure: FigureOption = "score",
+    clusters: ClustersLike | None = None,
+    cache: str | Path | None = None,
+) -> Calibration:
+    """The maps of all criteria and judges; see `evalkit.evaluation.calibrate`."""
+    check_choice("figure", figure, get_args(FigureOption))
+    clusters = clusters_for(judged, clusters)
+    frame, everyone = _checked(judged, labels)
+    said, _, note = fresh_labels(everyone)
+    rows: list[dict[str, Any]] = []
+    points: list[dict[str, Any]] = []
+    maps: dict[tuple[str, str], _Map] = {}
+    used: set[tuple[str, str]] = set()
+    for panel in panels(frame, said, clusters=clusters, kinds=_kinds(figure)):
+        used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
+        for judge in panel.judges:
+            head = panel.head | {"judge": judge}
+            row, own, found = _fitted(panel, judge, said, figure)
+            row["notes"] = joined([note, row.get("notes")])
+            rows.append(head | {"figure": figure} | row)
+            points += [head | point for point in own]
+            if found is not None:
+                maps[str(panel.head["criterion"]), judge] = found
+    table = result_table(rows, _TABLE)
+    table = count_look(table, said, cache) if "part" in said else table
+    date = datetime.now(UTC).date().isoformat()
+    return Calibration(table, result_table(points, _POINTS), figure, maps, date, fitted_on=frozenset(used))
+
+
+def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """As `checked`; an evaluation stands for its scores, which are what a profile gives."""
+    scores = None if isinstance(judged, pd.DataFrame) else getattr(judged, "scores", None)
+    return checked(judged if scores is None else scores, labels_for(judged, labels))
+
+
+def _fitted(
+    panel: Panel, judge: str, said: pd.DataFrame, figure: str
+) -> tuple[dict[str, Any], list[dict[str, Any]], _Map | None]:
+    """The row of the table, the points and the map of one judge."""
+    f, raw, y, weights, unit = _labelled(panel, judge, said, figure)
+    row: dict[str, Any] = {"n_labelled": len(y), "n_clusters": len(np.unique(unit))}
+    why = _why_not(panel, y, row, figure)
+    if why is not None:
+        return row | {"notes": f"no map: {why}"}, [], None
+    scores, counts = np.unique(f, return_counts=True)
+    enough = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
+    fit: Fit = isotonic_fit if enough else linear_fit
+    at, values = fit(f, y, weights)
+    bounds = (0.0, 1.0) if figure == "passed" else (panel.scale.lowest, panel.scale.highest)
+    values = np.clip(values, *bounds)
+    guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
+    width = _width(panel, figure)
+    row |= {"method": "isotonic" if enough else "linear", "error": float(weights @ (y - guess) ** 2) / width**2}
+    row["error_raw"] = float(weights @ (y - raw) ** 2) / width**2
+    row["residual"] = _reach(np.abs(y - guess), weights, row["n_clusters"])
+    points = []
+    for score in scores:
+        here = f == score
+        ends = mean_interval(y[here], unit[here], bounds=bounds)
+        mean = float(np.average(y[here], weights=weights[here]))
+        point = {"score": score, "n_labelled": int(here.sum()), "calibrated": float(np.interp(score, at, values))}
+        points.append(point | figure_row("people", mean, ends))
+    return row, points, (at.tolist(), values.tolist())
+
+
+def _why_not(panel: Panel, y: Floats, row: dict[str, Any], figure: str) -> str | None:
+    if figure == "passed" and not panel.scale.has_rule:
+        return "the criterion has no pass rule"
+    if panel.scale.level == "nominal":
+        return "a nominal criterion has no scores"
+    if row["n_labelled"] < FEWEST:
+        return f"under {FEWEST} labelled items with a score"
+    if row["n_clusters"] < FEW_CLUSTERS:
+        return f"under {FEW_CLUSTERS} labelled clusters"
+    return "all labels are equal" if np.ptp(y) == 0 else None
+
+
+def linear_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The lowest and the highest score, and the line of weighted least squares at them; it never falls."""
+    total = weights.sum()
+    center, mean = float(weights @ f) / total, float(weights @ y) / total
+    spread = float(weights @ (f - center) ** 2)
+    slope = max(0.0, float(weights @ ((f - center) * (y - mean))) / spread) if spread > 0 else 0.0
+    ends = np.array([f.min(), f.max()])
+    return ends, mean + slope * (ends - center)
+
+
+def _labelled(panel: Panel, judge: str, said: pd.DataFrame, figure: str) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+    """Score, raw figure, label, weight and cluster of each item with a score and a label; weights add up to 1."""
+    answers, there = panel.judges[judge]
+    raw, y = judge_and_people(panel, answers, figure)
+    weights = label_weights(said, str(panel.head["criterion"]), panel.items, split="part" in said)
+    used = there & ~np.isnan(answers.score) & ~np.isnan(y) & (weights > 0)
+    total = weights[used].sum()
+    raw = np.where(np.isnan(raw), 0.5, raw)  # no verdict: between pass and fail
+    return answers.score[used], raw[used], y[used], weights[used] / (total or 1.0), panel.unit[used]
+
+
+def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
+    """The conformal .9 quantile: an item to come counts as one more cluster, with the largest distance of all."""
+    if len(distance) < ENOUGH_FOR_SETS:
+        return math.nan
+    order = np.argsort(distance)
+    share = np.cumsum(weights[order]) / (1 + 1 / n_clusters)
+    at = int(np.searchsorted(share, 0.9 - 1e-12))
+    return float(distance[order][min(at, len(order) - 1)])
+
+
+def _residual(rest: Floats, weights: Floats, unit: Ints, margin: float) -> dict[str, Any]:
+    n_clusters = len(np.unique(unit))
+    if len(rest) < FEWEST or n_clusters < FEW_CLUSTERS:
+        why = f"under {FEWEST} fresh labels" if len(rest) < FEWEST else f"under {FEW_CLUSTERS} labelled clusters"
+        return {"status": "not known", "notes": why}
+    found = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
+    ends = found.interval(rest, weights, unit, (-1.0, 1.0))
+    holds = -margin <= ends.low and ends.high <= margin
+    status = "holds" if holds else "does not hold" if ends.low > 0 or ends.high < 0 else "not known"
+    return figure_row("residual", found.mean, ends) | {"status": status}
+
+
+def _kinds(figure: str) -> Any:
+    return "passed" if figure == "passed" else "rule"
+
+
+def _width(panel: Panel, figure: str) -> float:
+    return 1.0 if figure == "passed" else panel.scale.highest - panel.scale.lowest
+
+
+def _versions(frame: pd.DataFrame) -> list[str]:
+    rows = frame[["rubric", "rubric_version"]].astype(str).drop_duplicates()
+    return [f"{rubric}@{version}" for rubric, version in rows.itertuples(index=False)]
