@@ -257,7 +257,7 @@ def test_names_sides_and_copies(cells, ties):
         per = [stdtrit(units - 1, 0.975) * math.sqrt(units / (units - 1)) for units in (n, 2 * n)]
         assert error[1] / per[1] == pytest.approx(error[0] / per[0] / math.sqrt(2), rel=1e-5)
     assert made["strength"].sum() == pytest.approx(0, abs=1e-8)
-    expected = made["strength"].round(8).rank(method="min", ascending=False)
+    expected = made["strength"].round(5).rank(method="min", ascending=False)
     assert made["rank"].tolist() == expected.tolist()
 
 
@@ -357,6 +357,26 @@ def test_scores_of_a_jury():
     made = ek.rank(ek.aggregate(votes), items)
     assert set(made["judge"]) == {"jury"}
     assert made["strength"].iloc[0] == pytest.approx(math.log(1.5) / 2)
+
+
+def test_an_interval_is_never_of_zero_width():
+    # the γ of one judge, and of two with the same votes, is 1 whatever the votes are
+    votes, items = data(counted(SEEN))
+    for judged in (votes, pd.concat([votes, data(counted(SEEN), "k")[0]], ignore_index=True)):
+        made = ek.rank(judged, items, discrimination=True)
+        of_judges = made[made["system"].isna()]
+        assert of_judges["discrimination"].to_numpy() == pytest.approx(1)
+        assert of_judges["discrimination_low"].isna().all()
+        assert set(of_judges["notes"]) == {"no interval of discrimination: equal in all clusters"}
+    # one judge has the strengths of the model without γ
+    alone, plain = ek.rank(votes, items, discrimination=True), ek.rank(votes, items)
+    figures = ["strength", "strength_low", "strength_high"]
+    assert alone[figures].iloc[:4].to_numpy() == pytest.approx(plain[figures].to_numpy(), rel=1e-6)
+    balanced = counted({("x", "y"): (6, 0, 0), ("y", "x"): (6, 0, 0)})
+    even = ranked(balanced, groups=[*range(6), *range(6)])  # each cluster has a win and a loss
+    assert even["strength"].to_numpy() == pytest.approx([0, 0], abs=1e-9)
+    assert even["strength_low"].isna().all()
+    assert even["rank"].tolist() == [1, 1]
 
 
 def test_a_judge_who_never_errs_has_no_finite_discrimination():

@@ -76,8 +76,8 @@ def _panel(title: str, rows: pd.DataFrame, name: str) -> Panel:
         for at, (value, low, high) in enumerate(values):
             face = palette.good if low > middle or high < middle else palette.paper
             mark_interval(axes, at, (value, low, high), palette.good, "D", face)
-        for row in np.flatnonzero(missing):
-            axes.text(0.01, row, short(texts[row], 60), va="center", transform=axes.get_yaxis_transform())
+            if missing[at]:
+                axes.text(0.01, at, short(texts[at], 60), va="center", transform=axes.get_yaxis_transform())
         axes.set_xlabel(f"{name}, with 95 % interval")
 
     return rows_panel(title, paint, names, texts)

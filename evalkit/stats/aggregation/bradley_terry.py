@@ -15,7 +15,7 @@ from evalkit.tables.grouping import Floats, Ints
 
 Ties = Literal["davidson", "rao_kupper"]
 
-_FAR = 15.0  # log odds of a probability under 1e-6: the likelihood still rises where the search stopped
+_FAR = 10.0  # log odds of a probability under 5e-5: the likelihood still rises where the search stopped
 _STEP, _FLAT, _STEEP = 1e-5, 1e-6, 1e10
 
 
@@ -134,7 +134,8 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     at[free] = found.x
     strength, gamma, width = np.split(at, [n_systems, n_systems + n_judges])
     odds = gamma[cells[:, 2]] * (strength[cells[:, 0]] - strength[cells[:, 1]])
-    if np.linalg.norm(found.jac) > _FLAT or np.abs([*odds, *width[tied]]).max() > _FAR or np.linalg.cond(bend) > _STEEP:
+    far = discrimination and np.abs([*odds, *width[tied]]).max() > _FAR
+    if far or np.linalg.norm(found.jac) > _FLAT or np.linalg.cond(bend) > _STEEP:
         return None
     sums = coo_array((np.ones(len(cell)), (data.unit, cell))) @ _slopes(at, cells, ties, n_systems)[1][:, free]
     clusters = np.tile(at, (len(sums), 1))

@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared
 from evalkit.stats.figures_with_intervals import CRITERION_KEY, JUDGE_KEY, columns, figure_row, joined, result_table
-from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, mean_interval
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 
@@ -22,7 +22,7 @@ _COLUMNS = (
 )
 
 
-_EQUAL = 1e-9  # strengths that differ by rounding alone share a rank
+_SAME = 1e-6  # figures that differ by less differ by rounding alone
 _ALL_TIES = "every comparison is a tie"
 _NO_END = "an order explains every win and tie, or every vote of a judge: no finite strength"
 _NO_VOTES = "no vote with a winner"
@@ -156,7 +156,8 @@ def _row(name: str, found: Fit | None, column: int, why: str | None) -> dict[str
     if why is not None or found is None:
         return {"notes": why}
     values, notes = found.clusters[:, column], list[str]()
-    interval = mean_interval(values, np.arange(len(values)))
+    varies = len(values) < 2 or np.ptp(values) > _SAME  # a single γ is 1, and judges may have the same votes
+    interval = mean_interval(values, np.arange(len(values))) if varies else Interval.none("equal in all clusters")
     notes += [f"only {len(values)} clusters"] if 1 < len(values) < FEW_CLUSTERS else []
     return figure_row(name, float(values.mean()), interval, notes) | {"notes": joined(notes)}
 
@@ -173,7 +174,7 @@ def _ranks(reach: Any, strength: Floats, met: Any) -> list[int | None]:
     """1 + the number of systems above; None if the place among some other system is not known."""
     above, known = reach.T & ~reach, ~np.isnan(strength)
     settled = above | above.T | (known & known[:, None]) | np.eye(len(met), dtype=bool)
-    higher = above | (strength > strength[:, None] + _EQUAL)
+    higher = above | (strength > strength[:, None] + _SAME)
     return [int(1 + higher[at].sum()) if met[at] and settled[at, met].all() else None for at in range(len(met))]
 
 
