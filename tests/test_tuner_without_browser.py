@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -451,6 +452,28 @@ def close_queue(tuner):
     """Close the queue, and return the tiles by title."""
     do(tuner, do="queue", open=False, source="random", blind=True)
     return {tile["title"]: tile for tile in tuner.state["figures"]["tiles"]}
+
+
+def test_the_queue_says_how_precisely_the_mean_is_known(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    assert open_queue(tuner)["precision"].startswith("0 labels. From 30 on, people's")
+    assert open_queue(tuner, "disputed")["precision"] == ""
+    open_queue(tuner)
+    for at in range(30):
+        label_next(tuner, "2" if at % 3 else "0")
+    shown = re.fullmatch(r"30 labels\. People's (.*) over all items: known to ± (.*); with ten more labels, ± (.*)\.",
+                         tuner.state["queue"]["precision"])  # fmt: skip
+    figure = "passed" if "pass rate" in shown[1] else "score"
+    labels = tuner.labels.drop(columns="part")
+    row = ek.corpus_estimate(tuner.evaluation.scores, labels, figure=figure).iloc[0]
+    half = (row["estimate_high"] - row["estimate_low"]) / 2
+    assert float(shown[2]) == pytest.approx(half, abs=6e-4)
+    assert float(shown[3]) == pytest.approx(half * (30 / 40) ** 0.5, abs=6e-4)
+    while tuner.state["queue"]["item_id"]:  # from 50 on some are held out, and only they count
+        label_next(tuner, "2" if int(tuner.state["queue"]["item_id"][1:]) % 3 else "0")
+    held = int((tuner.labels["part"] == "held-out").sum())
+    assert 0 < held < 30
+    assert tuner.state["queue"]["precision"].startswith(f"{held} held-out labels. From 30 on")
 
 
 def test_the_random_order_is_fixed_and_has_every_item_once():

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import pandas as pd
+
 from evalkit.core.settings import check_choice
+from evalkit.errors import counted
+from evalkit.evaluation import Evaluation
 from evalkit.notebook.label_log import LabelLog
+from evalkit.stats import corpus_estimate
+from evalkit.stats.alignment.corpus_estimates import FEWEST, FigureOption
+from evalkit.stats.alignment.label_draws import place, poisson_draw
+from evalkit.stats.alignment.label_splits import HELD_OUT
 
 _MOST_DRAWN, _FEWEST_DRAWN = 50, 10
-_FLOOR = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,9 @@ class LabelQueue:
 
     def turn(self, criterion: str, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
         """What this annotator labels next, given the disagreement of judges at the version shown."""
-        drawn = dict.fromkeys(self._order) if self.source == "random" else draw_disputed(disagreements, version)
+        drawn: Mapping[str, float | None] = (
+            dict.fromkeys(self._order) if self.source == "random" else draw_disputed(disagreements, version)
+        )
         done = self._log.labelled(criterion, annotator, self.source)
         skipped = [one[0] for one in self._skipped if one[1:] == (criterion, annotator)]
         last = [item for item in skipped if item in drawn and item not in done]
@@ -82,6 +91,33 @@ class LabelQueue:
         )
 
 
+def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> str:
+    """How precisely people's mean over all items is known from these labels, and from ten more, in words.
+
+    From the held-out labels where there are some, since labels that a rubric was tuned on do not count; without the
+    mean itself, so this is no look at them.
+    """
+    if evaluation is None:
+        return ""
+    mine = labels[(labels["criterion"] == criterion).to_numpy()]
+    held = mine[(mine["part"] == HELD_OUT).to_numpy()]
+    used = (held if len(held) else mine).drop(columns="part")
+    scale = evaluation.rubric.criterion(criterion).scale
+    figure: FigureOption = "passed" if scale.has_rule else "score"
+    what = f"people's {'pass rate' if scale.has_rule else 'mean score'} over all items"
+    scores = evaluation.scores[(evaluation.scores["criterion"] == criterion).to_numpy()]
+    row = corpus_estimate(scores, used, figure=figure, clusters=evaluation.clusters).iloc[0]
+    n, half = int(row["n_labelled"]), (row["estimate_high"] - row["estimate_low"]) / 2
+    kind = "held-out label" if len(held) else "label"
+    if math.isnan(half):
+        return f"{counted(n, kind)}. From {FEWEST} on, {what} can be estimated."
+    more = 10 * n / max(1, mine["item_id"].nunique())  # of ten more labels some are held out
+    after = half * math.sqrt(n / (n + more))
+    return (
+        f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}; with ten more labels, ± {after:.3f}."
+    )
+
+
 def random_order(item_ids: Iterable[str]) -> list[str]:
     """The items in a random order that is the same at every start, for all annotators and criteria.
 
@@ -92,10 +128,10 @@ def random_order(item_ids: Iterable[str]) -> list[str]:
     >>> random_order("abcde") == random_order("edcba")
     True
     """
-    return sorted(item_ids, key=lambda item: _place("random", item))
+    return sorted(item_ids, key=lambda item: place(f"label queue random {item}"))
 
 
-def draw_disputed(disagreements: Mapping[str, float], version: str) -> dict[str, float | None]:
+def draw_disputed(disagreements: Mapping[str, float], version: str) -> dict[str, float]:
     """Items drawn by the disagreement of judges, and the probability with which each was drawn.
 
     Each item is drawn independently (Poisson sampling), with a probability that grows with its disagreement. No item
@@ -119,17 +155,8 @@ def draw_disputed(disagreements: Mapping[str, float], version: str) -> dict[str,
     >>> sorted(draw_disputed({"a": 1.0, "b": 1.0}, "v1").items()), draw_disputed({"a": 0.0}, "v1")
     ([('a', 1.0), ('b', 1.0)], {})
     """
-    total = sum(disagreements.values())
-    if not total:
+    if not sum(disagreements.values()):
         return {}
     n_disputed = sum(value > 0 for value in disagreements.values())
     n_expected = min(_MOST_DRAWN, max(_FEWEST_DRAWN, n_disputed), len(disagreements))
-    shares = {item: _FLOOR / len(disagreements) + (1 - _FLOOR) * value / total for item, value in disagreements.items()}
-    probabilities = {item: min(1.0, n_expected * share) for item, share in shares.items()}
-    places = {item: _place(version, item) / probability for item, probability in probabilities.items()}
-    return {item: probabilities[item] for item in sorted(places, key=places.__getitem__) if places[item] < 1}
-
-
-def _place(kind: str, item: str) -> float:
-    """A number from 0 to 1 that looks random, and is always the same."""
-    return int.from_bytes(hashlib.sha256(f"label queue {kind} {item}".encode()).digest()[:8], "big") / 2**64
+    return poisson_draw(disagreements, n_expected, f"label queue {version}")

@@ -33,7 +33,7 @@ from evalkit.notebook.figure_tiles import (
 from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
-from evalkit.notebook.label_queue import LabelQueue, Turn
+from evalkit.notebook.label_queue import LabelQueue, Turn, precision
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.rubrics.human_labels import as_labels
@@ -307,6 +307,10 @@ class Session(TuningState):
         """What the annotator labels next in the label queue."""
         disagreements = {row.item_id: row.split or 0.0 for row in self.rows()}
         return self.label_queue.turn(self.shown_criterion, self.annotator, disagreements, self.current)
+
+    def precision(self) -> str:
+        """How precisely people's mean is known from the labels that count, in words."""
+        return precision(self.evaluation, self.label_log.counted, self.shown_criterion)
 
     def is_blind(self, turn: Turn) -> bool:
         """Whether the jury stays hidden in this turn: also where nothing is judged, or the item was labelled before."""

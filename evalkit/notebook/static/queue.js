@@ -43,7 +43,8 @@ function queuePart(ctx, { judgeArticles }) {
       <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}</span>
       <label class="ekw-check"><input type="checkbox" data-blind data-key="blind" ${queue.blind ? "checked" : ""}>Blind: hide the jury</label>
       <span class="ekw-push"></span><button data-do="close_queue" data-key="close" aria-keyshortcuts="Escape">Close <kbd>Esc</kbd></button></div>
-      <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small></div>
+      <small class="ekw-line">${queue.source === "disputed" ? DISPUTED : random}</small>
+      ${queue.precision ? `<small class="ekw-line">${esc(queue.precision)}</small>` : ""}</div>
       <div class="ekw-head" role="status"><h3>${none ? empty : `${esc(queue.item_id)} <small>${esc(queue.criterion)} · ${+queue.n_done} of ${+queue.n} labelled${queue.n_skipped ? `, ${+queue.n_skipped} skipped: asked again at the end` : ""}</small>`}</h3></div>
       ${none ? "" : `${queue.question ? `<p class="ekw-labels">${esc(queue.question)}</p>` : ""}<dl class="ekw-inputs">${queue.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd ${text.length > 600 ? 'tabindex="0"' : ""}>${esc(text)}</dd>`).join("")}</dl>`}
       ${queue.judges.length ? `<div class="ekw-judges">${judgeArticles(queue.judges)}</div>` : ""}
