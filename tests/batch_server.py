@@ -33,6 +33,8 @@ class BatchServer:
         How long a batch takes, by its clock.
     delay_s
         How long each answer takes.
+    hides_metadata
+        Whether batches are listed without their metadata.
     listed_after_s
         How long a new batch is missing in the list.
     faults
@@ -51,6 +53,7 @@ class BatchServer:
 
     def __init__(self) -> None:
         self.url = ""
+        self.hides_metadata = False
         self.offset_s = self.takes_s = self.delay_s = self.listed_after_s = 0.0
         self.faults: Counter[str] = Counter()
         self.statuses: dict[str, list[int]] = {}
@@ -254,7 +257,7 @@ class BatchServer:
         after, limit = request.query.get("after"), int(request.query.get("limit", 20))
         if after is not None:
             listed = listed[[one["id"] for one in listed].index(after) + 1 :]
-        page = [self.progress(one) for one in listed[:limit]]
+        page = [self.progress(one) | ({"metadata": None} if self.hides_metadata else {}) for one in listed[:limit]]
         return web.json_response({"object": "list", "data": page, "has_more": len(listed) > limit})
 
     async def get(self, request: web.Request) -> web.StreamResponse:

@@ -417,6 +417,18 @@ def test_a_ticket_is_collected_while_its_batch_is_created(
     assert not server.batches, "its file was removed"
 
 
+def test_a_batch_is_found_by_its_file_where_the_list_has_no_metadata(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.faults["drop_create"], server.hides_metadata = 1, True
+    ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
+    assert ticket.table["state"].tolist() == ["sending"]
+    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15]
+    assert len(server.batches) == 1
+    assert_paid_once(server, 5)
+
+
 def test_a_batch_is_not_given_up_before_it_must_be_in_the_list(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,8 +64,9 @@ def submit(
     """Send to the judges' providers, in batches, what `judge` would ask live; `collect` brings the replies.
 
     Batches cost half of live calls at OpenAI and Anthropic, and are answered within a day. Replies are stored under the
-    keys of live calls: afterwards `judge` with the same arguments returns all of them. What the cache has, and what
-    another ticket asks for already, is not sent.
+    keys of live calls: afterwards `judge` with the same arguments returns all of them (with ``refresh=True``, pass it
+    ``refresh=ticket.created``). What the cache has, and what another ticket asks for already, is not sent. Tickets
+    that are older than their `live_after` are cancelled first, and what they brought is taken.
 
     Parameters
     ----------

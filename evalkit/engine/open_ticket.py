@@ -26,13 +26,15 @@ from evalkit.engine.cache.leases import NOTHING, Amount, BudgetLease, Granted
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import Batch, service_of
+from evalkit.engine.providers.batch_requests import FILE_TIMEOUT_S
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.ticket import Ticket
 from evalkit.errors import ConfigError, InputError, JudgeError, listed
 
-CERTAIN_S = 300.0
-"""So long after it was sent, a batch that the provider does not list was not created."""
+CERTAIN_S = 300.0 + FILE_TIMEOUT_S
+"""So long after the last sign of life of its sender, a batch that the provider does not list was not created: uploads
+and the request that creates a batch take at most `FILE_TIMEOUT_S`."""
 _WITHOUT_FILES_S = 900.0
 _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
@@ -245,7 +247,7 @@ class OpenTicket:
         part = self.batches[at]
         why = part.get("when_sent", part["problem"])
         last = f"{self.stored.ticket}-{at}_{part['n_requests'] - 1}"
-        found = self._ask(at, "find", self._name(at), last, self.stored.created)
+        found = self._ask(at, "find", self._name(at), last, self.stored.created, part.get("uploaded"))
         if isinstance(found, Batch):
             self._run(at, found)
             self._advance(at, cancel=cancel)

@@ -85,7 +85,7 @@ class Ticket:
 
     def _head(self) -> str:
         if not self.id:
-            return "nothing to send: every reply is in the cache, or an open ticket asks for it"
+            return "nothing to send: every reply is in the cache, an open ticket asks for it, or its item was skipped"
         sums = self.table[["n_replies", "n_stored"]].sum()
         age = max(0.0, time.time() - self.created)
         shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"

@@ -77,9 +77,9 @@ class Service(BatchRequests):
             raw = await self.ask(_PATH, lambda: _body(file, size), timeout_s=FILE_TIMEOUT_S, once=True, headers=headers)
         return _batch(raw)
 
-    async def find(self, name: str, custom_id: str, since: float) -> Batch | str | None:
+    async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | str | None:
         """See `BatchService`. A batch that runs, and has as many requests, may be the one until it has ended."""
-        del name
+        del name, uploaded
         ticket, _, last = custom_id.rpartition("_")
         perhaps: Batch | None = None
         async for raw in self.listed(_PATH):

@@ -85,10 +85,11 @@ class BatchService(Protocol):
     async def create(self, name: str, uploaded: str) -> Batch:
         """Create a batch that carries the name. It is sent once: after an error with `maybe_paid`, it may exist."""
 
-    async def find(self, name: str, custom_id: str, since: float) -> Batch | str | None:
+    async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | str | None:
         """The batch that carries the name, among those created since this Unix time; None if there is certainly none.
 
-        `custom_id` is that of its last request. A text says why it cannot be known yet.
+        `custom_id` is that of its last request, `uploaded` what `upload` returned, if it did. A text says why it cannot
+        be known yet.
         """
 
     async def get(self, batch: str) -> Batch:

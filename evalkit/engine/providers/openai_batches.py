@@ -71,13 +71,15 @@ class Service(BatchRequests):
         asked = {
             "input_file_id": uploaded, "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_NAME: name},
         }  # fmt: skip
-        return _batch(await self.ask("/batches", orjson.dumps(asked), once=True))
+        timeout_s = min(self._judge.timeout_s, FILE_TIMEOUT_S)
+        return _batch(await self.ask("/batches", orjson.dumps(asked), timeout_s=timeout_s, once=True))
 
-    async def find(self, name: str, custom_id: str, since: float) -> Batch | None:
-        """See `BatchService`."""
+    async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | None:
+        """See `BatchService`. Some servers list batches without their metadata, but with the file of requests."""
         del custom_id
         async for raw in self.listed("/batches"):
-            if isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name:
+            named = isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name
+            if named or (uploaded is not None and raw.get("input_file_id") == uploaded):
                 return _batch(raw)
             if (raw.get("created_at") or since) < since - CLOCKS_DIFFER_S:  # the newest come first
                 return None
