@@ -69,6 +69,7 @@ class Worklist:
             )
         with gc_paused():
             inputs = item_inputs(rubric, columns, len(frame))
+        _refuse_examples(frame["item_id"].tolist(), inputs, spec)
         skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
         return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
@@ -228,6 +229,17 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
         f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
         f"{listed(missing)}; {there}; {advice}"
     )
+
+
+def _refuse_examples(ids: Sequence[str], inputs: Sequence[dict[str, Any]], spec: Spec) -> None:
+    """InputError for items whose label the prompt shows as that of an example."""
+    known = spec.rubric.example_inputs
+    same = [item for item, shown in zip(ids, inputs, strict=True) if shown in known] if known else []
+    if same:
+        raise InputError(
+            f"{counted(len(same), 'item')} cannot be judged, because the rubric shows their labels as examples: "
+            f"{listed(same, most=5)}; pass rubric.without_examples(items)"
+        )
 
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> frozenset[int]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from evalkit.core.allowed_choices import Better, Level
 from evalkit.core.validation_errors import explain, unknown_key
-from evalkit.errors import EvalkitError, RubricError
+from evalkit.errors import EvalkitError, RubricError, listed
 from evalkit.rubrics.scales import Scale, number
 
 
@@ -54,6 +54,9 @@ class Criterion(FileModel):
         Relative weight in `combine`, ≥ 0.
     critical
         A failed critical criterion makes the rubric score 0.
+    examples
+        Items that people have judged, shown in the prompt: each a mapping with `inputs` (name -> text) and `label`, a
+        code of the scale, and perhaps `item_id`. See `Rubric.with_examples`.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class Criterion(FileModel):
     steps: tuple[str, ...] = ()
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
     critical: bool = False
+    examples: tuple[dict[str, Any], ...] = ()
 
     def __init__(self, **fields: Any) -> None:  # for type checkers: any key, `scale` as a mapping
         super().__init__(**fields)
@@ -115,6 +119,28 @@ class Criterion(FileModel):
             raise ValueError(
                 f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
             )
+        return self
+
+    @field_validator("examples")
+    @classmethod
+    def _check_examples(cls, examples: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        for example in examples:
+            wrong = not {"inputs", "label"} <= set(example) <= {"item_id", "inputs", "label"}
+            if wrong or not isinstance(example["inputs"], Mapping):
+                raise ValueError(
+                    "an example needs a mapping 'inputs' and a 'label', and may have an 'item_id'; got "
+                    f"{listed(example)}"
+                )
+        return examples
+
+    @model_validator(mode="after")
+    def _check_labels(self) -> Criterion:
+        for example in self.examples:
+            if self.scale.code(example["label"]) is None:
+                raise ValueError(
+                    f"criterion {self.name!r}: the label {example['label']!r} of an example is not on the scale; "
+                    f"allowed: {', '.join(self.scale.labels)}"
+                )
         return self
 
     def to_dict(self) -> dict[str, Any]:

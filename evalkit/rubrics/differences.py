@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evalkit.errors import counted
 from evalkit.rubrics.scales import code_text
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def _of_criterion(old: Criterion, new: Criterion) -> list[str]:
             lines.append(f"level {code_text(code)} is new: {text!r}")
         elif old_scale[code] != text:
             lines.append(f"level {code_text(code)} reads {text!r} instead of {old_scale[code]!r}")
+    was, now = ([(one["inputs"], one["label"]) for one in criterion.examples] for criterion in (old, new))
+    if was != now:
+        n_new, n_gone = sum(one not in was for one in now), sum(one not in now for one in was)
+        lines.append(f"{counted(len(now), 'example')} instead of {len(was)}: {n_new} new, {n_gone} gone")
     rules = _changed(old, new, ("pass_at", "pass_if", "better", "weight", "critical"))
     return lines + [f"{line} (verdicts change, replies stay valid)" for line in rules]
 

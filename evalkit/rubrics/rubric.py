@@ -28,7 +28,7 @@ from evalkit.rubrics.files import (
     write_new,
 )
 from evalkit.rubrics.linting import findings
-from evalkit.tables import ItemsLike
+from evalkit.tables import ItemsLike, as_items
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(rf"{ID.pattern}(@{_VERSION.pattern})?")
@@ -187,6 +187,8 @@ class Rubric(FileModel):
         for criterion in self.criteria:
             content = {name: getattr(criterion, name) for name in ("name", "description", "steps", "level")}
             content |= {name: getattr(criterion.scale, name) for name in ("codes", "texts")}
+            if criterion.examples:  # the hashes of others stay what they were
+                content["examples"] = [[one["inputs"], one["label"]] for one in criterion.examples]
             hashes[criterion.name] = digest(shared | {"criterion": content})
         return hashes
 
@@ -235,6 +237,59 @@ class Rubric(FileModel):
         if (made.id, made.version) == (self.id, self.version):
             made._saved = self._saved
         return made
+
+    def with_examples(self, examples: pd.DataFrame) -> Rubric:
+        """A copy whose prompts show these judged items, in place of earlier examples of the same criteria.
+
+        Parameters
+        ----------
+        examples
+            What `pick_examples` returned, or such a table: `criterion`, `label`, and the rubric's inputs. Examples
+            are part of the rubric, its version and its keys; other criteria keep their replies.
+
+        Raises
+        ------
+        RubricError
+            For an unknown criterion, a label off the scale, or an example without a required input.
+        """
+        from evalkit.rubrics.prompts import item_inputs
+
+        made = self
+        columns = {name: examples[name].tolist() for name in self.input_names if name in examples}
+        shown = item_inputs(self, columns, len(examples))
+        ids = examples["item_id"].astype(str).tolist() if "item_id" in examples else [""] * len(examples)
+        for name in dict.fromkeys(examples["criterion"].astype(str)):
+            own = [at for at, criterion in enumerate(examples["criterion"].astype(str)) if criterion == name]
+            if lacking := [ids[at] for at in own if not set(self.required_inputs) <= set(shown[at])]:
+                raise RubricError(
+                    f"examples {listed(lacking)} lack an input of rubric {self.id!r}; it needs "
+                    f"{listed(self.required_inputs)}"
+                )
+            scale, labels = self.criterion(name).scale, examples["label"].tolist()
+            codes = [scale.code(label) for label in labels]
+            chosen = [
+                {"item_id": ids[at], "inputs": shown[at], "label": labels[at] if codes[at] is None else codes[at]}
+                for at in own
+            ]
+            made = made.edit(name, examples=chosen)
+        return made
+
+    def without_examples(self, items: ItemsLike) -> pd.DataFrame:
+        """The items that are not among the examples: a judge that was shown the label of an item is not asked about it.
+
+        Items are the same if their inputs are.
+        """
+        from evalkit.rubrics.prompts import item_inputs
+
+        frame = as_items(items)
+        columns = {name: frame[name].tolist() for name in self.input_names if name in frame}
+        others = [inputs not in self.example_inputs for inputs in item_inputs(self, columns, len(frame))]
+        return frame.loc[others].reset_index(drop=True)
+
+    @cached_property
+    def example_inputs(self) -> list[dict[str, Any]]:
+        """The inputs of all examples."""
+        return [dict(one["inputs"]) for criterion in self.criteria for one in criterion.examples]
 
     def diff(self, other: Rubric) -> str:
         """The changes from this rubric to another, in words, one per line; empty if there are none.

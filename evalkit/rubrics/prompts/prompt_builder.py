@@ -316,6 +316,33 @@ class PromptBuilder:
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
+        blocks = self._blocks(criterion, inputs)
+        if criterion.examples:
+            blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
+        if "user" in blocks:
+            parts = [blocks["user"]]
+        else:
+            order = ("task", "item") if self.rubric.layout == "rubric_first" else ("item", "task")
+            parts = [blocks[name] for name in (*order, "closing") if blocks.get(name)]
+        messages = [Message("user", "\n\n".join(parts))]
+        if blocks.get("system"):
+            messages.insert(0, Message("system", blocks["system"]))
+        return Prompt(
+            messages=tuple(messages),
+            form=self.template.form,
+            schema=reply_schema(criterion) if self.template.form == "json" else None,
+            rubric=self.rubric.id,
+            rubric_version=self.rubric.label,
+            criterion=criterion.name,
+            template=self.template.label,
+            level=criterion.level,
+            codes=criterion.scale.codes,
+            inputs=inputs,
+            texts=criterion.scale.texts,
+        )
+
+    def _blocks(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, str]:
+        """The rendered blocks for one item's inputs."""
         prepared = self._prepared.get((criterion.name, *inputs))
         if prepared is None:
             self.template.check(self.rubric.input_names)
@@ -341,28 +368,21 @@ class PromptBuilder:
                 )
             return fenced(name, inputs[name]) if name in inputs else ""
 
-        blocks = self.template.blocks({**inputs, **views}, fence, known)
-        if "user" in blocks:
-            parts = [blocks["user"]]
-        else:
-            order = ("task", "item") if self.rubric.layout == "rubric_first" else ("item", "task")
-            parts = [blocks[name] for name in (*order, "closing") if blocks.get(name)]
-        messages = [Message("user", "\n\n".join(parts))]
-        if blocks.get("system"):
-            messages.insert(0, Message("system", blocks["system"]))
-        return Prompt(
-            messages=tuple(messages),
-            form=self.template.form,
-            schema=reply_schema(criterion) if self.template.form == "json" else None,
-            rubric=self.rubric.id,
-            rubric_version=self.rubric.label,
-            criterion=criterion.name,
-            template=self.template.label,
-            level=criterion.level,
-            codes=criterion.scale.codes,
-            inputs=inputs,
-            texts=criterion.scale.texts,
-        )
+        return self.template.blocks({**inputs, **views}, fence, known)
+
+    def _with_examples(self, criterion: Criterion, blocks: Mapping[str, str]) -> str:
+        """The task with the criterion's examples, each as the template shows an item."""
+        if not blocks.get("task") or not blocks.get("item"):
+            raise RubricError(
+                f"template {self.template.label} has no blocks 'task' and 'item', so it cannot show the examples of "
+                f"criterion {criterion.name!r}; choose another template, such as default"
+            )
+        parts = [blocks["task"], "Examples that people have judged:"]
+        for number, example in enumerate(criterion.examples, 1):
+            item = self._blocks(criterion, example["inputs"])["item"]
+            parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
+        parts.append("End of the examples. Now the item to judge.")
+        return "\n\n".join(parts)
 
 
 def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which items to label next: draws with known probabilities, and the weights that labels have because of them."""
+"""Which items to label next and which to show as examples; the weights that drawn labels have."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.settings import check_choice
-from evalkit.errors import ConfigError, InputError, counted
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
-from evalkit.stats.alignment.label_splits import HELD_OUT_SHARE
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.figures_with_intervals import check_whole_numbers, columns, result_table
-from evalkit.tables import VOTE_KEY, check
-from evalkit.tables.grouping import Floats
+from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check
+from evalkit.tables.grouping import ClustersLike, Floats
 
 DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
 
@@ -166,6 +167,63 @@ def poisson_draw(sizes: Mapping[str, float], n: float, name: str) -> dict[str, f
 def place(text: str) -> float:
     """A number from 0 to 1 that looks random, and is always the same."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
+
+
+def pick_examples(
+    labels: LabelsLike,
+    items: ItemsLike,
+    *,
+    n: int = 5,
+    seed: int = 0,
+    clusters: ClustersLike | None = None,
+) -> pd.DataFrame:
+    """Labelled items to show as examples in the prompt, for `Rubric.with_examples`; never one that is held out.
+
+    Only labels of the part ``dev`` are used (labels without a column `part` are split first, see `split_labels`). The
+    levels take turns, so that each is shown about equally often; within a level the choice is random.
+
+    Parameters
+    ----------
+    labels
+        A long table, or criterion -> columns of the items. An item counts with the label that most annotators gave; a
+        tie is left out.
+    items
+        The items, with the inputs to show.
+    n
+        Number of examples of each criterion; fewer if fewer items have labels.
+    seed
+        Another seed picks others; the same call always picks the same.
+    clusters
+        item_id -> cluster, as for `split_labels`.
+
+    Returns
+    -------
+    DataFrame
+        One row per example: `criterion`, `label`, and the columns of the items.
+
+    Raises
+    ------
+    InputError
+        When no label is of the part ``dev``, or a labelled item is not among the items.
+    """
+    check_whole_numbers("n", n)
+    frame = as_items(items)
+    said = as_labels(labels, items)
+    said = said if "part" in said.columns else split_labels(said, clusters)
+    said = said.loc[said["part"].eq(DEV).to_numpy() & said["label"].notna().to_numpy()]
+    if said.empty:
+        raise InputError(
+            "no labels to pick examples from: all are held out, or there are none; pass those of part 'dev'"
+        )
+    counts = said[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
+    modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
+    modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
+    if lost := {*modes["item_id"].astype(str)} - {*frame["item_id"].astype(str)}:
+        raise InputError(f"the items lack {counted(len(lost), 'labelled item')}: {listed(sorted(lost))}")
+    modes = modes.assign(_place=[place(f"example {seed} {item}") for item in modes["item_id"]]).sort_values("_place")
+    modes["_turn"] = modes.groupby(["criterion", "label"]).cumcount()
+    chosen = modes.sort_values(["criterion", "_turn", "_place"]).groupby("criterion").head(n)
+    return chosen.drop(columns=["_place", "_turn"]).merge(frame, on="item_id", how="left").reset_index(drop=True)
 
 
 def drop_picked(said: pd.DataFrame) -> tuple[pd.DataFrame, str | None]:
