@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         compare,
         corpus_estimate,
         disagreement,
+        drift,
         next_labels,
         pick_examples,
         rank,
@@ -118,6 +119,7 @@ __all__ = [
     "corpus_estimate",
     "calibrate",
     "compare",
+    "drift",
     # all at once, and what follows
     "evaluate",
     "Evaluation",

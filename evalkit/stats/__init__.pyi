@@ -21,6 +21,7 @@ from .alignment.label_splits import split_labels as split_labels
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
 from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison
+from .comparison.drifts import drift as drift
 from .comparison.floor_table import noise_floor as noise_floor
 from .comparison.position_orders import position_inconsistency as position_inconsistency
 from .sample_curves import k_curve as k_curve

@@ -1,0 +1,135 @@
+"""Drift: whether the same judge, asked again about the same items, answers differently than before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics import LabelsLike
+from evalkit.stats.comparison.compare_evaluations import compare
+from evalkit.stats.comparison.comparison_table import JURY, SAME
+from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
+from evalkit.stats.figures_with_intervals import columns, interval_columns, joined, result_table
+from evalkit.tables.grouping import ClustersLike
+
+_LEVEL = 0.05
+_COLUMNS = columns(
+    ROW,
+    "text: status; count: n_common n_clusters changed; number: chance_up_to change_p change_p_holm passes±",
+    "number: mean_difference difference_low difference_high agreement± scored_before scored_after",
+    "text: models_before models_after notes",
+)
+_TAKEN = ["n_common", "n_clusters", "changed", "chance_up_to", "change_p", "change_p_holm", "mean_difference"]
+_SETTINGS = ["rubric", "rubric_version", "criterion", "judge"]
+
+
+def drift(
+    before: JudgmentsLike,
+    after: JudgmentsLike,
+    *,
+    labels: LabelsLike | None = None,
+    clusters: ClustersLike | None = None,
+) -> pd.DataFrame:
+    """Whether a judge changed: fixed control items, judged by the same profile, then and now.
+
+    A served model may change under an unchanged name. Keep the judgments of some control items (or a profile and its
+    cache), judge the same items again with ``refresh=True``, and compare. Two samples of each judge or more are needed
+    to tell change from noise. Whether a calibration still holds: ``calibration.check(after, labels)``.
+
+    Parameters
+    ----------
+    before, after
+        Evaluations or judgments tables with the same rubric version, judges, templates and samples: the replies differ,
+        their keys do not. For anything else there is `compare`.
+    labels
+        Human labels of the control items, as for `compare`: then `agreement` says whether the judge is right more or
+        less often than before.
+    clusters
+        item_id -> cluster, as for `compare`.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, criterion, judge` (and ``jury``):
+
+        - `status`: ``changed`` (`change_p_holm` < .05), ``no change seen``, ``cannot tell`` (one sample) or
+          ``same replies`` (it was not asked again);
+        - `n_common` items in `n_clusters` clusters; `changed`: items with another verdict, of which chance alone
+          explains `chance_up_to`; `change_p` and `change_p_holm`: as in `compare`;
+        - `passes`: change of the share of items that pass; `mean_difference`: of the mean `score_norm` (after −
+          before); each with its 95 % interval by clusters: the direction, and how large a change may have been missed;
+        - `agreement`: change of the share of items on which the verdict is people's, with its interval; NA without
+          labels;
+        - `scored_before`, `scored_after`: share of the judgments that are scored (0-1);
+        - `models_before`, `models_after`: the models that the replies name; `notes`.
+
+    Raises
+    ------
+    InputError
+        When the two sides were not judged with the same settings, have no item in common, or as `compare`.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> items, _ = ek.load_example("support")
+    >>> then = ek.evaluate(items, "faithfulness", "fake:noisy", samples=2)
+    >>> drift(then, then)["status"].tolist()
+    ['same replies']
+    """
+    sides = judgments_of(before, "before"), judgments_of(after, "after")
+    notes = _check_same(*sides)
+    none = tables.empty("labels")
+    plain = compare(before, after, labels=none, clusters=clusters).table
+    aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
+    rows: list[dict[str, Any]] = []
+    for at, row in enumerate(plain.to_dict("records")):
+        made = {str(name): row[name] for name in [*ROW, *_TAKEN, "difference_low", "difference_high"]}
+        made |= dict(
+            zip(interval_columns(["passes"]), (row[name] for name in interval_columns(["effect"])), strict=True)
+        )
+        if aligned is not None and aligned["against"].iloc[at] == "labels":
+            values = aligned.iloc[at][interval_columns(["effect"])].tolist()
+            made |= dict(zip(interval_columns(["agreement"]), values, strict=True))
+        for name, side in zip(("before", "after"), sides, strict=True):
+            mine = side["criterion"].eq(row["criterion"]) & (side["judge"].eq(row["judge"]) | (row["judge"] == JURY))
+            own = side.loc[mine.to_numpy(dtype=bool)]
+            made[f"scored_{name}"] = float(own["error"].isna().mean())
+            made[f"models_{name}"] = ", ".join(sorted(map(str, own["model"].dropna().unique()))) or None
+        rows.append(made | {"status": _status(row), "notes": joined([notes, row["notes"]])})
+    return result_table(rows, _COLUMNS)
+
+
+def _status(row: dict[Any, Any]) -> str:
+    if row["floor_source"] == SAME:
+        return "same replies"
+    if pd.isna(row["change_p_holm"]):
+        return "cannot tell"
+    return "changed" if row["change_p_holm"] < _LEVEL else "no change seen"
+
+
+def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
+    """InputError unless both sides have the same settings; a note where that cannot be known."""
+    common = set(before["item_id"]) & set(after["item_id"])
+    if not common:
+        raise InputError("before and after have no item in common; judge the same control items again")
+    first, second = (side.loc[side["item_id"].isin(common).to_numpy()] for side in (before, after))
+    for names in (_SETTINGS, [*_SETTINGS, "sample"]):
+        one, two = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
+        if one != two:
+            shown = listed([" ".join(other) for other in sorted(one ^ two)], most=3)
+            raise InputError(
+                f"{', '.join(names)} {shown} is on one side only; drift compares the same rubric version, judges and "
+                "samples; for others use compare"
+            )
+    if first["key"].isna().any() or second["key"].isna().any():
+        return "settings of the judges not known, because the table does not come from judge"
+    n_other = len(set(first["key"]) ^ set(second["key"]))
+    if n_other:
+        raise InputError(
+            f"{counted(n_other, 'reply key')} of one side are not on the other: the texts of an item, the rubric, the "
+            "template or a setting of a judge changed; drift compares the same prompts; for others use compare"
+        )
+    return None
