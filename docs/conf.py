@@ -45,7 +45,7 @@ _TREES = {
     "docs/index": (
         "rubrics", "judges", "imported", "cache", "batches", "scale", "statistics", "calibration", "tuner",
         "probes", "plots", "gate", "gate-in-ci", "lighteval", "lighteval-tasks", "metric-list", "pollux",
-        "registry", "runs", "command-line", "security", "architecture", "/cache/README",
+        "registry", "runs", "command-line", "security", "architecture", "adr/*", "/cache/README",
         "/evalkit/_data/examples/README",
     ),
     "docs/notebooks": ("/notebooks/*",),
