@@ -24,7 +24,7 @@ from evalkit.errors import JudgeError
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(sys.platform == "win32", reason="kill -9")]
 
 KILLS, ITEMS = 40, 30
-CERTAIN_S = 1.5
+CERTAIN_S = 4.0
 CHILD = """
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ from evalkit.engine import batches, open_ticket, tickets
 from evalkit.errors import JudgeError
 
 cache, n_items = sys.argv[3], int(sys.argv[4])
-open_ticket.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 1.5, .02, .05
+open_ticket.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 4.0, .02, .05
 
 class Server:
     url = sys.argv[2]
