@@ -26,6 +26,7 @@ from evalkit.stats.alignment.corpus_estimates import (
     fresh_labels,
     isotonic_fit,
     judge_and_people,
+    linear_fit,
     weighted_mean,
 )
 from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
@@ -299,16 +300,6 @@ def _why_not(panel: Panel, y: Floats, row: dict[str, Any], figure: str) -> str |
     if row["n_clusters"] < FEW_CLUSTERS:
         return f"under {FEW_CLUSTERS} labelled clusters"
     return "all labels are equal" if np.ptp(y) == 0 else None
-
-
-def linear_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The lowest and the highest score, and the line of weighted least squares at them; it never falls."""
-    total = weights.sum()
-    center, mean = float(weights @ f) / total, float(weights @ y) / total
-    spread = float(weights @ (f - center) ** 2)
-    slope = max(0.0, float(weights @ ((f - center) * (y - mean))) / spread) if spread > 0 else 0.0
-    ends = np.array([f.min(), f.max()])
-    return ends, mean + slope * (ends - center)
 
 
 def _labelled(panel: Panel, judge: str, said: pd.DataFrame, figure: str) -> tuple[Floats, Floats, Floats, Floats, Ints]:

@@ -293,6 +293,16 @@ def isotonic_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]
     return scores, np.asarray(isotonic_regression(np.bincount(at, weights=weights * y) / total, weights=total).x)
 
 
+def linear_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The lowest and the highest score, and the line of weighted least squares at them; it never falls."""
+    total = weights.sum()
+    center, mean = float(weights @ f) / total, float(weights @ y) / total
+    spread = float(weights @ (f - center) ** 2)
+    slope = max(0.0, float(weights @ ((f - center) * (y - mean))) / spread) if spread > 0 else 0.0
+    ends = np.array([f.min(), f.max()])
+    return ends, mean + slope * (ends - center)
+
+
 _GUESSES: dict[str, Callable[[Floats, Floats, Floats, Ints], Floats]] = {"linear": linear, "isotonic": isotonic}
 
 
