@@ -417,6 +417,27 @@ def test_a_ticket_is_collected_while_its_batch_is_created(
     assert not server.batches, "its file was removed"
 
 
+def test_a_file_is_removed_though_the_process_that_gave_its_batch_up_is_killed(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.statuses["/v1/batches"] = [500]
+    ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
+    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_ticket.OpenTicket, "_remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ek.collect(ticket, wait=False)
+    assert len(server.never_used()) == 1
+    shown = ek.collect(ticket, wait=False)
+    assert shown.table["state"].tolist() == ["unsent"]
+    assert "HTTP 500" in shown.table["problem"].iloc[0]
+    assert server.never_used() == []
+
+
 def test_a_batch_is_found_by_its_file_where_the_list_has_no_metadata(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,10 +195,10 @@ class OpenTicket:
 
     def _give_up(self, at: int, why: str) -> None:
         """The provider has no such batch: others may ask for its replies."""
-        was_sent = self.batches[at]["state"] == "sending"
-        self.note(at, state="unsent", problem=why, free=self._keys(at))
-        if was_sent:
+        if self.batches[at]["state"] == "sending":
+            self.note(at, gives_up=why)  # its sender cannot go on; if this process is killed, another one does
             self._remove(at)
+        self.note(at, state="unsent", problem=why, free=self._keys(at))
 
     def _remove(self, at: int) -> None:
         with contextlib.suppress(ProviderError):  # a file that stays costs nothing
@@ -262,7 +262,7 @@ class OpenTicket:
         if state == "written" and (cancel or age > CERTAIN_S):
             self._give_up(at, "the process ended before it was sent")
         elif state == "sending":
-            self._look_for(at, age, cancel=cancel)
+            self._give_up(at, why) if (why := part.get("gives_up")) else self._look_for(at, age, cancel=cancel)
         elif state == "running":
             try:
                 batch = self._ask(at, "get", part["batch"])
