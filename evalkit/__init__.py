@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from evalkit import tables as tables
     from evalkit.core import Judge
     from evalkit.engine import (
-        JudgeBatch,
         ajudge,
         collect,
         explain,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         evaluate,
         freeze,
         history,
+        improve,
         load_example,
         report,
         show,
@@ -97,7 +97,6 @@ __all__ = [
     "judge",
     "ajudge",
     "judge_files",
-    "JudgeBatch",
     "submit",
     "collect",
     "record",
@@ -128,6 +127,7 @@ __all__ = [
     "report",
     "freeze",
     "suggest_edits",
+    "improve",
     "start",
     "RubricTuner",
     "__version__",

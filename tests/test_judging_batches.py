@@ -35,7 +35,7 @@ def same(judgments: pd.DataFrame, items: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("form", ["frame", "arrays"])
 def test_the_batches_together_are_what_judge_returns(form: str) -> None:
-    judge_batch = pickle.loads(pickle.dumps(ek.JudgeBatch("correctness", "fake:strict", samples=2)))
+    judge_batch = pickle.loads(pickle.dumps(ek.engine.JudgeBatch("correctness", "fake:strict", samples=2)))
     items = some_items(10)
     frames = [items[:4], items[4:]]
     batches = frames if form == "frame" else [{name: part[name].to_numpy() for name in part} for part in frames]
@@ -43,7 +43,7 @@ def test_the_batches_together_are_what_judge_returns(form: str) -> None:
 
 
 def test_under_dask_partitions_give_the_same_and_the_same_types() -> None:
-    judge_batch = ek.JudgeBatch("correctness", "fake:strict", samples=2)
+    judge_batch = ek.engine.JudgeBatch("correctness", "fake:strict", samples=2)
     frame = dd.from_pandas(some_items(10), npartitions=3)
     lazy = frame.map_partitions(judge_batch, meta=judge_batch.meta)
     judgments = lazy.compute(scheduler="synchronous")
@@ -59,7 +59,7 @@ def test_dask_without_meta_does_not_pay_for_its_dummy_rows() -> None:
         calls.append(str(prompt))
         return '{"correctness": 1}'
 
-    judge_batch = ek.JudgeBatch("correctness", ek.Judge.function(ask, name="counted", version="1"))
+    judge_batch = ek.engine.JudgeBatch("correctness", ek.Judge.function(ask, name="counted", version="1"))
     with pytest.raises(ValueError, match="Metadata inference failed"):
         dd.from_pandas(some_items(10), npartitions=3).map_partitions(judge_batch)
     assert calls == []
@@ -67,10 +67,10 @@ def test_dask_without_meta_does_not_pay_for_its_dummy_rows() -> None:
 
 def test_a_batch_without_ids_and_limits_of_one_batch_are_errors() -> None:
     with pytest.raises(InputError, match="no column 'item_id' for the ids; available: 'question', 'answer', 'referenc"):
-        ek.JudgeBatch("correctness", "fake:strict")(some_items(2).drop(columns="item_id"))
+        ek.engine.JudgeBatch("correctness", "fake:strict")(some_items(2).drop(columns="item_id"))
     with pytest.raises(ConfigError, match="'max_calls' would hold for each batch alone; pass run='a name'"):
-        ek.JudgeBatch("correctness", "fake:strict", max_calls=5)
-    shared = ek.JudgeBatch("correctness", "fake:strict", samples=1, max_calls=5, run="batches")
+        ek.engine.JudgeBatch("correctness", "fake:strict", max_calls=5)
+    shared = ek.engine.JudgeBatch("correctness", "fake:strict", samples=1, max_calls=5, run="batches")
     judgments = pd.concat([shared(some_items(10)[first : first + 2]) for first in range(0, 10, 2)])
     assert judgments["error"].isna().tolist() == [True] * 5 + [False] * 5
 
@@ -98,7 +98,7 @@ def test_a_model_in_the_process_is_loaded_once_for_all_batches(monkeypatch: pyte
         return Loaded()
 
     monkeypatch.setattr(provider, "load_model", load)
-    judge_batch = ek.JudgeBatch("correctness", "transformers:not/there", samples=1)
+    judge_batch = ek.engine.JudgeBatch("correctness", "transformers:not/there", samples=1)
     judgments = pd.concat([judge_batch(some_items(10)[first : first + 2]) for first in range(0, 10, 2)])
     ek.engine.release_models()
     assert loads == ["not/there"]

@@ -139,7 +139,7 @@ def test_a_ray_data_set_is_a_source_and_a_second_call_keeps_its_parts(tmp_path: 
     same(pd.read_parquet(tmp_path / "out"), ek.judge(some_items(40), RUBRIC, "fake:strict", samples=1))
 
 
-class Watched(ek.JudgeBatch):
+class Watched(ek.engine.JudgeBatch):
     """Notes each load of a model, and each batch, in the folder `notes`: with the process's number."""
 
     def __init__(self, *arguments: Any, notes: str, **options: Any) -> None:
@@ -178,7 +178,7 @@ def test_each_actor_of_ray_data_loads_its_model_once(tmp_path: Path) -> None:
 
 
 def test_judge_batch_itself_is_a_function_for_map_batches(tmp_path: Path) -> None:
-    judge_batch = ek.JudgeBatch(RUBRIC, "fake:strict", samples=1, cache=tmp_path / "cache")
+    judge_batch = ek.engine.JudgeBatch(RUBRIC, "fake:strict", samples=1, cache=tmp_path / "cache")
     judged = ray.data.from_pandas(some_items(20)).map_batches(judge_batch, batch_format="pandas", batch_size=5)
     judged.write_parquet(str(tmp_path / "judged"))
     same(pd.read_parquet(tmp_path / "judged"), ek.judge(some_items(20), RUBRIC, "fake:strict", samples=1))

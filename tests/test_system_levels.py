@@ -244,7 +244,7 @@ def test_looks_are_counted_with_the_version(tmp_path):
 def test_the_count_is_beside_the_reply_store_by_default(monkeypatch, tmp_path):
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "store"))
     align(votes_of([1, 5] * 40), split_labels(many(80)), part="held-out")
-    (line,) = (tmp_path / "store" / "held-out-looks.jsonl").read_text().split()
+    _, line = (tmp_path / "store" / "held-out-looks.jsonl").read_text().split()  # the items, then the look
     assert json.loads(line)["rubric_version"] == "v1"
 
 

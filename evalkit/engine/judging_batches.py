@@ -25,7 +25,7 @@ class JudgeBatch:
     pass the class and its arguments, so that each actor keeps its model::
 
         ds.map_batches(
-            ek.JudgeBatch, fn_constructor_args=("faithfulness", "vllm:Qwen/Qwen3-8B"), batch_format="pandas",
+            ek.engine.JudgeBatch, fn_constructor_args=("faithfulness", "vllm:Qwen/Qwen3-8B"), batch_format="pandas",
             batch_size=256, compute=ray.data.ActorPoolStrategy(size=8), num_gpus=1,
         )
 

@@ -18,4 +18,6 @@ from .sampling_again import sample_again as sample_again
 from .suggestions.edit_effects import measure_edit as measure_edit
 from .suggestions.edits import Edit as Edit
 from .suggestions.edits import Suggestions as Suggestions
+from .suggestions.improvement import Improvement as Improvement
+from .suggestions.improving import improve as improve
 from .suggestions.requests import suggest_edits as suggest_edits

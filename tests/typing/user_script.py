@@ -47,7 +47,7 @@ assert_type(ek.reliability(judgments, full=True), pd.DataFrame)
 
 # the same from a folder, read part by part
 done = ek.judge_files("items/*.jsonl", rubric, judge, out="judgments")
-assert_type(ek.JudgeBatch(rubric, judge, samples=1, cache="cache")(items), pd.DataFrame)
+assert_type(ek.engine.JudgeBatch(rubric, judge, samples=1, cache="cache")(items), pd.DataFrame)
 assert_type(ek.vote(done, method="median"), pd.DataFrame)
 assert_type(ek.summarize(ek.aggregate("judgments", quorum=1.0)), pd.DataFrame)
 assert_type(ek.summarize(Path("judgments"), clusters={"a": "g"}), pd.DataFrame)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import orjson
 import pandas as pd
 
-from evalkit.core.settings import check_choice, folder_of
-from evalkit.errors import CacheError, InputError, listed
+from evalkit.core.settings import check_choice
+from evalkit.errors import InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
+from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
 from evalkit.tables.grouping import ClustersLike, clusters_of
 
 PartOption = Literal["dev", "held-out"]
@@ -26,7 +23,6 @@ FEWEST = 50
 
 TUNED = "tuned on these labels"
 HELD_OUT_SHARE = 0.4
-_FILE = "held-out-looks.jsonl"
 _LOOK = ["rubric", "rubric_version", "criterion", "labels"]
 
 
@@ -136,13 +132,12 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
         When the look cannot be written: one that is not counted is not shown.
     """
     keys = made[_LOOK[:3]].astype(str).drop_duplicates()
-    prints = {str(name): _fingerprint(rows) for name, rows in said.groupby("criterion", observed=True)}
-    looks = [
-        dict(zip(_LOOK, (*row, prints[row[2]]), strict=True)) | {"at": datetime.now(UTC).isoformat(timespec="seconds")}
-        for row in keys.itertuples(index=False, name=None)
-        if row[2] in prints
-    ]
-    _append(_path(cache), looks)
+    sets = {
+        str(name): ItemSet.of(str(name), rows["item_id"]) for name, rows in said.groupby("criterion", observed=True)
+    }
+    prints = {name: items.key for name, items in sets.items()}
+    looks = [dict(zip(_LOOK, (*row, prints[row[2]]), strict=True)) for row in keys.values.tolist() if row[2] in prints]
+    append_log(cache, looks, sets.values())
     seen = held_out_looks(cache)
     seen = seen.loc[seen["labels"].isin(prints.values())]
     counts = seen.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
@@ -175,48 +170,7 @@ def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     ...     len(held_out_looks(folder))
     0
     """
-    path = _path(cache)
-    try:
-        lines = path.read_bytes().splitlines() if path.exists() else []
-    except OSError as problem:
-        raise CacheError(
-            f"{path}, the log of looks at held-out labels, cannot be read: {problem.strerror}"
-        ) from problem
-    frame = pd.DataFrame([look for line in lines if (look := _look(line))], columns=[*_LOOK, "at"], dtype="str")
+    looks = [line for line in read_log(cache) if all(isinstance(line.get(name), str) for name in (*_LOOK, "at"))]
+    frame = pd.DataFrame(looks, columns=[*_LOOK, "at"], dtype="str")
     found = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
     return found.reset_index()
-
-
-def _look(line: bytes) -> dict[str, str] | None:
-    """One line; None for a blank one, or one that a crash cut short."""
-    try:
-        look = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return look if isinstance(look, dict) and all(isinstance(look.get(name), str) for name in (*_LOOK, "at")) else None
-
-
-def _fingerprint(said: pd.DataFrame) -> str:
-    items = sorted(said["item_id"].astype(str).unique())
-    return hashlib.sha256("\n".join([str(said["criterion"].iloc[0]), *items]).encode()).hexdigest()[:12]
-
-
-def _path(cache: str | Path | None) -> Path:
-    return folder_of(cache) / _FILE
-
-
-def _append(path: Path, looks: list[dict[str, str]]) -> None:
-    # One write to a file opened for appending is never mixed with another's; the line break in front sets the
-    # lines apart from a line that a crash cut short.
-    text = b"".join(b"\n" + orjson.dumps(look) + b"\n" for look in looks)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:
-            if (file.write(text) or 0) < len(text):
-                raise OSError(errno.ENOSPC, "the disk is full")
-            os.fsync(file.fileno())
-    except OSError as problem:
-        raise CacheError(
-            "the figures on held-out labels are not shown: evalkit counts how often they are viewed, and cannot write "
-            f"the count to {path} ({problem.strerror}); name another folder with EVALKIT_CACHE or cache="
-        ) from problem

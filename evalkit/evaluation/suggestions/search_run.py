@@ -1,0 +1,183 @@
+"""One search for better wording: its items, labels and verdicts, and what it has cost so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.reply_keys import digest
+from evalkit.core.settings import Options
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
+from evalkit.errors import InputError, counted
+from evalkit.evaluation.evaluating import evaluate_worklist
+from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.suggestions.cases import kinds_of
+from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.stats.alignment.held_out_log import ItemSet
+from evalkit.stats.alignment.held_out_tests import (
+    FEWEST_TESTED,
+    FEWEST_TESTED_CLUSTERS,
+    HeldOutLog,
+    alpha_of,
+    power_of,
+)
+from evalkit.stats.alignment.label_splits import DEV
+from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.tables.grouping import Ints, clusters_of
+
+_PATH = ["round", "where", "text", "was", "reason", "fixed", "broke", "n_labelled", "p", "agreement_before"]
+_PATH += ["agreement_after", "changed", "chance_up_to", "usd", "taken", "notes"]
+
+
+@dataclass
+class SearchRun:
+    """One search: what it is about, and what it has cost so far."""
+
+    evaluation: Evaluation
+    spec: Spec
+    criterion: str
+    labels: pd.DataFrame
+    options: Options
+    paid: float = 0.0
+    n_unpriced: int = 0
+    reserve: float = 0.0
+    stopped: str = ""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kinds: dict[str, int] = field(default_factory=dict)
+    sides: dict[tuple[str, str], Evaluation] = field(default_factory=dict)
+
+    def truth(self, ids: list[str]) -> Ints:
+        """What the majority of people say of each item; −1 for none."""
+        index = pd.Index(ids, dtype=object)
+        scale = self.evaluation.rubric.criterion(self.criterion).scale
+        return annotators_of(self.labels, index, scale, self.kinds, self.criterion).together("majority").kind
+
+    def labelled(self, part: str | None = None) -> list[str]:
+        """The items with a majority of people, of one part or of both, in a fixed order."""
+        rows = self.labels if part is None else self.labels[(self.labels["part"] == part).to_numpy()]
+        ids = sorted(set(rows["item_id"].astype(str)) & set(self.evaluation.items["item_id"].astype(str)))
+        return [name for name, kind in zip(ids, self.truth(ids), strict=True) if kind >= 0] if ids else []
+
+    def units(self, ids: list[str]) -> list[str]:
+        """The cluster of each item."""
+        return clusters_of(pd.Series(ids, dtype="str"), self.evaluation.clusters).tolist()
+
+    def settings_key(self, rubric: Rubric) -> str:
+        """A hash of all that decides the verdicts, with the rubric at the start."""
+        judges = [judge_dict(judge) for judge in self.spec.judges]
+        templates = [builder.template.hash for builder in self.spec.prompt_builders]
+        rules = [self.spec.rules.vote_options, self.spec.rules.aggregate_options]
+        start = self.evaluation.rubric
+        return digest([start.id, start.content_hash, rubric.content_hash, judges, templates, self.spec.samples, rules])
+
+    def worklist(self, rubric: Rubric, ids: list[str]) -> Worklist:
+        """These items with this rubric."""
+        builders = tuple(PromptBuilder.of(rubric, builder.template) for builder in self.spec.prompt_builders)
+        spec = replace(self.spec, rubric=rubric, prompt_builders=builders, exact=not self.options.offline)
+        return Worklist.of(spec, self._items(ids))
+
+    def _items(self, ids: list[str]) -> pd.DataFrame:
+        items = self.evaluation.items
+        return items[items["item_id"].astype(str).isin(ids).to_numpy()]
+
+    def rest(self, *, reserve: bool = True) -> Options:
+        """The options with what is left of the budget."""
+        budget = self.options.budget_usd
+        if budget is None:
+            return self.options
+        return replace(self.options, budget_usd=max(0.0, budget - self.paid - self.reserve * reserve))
+
+    def judged(self, rubric: Rubric, ids: list[str], *, reserve: bool = True) -> Evaluation:
+        """The evaluation of these items with this rubric; each is asked for once."""
+        about = rubric.content_hash, ItemSet.of("", ids).key
+        if about not in self.sides:
+            made = evaluate_worklist(self.worklist(rubric, ids), self._items(ids), self.rest(reserve=reserve), None)
+            made = replace(made, clusters=self.evaluation.clusters)
+            self.paid += made.cost.known_usd
+            self.n_unpriced += made.cost.n_unpriced
+            mine = made.judgments[made.judgments["criterion"] == self.criterion]
+            lost = mine["source"].isna() & mine["error"].ne("missing_input").fillna(value=True)
+            if lost.any():
+                reasons = sorted(set(mine.loc[lost, "error"].astype(str)))
+                missing = counted(int(lost.sum()), "reply is", "replies are")
+                self.stop(f"{missing} missing ({', '.join(reasons)})", budget=reasons == ["budget"])
+            self.sides[about] = made
+        return self.sides[about]
+
+    def stop(self, why: str, *, budget: bool) -> None:
+        """Ask for nothing more, for want of budget or of replies."""
+        self.stopped = "budget" if budget else "missing"
+        self.notes.append(why)
+
+    def right(self, side: Evaluation, ids: list[str]) -> Ints:
+        """Per item whether the jury says what people say (0, 1); no verdict is wrong."""
+        scores = side.scores[(side.scores["criterion"] == self.criterion).to_numpy()]
+        scores = scores.set_index(scores["item_id"].astype(str)).reindex(ids)
+        scale = self.evaluation.rubric.criterion(self.criterion).scale
+        said: Ints = kinds_of(scores, scale, self.kinds)
+        return np.asarray(said == self.truth(ids), dtype=np.int64)
+
+    def steps(self, before: Evaluation, after: Evaluation, ids: list[str]) -> Ints:
+        """Per item 1 if it became right, −1 if wrong, else 0."""
+        return self.right(after, ids) - self.right(before, ids)
+
+    @property
+    def dev_labels(self) -> pd.DataFrame:
+        """The labels to choose by."""
+        return self.labels[(self.labels["part"] == DEV).to_numpy()]
+
+    def by_cluster(self, steps: Ints, ids: list[str]) -> Ints:
+        """Fixed − broke of each cluster."""
+        codes = pd.factorize(pd.Series(self.units(ids), dtype="str"))[0]
+        return np.bincount(codes, weights=steps, minlength=1).round().astype(np.int64)
+
+    def testable(self, log: HeldOutLog, dev: list[str], held: list[str]) -> list[str]:
+        """The held-out items that may be looked at; InputError if there are too few, or people say one thing."""
+        seen = set(self.units(dev))
+        apart = [name for name, unit in zip(held, self.units(held), strict=True) if unit not in seen]
+        usable, n_used, n_tuned = log.usable(apart)
+        n_tuned += len(held) - len(apart)
+        away = [f"{n_used} decided on a change that was kept"] * (n_used > 0)
+        away += [f"{n_tuned} were dev labels, or are items of a cluster or text that is among them"] * (n_tuned > 0)
+        self.notes += [f"held-out items left out: {'; '.join(away)}"] if away else []
+        n_clusters = len(set(self.units(usable)))
+        if len(usable) < FEWEST_TESTED or n_clusters < FEWEST_TESTED_CLUSTERS:
+            sizes = (max(len(usable), 1), 40, 80, 160)
+            powers = ", ".join(f"{n} labels {power_of(n, alpha_of(1)):.2f}" for n in dict.fromkeys(sorted(sizes)))
+            left = f" ({'; '.join(away)})" if away else ""
+            raise InputError(
+                f"{counted(len(usable), 'held-out item')} in {counted(n_clusters, 'cluster')} can test a change of "
+                f"{self.criterion!r}{left}; it takes at least {FEWEST_TESTED} in {FEWEST_TESTED_CLUSTERS}. A change "
+                f"that fixes 12 % and breaks 2 % is kept with a chance of: {powers}. Label more items drawn at random, "
+                "or pass look=False and call check(labels) when there are more"
+            )
+        if len(set(self.truth([*dev, *usable]))) < 2:
+            raise InputError(
+                f"people gave all items the same verdict on {self.criterion!r}: a rubric that always says so would be "
+                "kept; label items of the other kind too"
+            )
+        return usable
+
+    def outcome(self, outcome: Outcome, candidate: Rubric | None, **known: Any) -> Improvement:
+        """The result."""
+        table = pd.DataFrame(self.rows, columns=_PATH).astype(
+            dict.fromkeys(["round", "fixed", "broke", "n_labelled", "changed"], "int64") | {"taken": "bool"}
+        )
+        return Improvement(
+            outcome,
+            self.evaluation.rubric,
+            candidate,
+            self.criterion,
+            table,
+            None if self.n_unpriced else self.paid,
+            notes=tuple(dict.fromkeys(self.notes)),
+            **known,
+        )
