@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,13 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "ci", _ci, text, _END, _USAGE)
     group = _add_traces(parser)
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
+    group.add_argument(
+        "--drift",
+        metavar="SINCE",
+        nargs="?",
+        const=datetime.now().astimezone().date().isoformat(),
+        help="test whether the judge changed: ask it again, and compare with its replies from before this date (today)",
+    )
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
     group.add_argument(
@@ -111,10 +119,15 @@ def _options(args: argparse.Namespace) -> GateOptions:
             "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
             "one of them"
         )
+    drift = getattr(args, "drift", None)
     asked = {
         name: getattr(args, f"judge_{name}") for name in ("model", "samples", "base_url", "api_key_env", "refresh")
     }
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
+    if drift is not None:
+        if args.judge_refresh:
+            raise ConfigError("--drift asks the judge again by itself; remove --judge-refresh")
+        asked |= {"refresh": drift, "drift": True}
     return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ class GateOptions(Options):
         Flaky and warned tests fail too.
     redact
         Replace prompts and answers by ``[REDACTED]`` in every output.
+    drift
+        Also test whether the judge itself changed: replies from before `refresh`, a date, against those since.
     """
 
     judge: str | None = None
@@ -53,6 +56,15 @@ class GateOptions(Options):
     no_promoted: bool = False
     strict: bool = False
     redact: bool = False
+    drift: bool = False
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        if self.drift and (not isinstance(self.refresh, float) or self.refresh > time.time()):
+            raise ConfigError(
+                "drift compares replies from before a date with those since: pass a date that is past, such as "
+                "--drift 2026-01-31 (refresh='2026-01-31')"
+            )
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.engine import Worklist
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
+from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
@@ -128,6 +130,7 @@ def run_gate(
     tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
     _use_recorded(tasks, name, options)
     cost = _judge(tasks, options)
+    drifts = measure_drift((work for _, work in _works(tasks)), options) if options.drift else []
     for group in _groups(tasks):
         rubric, items = group[0].resolved.rubric, pd.DataFrame([task.trace.item for task in group])
         for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
@@ -138,6 +141,7 @@ def run_gate(
     tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
     suites = measure_suite(config.suite, tests)
     suites += [] if baseline is None else compare_baseline(baseline, tests)
+    suites += drifts
     notes = tuple(_notes(tasks, options))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
 
@@ -226,12 +230,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
             )
     if options.refresh and any(not task.resolved.live for task in tasks):
-        raise ConfigError("--judge-refresh needs a judge to call, but the judge is 'none'; name one with --judge")
-    groups = [
-        (group, work_of(group[0].resolved.spec, [task.trace for task in group]))
-        for group in _groups(task for task in unjudged if task.judgment is None)
-        if group[0].resolved.has_judge
-    ]
+        flag = "--drift" if options.drift else "--judge-refresh"
+        raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with --judge")
+    groups = _works(task for task in unjudged if task.judgment is None)
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
@@ -247,6 +248,12 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 task.judgment = replace(judgment, error=_with_rejected(task, judgment.error))
         cost = None if cost is None or paid is None else cost + paid
     return cost
+
+
+def _works(tasks: Iterable[_Task]) -> list[tuple[list[_Task], Worklist]]:
+    """The groups that a judge is named for, each with its worklist."""
+    named = [group for group in _groups(tasks) if group[0].resolved.has_judge]
+    return [(group, work_of(group[0].resolved.spec, [task.trace for task in group])) for group in named]
 
 
 def _with_rejected(task: _Task, error: str) -> str:
@@ -269,6 +276,10 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
             f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
             "--no-promoted rejects them"
         )
+    places = dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks)
+    notes += [
+        f"{one} has a calibration, which is not applied: all scores are raw" for one in places if one != "default"
+    ]
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
     if fakes := sorted(name for name in names if name.startswith("fake:")):
         notes.append(f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM")

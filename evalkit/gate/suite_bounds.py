@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from evalkit.core.formatting import figure, p_value
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import Share, SuiteBound
+from evalkit.gate.judge_drift import judge_changed
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
@@ -123,6 +124,8 @@ class _Verdict(BaseModel):
     score: Share | None
     rubric_version: str | None = None
     input_hash: str | None = None
+    verdict_key: str | None = None
+    samples: list[bool | None] = []
 
 
 def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> list[SuiteResult]:
@@ -168,8 +171,10 @@ def _change(
     others = ", ".join(
         f"{type_}@{old} in the baseline, @{now} now" for old, now in sorted(versions, key=str) if old != now
     )
+    same = [(old, now) for _, old, now in pairs if old.verdict_key is not None and old.verdict_key == now.verdict_key]
+    judge = judge_changed((old.samples, list(now.samples)) for old, now in same)
     text = (
         f"{len(pairs)} of {counted(len(ids), 'test')} in both runs, {fixed} now pass, {broke} now fail, "
-        f"mean difference {figure(gap)}" + (f", {others}" if others else "")
+        f"mean difference {figure(gap)}" + (f", {others}" if others else "") + (f"; {judge}" if judge else "")
     )
     return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, text
