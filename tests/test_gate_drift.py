@@ -250,7 +250,7 @@ class TestBaseline:
         )
 
 
-def test_a_calibration_is_named_and_not_applied(here):
+def freeze_calibrated():
     items = [
         {"item_id": f"i{at}", "question": f"{at} + 1?", "answer": str(at + at % 2), "reference": str(at + 1)}
         for at in range(60)
@@ -261,9 +261,22 @@ def test_a_calibration_is_named_and_not_applied(here):
     people = pd.DataFrame(labels, columns=["item_id", "criterion", "annotator", "label"])
     evaluation = ek.evaluate(items, "correctness", "fake:lenient", samples=3)
     ek.freeze(evaluation, "jury.yaml", calibration=ek.calibrate(evaluation, people))
+
+
+def test_a_calibration_is_named_and_not_applied(here):
+    freeze_calibrated()
     config = GateConfig(tests=[{"id": "t", "expected": {"type": "correctness", "min_score": 0}}])
     trace = Trace(1, "t", "2 + 2?", None, "4", extra={"reference": "4"})
     result = run_gate(config, [trace], GateOptions(judge="profile", profile="jury.yaml"))
     assert [note for note in result.notes if "calibration" in note] == [
         "profile jury has a calibration, which is not applied: all scores are raw"
     ]
+
+
+def test_receipts_of_lighteval_say_that_a_calibration_is_not_applied(here):
+    from evalkit.lighteval.metric_settings import Declared, resolve
+    from evalkit.runs.contract import Scoring
+
+    freeze_calibrated()
+    settings = resolve(Declared.of("correctness", "jury.yaml"), None, Scoring("judge"))
+    assert settings.origins["calibration"] == "not applied: scores are raw"

@@ -133,13 +133,16 @@ def resolve(
         builder.template.check(rubric.inputs)
     origins = {name: spec.settings.source(name) for name in ("judges", "samples", "template", *RULE_NAMES)}
     origins = {"rubric": rubric_source, "aggregation": origins.pop("aggregate")} | origins
+    used = profile or declared.profile
+    if used is not None and used.calibration is not None:
+        origins["calibration"] = "not applied: scores are raw"
     try:
         try_rules(spec)
     except ConfigError as problem:  # in the word of the place that named it
         word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
         raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
     report = config.report_disagreement and scoring.mode == "jury"
-    return MetricSettings(spec, origins, scoring.mode, binding, profile or declared.profile, report)
+    return MetricSettings(spec, origins, scoring.mode, binding, used, report)
 
 
 @contextmanager
