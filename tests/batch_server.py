@@ -197,7 +197,15 @@ class BatchServer:
 
     # --- its addresses
 
+    def busy(self, fault: str) -> web.StreamResponse | None:
+        """A refusal that asks to wait for almost five minutes."""
+        if not self.has(fault):
+            return None
+        return web.json_response({"error": {"message": "too busy"}}, status=429, headers={"retry-after": "280"})
+
     async def upload(self, request: web.Request) -> web.StreamResponse:
+        if refusal := self.busy("busy_upload"):
+            return refusal
         form = await request.post()
         file = form["file"]
         assert isinstance(file, web.FileField)

@@ -44,6 +44,8 @@ class MessageBatchServer(BatchServer):
         }  # fmt: skip
 
     async def create(self, request: web.Request) -> web.StreamResponse:
+        if refusal := self.busy("busy_create"):
+            return refusal
         assert request.content_length is not None
         asked = (await request.json())["requests"]
         self.versions.append((request.path, request.headers["anthropic-version"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -11,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -20,6 +23,7 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import ReplyStore, batches, open_ticket, tickets
+from evalkit.engine.providers import batch_requests
 from evalkit.engine.providers.openai_batches import answer_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, InputError, JudgeError
@@ -77,6 +81,33 @@ def assert_paid_once(server: BatchServer, n_prompts: int) -> None:
     """Each prompt was answered as often as it was needed."""
     assert len(server.billed) == n_prompts
     assert set(server.billed.values()) == {SAMPLES}
+
+
+@contextlib.contextmanager
+def waits_watched(monkeypatch: pytest.MonkeyPatch, cache: str) -> Iterator[list[float]]:
+    """The waits between attempts: they pass at once, move the clock, and end with a look at all open tickets."""
+    clock, waits = time.time, list[float]()
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.to_thread(look)
+
+    def look() -> None:
+        for ticket in tickets(cache, only_open=True):
+            ek.collect(ticket.id, cache=cache, wait=False)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_requests, "asyncio", SimpleNamespace(sleep=wait))
+        patch.setattr(time, "time", lambda: clock() + sum(waits))
+        yield waits
+
+
+def spent_by(run: str, cache: str) -> float:
+    """What the processes and tickets of a run have spent or reserved."""
+    with ReplyStore.open(cache).database.reading() as connection:
+        assert connection is not None
+        (spent,) = connection.execute("SELECT sum(usd) FROM leases WHERE run = ?", [run]).fetchone()
+    return float(spent)
 
 
 # --- what comes back
@@ -380,12 +411,12 @@ def test_a_ticket_is_collected_while_its_batch_is_created(
         sender_waits.set()
         assert go_on.wait(30)
 
-    def slow(self: Any, at: int, action: str, *args: Any) -> Any:
+    def slow(self: Any, at: int, action: str, *args: Any, **options: Any) -> Any:
         is_slow = action == "create" and threading.current_thread() is thread
         try:
             if is_slow and when == "before":
                 wait()
-            return ask(self, at, action, *args)
+            return ask(self, at, action, *args, **options)
         finally:
             if is_slow and when == "after":
                 wait()
@@ -502,6 +533,66 @@ def test_a_request_to_create_is_repeated_only_if_it_was_refused(
     n = sum(path == "/v1/batches" for _, path in server.seen)
     assert sent(some_items(2, 10), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["sending"]
     assert sum(path == "/v1/batches" for _, path in server.seen) == n + 1
+
+
+def test_a_request_with_all_its_attempts_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt takes 200 s, and the server then asks for a wait of 100 s: the next one is 300 s later."""
+    now, timeouts = [5000.0], list[float]()
+
+    class Busy:
+        async def send(self, *_: Any, timeout_s: float, **__: Any) -> Any:
+            timeouts.append(timeout_s)
+            now[0] += min(200, timeout_s)
+            raise ProviderError("server_error", "not now", status=503, retry_after=100.0)
+
+    async def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    def attempts(until: float, **options: Any) -> list[float]:
+        now[0] = 5000.0
+        timeouts.clear()
+        requests = batch_requests.BatchRequests(ek.Judge("openai", "m"), Busy(), until)
+        with pytest.raises(ProviderError, match="no time was left" if until <= 5000 else "not now") as problem:
+            asyncio.run(requests.ask("/files", b"", **options))
+        assert not problem.value.maybe_paid
+        return [*timeouts]
+
+    monkeypatch.setattr(batch_requests, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(batch_requests, "asyncio", SimpleNamespace(sleep=wait))
+    whole = batch_requests.FILE_TIMEOUT_S
+    assert whole == 900 < open_ticket.CERTAIN_S - 250
+    assert attempts(1e12, timeout_s=whole) == [900, 600, 300]
+    assert attempts(5000 + 650, timeout_s=whole) == [650, 350, 50]
+    assert attempts(5000 + 650, timeout_s=400.0) == [400, 350, 50]
+    assert attempts(5000.0) == attempts(4000.0) == []
+
+
+def test_batches_that_are_still_to_be_sent_are_not_given_up_during_a_long_upload(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.faults["busy_upload"] = 5
+    with waits_watched(monkeypatch, folder) as waits:
+        ticket = sent(some_items(5), jury(server), folder)
+    assert waits == pytest.approx([280] * 3 + [280], abs=1), "of the first upload, and of the second one"
+    assert ticket.table["state"].tolist() == ["unsent", "running (validating)"]
+    assert "too busy" in ticket.table["problem"].iloc[0]
+    server.offset_s = sum(waits)
+    ek.collect(ticket, progress=False)
+    ek.collect(sent(some_items(5), jury(server), folder), progress=False)
+    assert_paid_once(server, 10)
+
+
+def test_the_time_to_send_counts_from_what_the_ticket_says(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process stood still for 15 minutes after it had stored that it sends."""
+    with monkeypatch.context() as patch:
+        patch.setattr(batch_requests, "time", SimpleNamespace(time=lambda: time.time() + 900))
+        with pytest.raises(JudgeError, match="no batch could be sent: no time was left to send the request to /files"):
+            sent(some_items(5), jury(server, "gpt-4o"), folder)
+    assert ("POST", "/v1/files") not in server.seen
+    ek.collect(sent(some_items(5), jury(server, "gpt-4o"), folder), progress=False)
+    assert_paid_once(server, 5)
 
 
 def test_complete_without_a_file_is_waited_for_and_then_ends(

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from batch_server import batch_server
 from message_batch_server import INPUT_TOKENS, OUTPUT_TOKENS, MessageBatchServer
+from test_batches import waits_watched
 
 import evalkit as ek
 from evalkit.engine import batches, open_ticket, tickets
@@ -191,17 +192,32 @@ def test_a_batch_that_was_created_after_it_was_given_up_is_cancelled(
     """Its requests are on their way for so long that another process takes the sender for dead."""
     ask, server.takes_s = open_ticket.OpenTicket._ask, 3600
 
-    def slow(self: Any, at: int, action: str, *args: Any) -> Any:
+    def slow(self: Any, at: int, action: str, *args: Any, **options: Any) -> Any:
         if action == "create":
             monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
             assert ek.collect(self.stored.ticket, cache=folder, wait=False).table["state"].tolist() == ["unsent"]
-        return ask(self, at, action, *args)
+        return ask(self, at, action, *args, **options)
 
     monkeypatch.setattr(open_ticket.OpenTicket, "_ask", slow)
     with pytest.raises(ek.errors.JudgeError, match="no batch could be sent"):
         sent(some_items(3), judge_at(server), folder)
     assert [one["state"] for one in server.batches.values()] == ["canceling"]
     assert not server.billed
+
+
+def test_a_sender_gives_up_before_others_take_it_for_dead(
+    server: MessageBatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service asks five times for a wait of 280 s, and another process looks at the ticket after each of them."""
+    server.faults["busy_create"], server.takes_s = 5, 3600
+    with waits_watched(monkeypatch, folder) as waits, pytest.raises(ek.errors.JudgeError, match="too busy"):
+        sent(some_items(3), judge_at(server), folder)
+    assert waits == pytest.approx([280] * 3, abs=1), "a fourth wait would end after 900 s"
+    assert not server.batches, "before, another process had freed the replies when this one created the batch"
+    server.faults.clear()
+    server.takes_s = 0
+    ek.collect(sent(some_items(3), judge_at(server), folder), progress=False)
+    assert_paid_once(server, 3)
 
 
 def test_a_batch_that_runs_and_may_be_the_one_is_waited_for(

@@ -33,8 +33,8 @@ from evalkit.engine.ticket import Ticket
 from evalkit.errors import ConfigError, InputError, JudgeError, listed
 
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S
-"""So long after the last sign of life of its sender, a batch that the provider does not list was not created: uploads
-and the request that creates a batch take at most `FILE_TIMEOUT_S`."""
+"""So long after the last sign of life of its sender, a batch that the provider does not list was not created: an upload
+and the request that creates a batch each end within `FILE_TIMEOUT_S` of such a sign, with all their attempts."""
 _WITHOUT_FILES_S = 900.0
 _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
@@ -151,12 +151,12 @@ class OpenTicket:
             )
         return judge
 
-    def _ask(self, at: int, action: str, *args: Any) -> Any:
-        """The answer of the provider's batch service."""
+    def _ask(self, at: int, action: str, *args: Any, until: float = math.inf) -> Any:
+        """The answer of the provider's batch service; a `ProviderError` if there is none until this Unix time."""
         judge = self._judge(at)
 
         async def ask() -> Any:
-            return await getattr(service_of(judge)(judge), action)(*args)
+            return await getattr(service_of(judge)(judge, until), action)(*args)
 
         check_ready(judge)
         return wait_for(ask())
@@ -170,10 +170,10 @@ class OpenTicket:
         try:
             try:
                 self.note(at, state="sending")
-                uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]))
+                uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]), until=self._until(at))
                 self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
                 created = True
-                batch = self._ask(at, "create", self._name(at), uploaded)
+                batch = self._ask(at, "create", self._name(at), uploaded, until=self._until(at))
                 self._run(at, batch)
             except ProviderError as problem:
                 if created and problem.maybe_paid:  # it may exist: `advance` looks for it
@@ -189,6 +189,10 @@ class OpenTicket:
             else:
                 with contextlib.suppress(ProviderError):
                     self._ask(at, "cancel", batch.id)
+
+    def _until(self, at: int) -> float:
+        """When a request to send a batch has to end: counted from what is stored, as other processes count."""
+        return float(self.batches[at]["at"]) + FILE_TIMEOUT_S
 
     def _run(self, at: int, batch: Batch) -> None:
         self.note(at, state="running", batch=batch.id, word=batch.word, n_done=batch.n_done, problem="")

@@ -7,6 +7,7 @@ with a batch could lead the key elsewhere.
 from __future__ import annotations
 
 import asyncio
+import math
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
@@ -51,8 +52,8 @@ class Service(BatchRequests):
     max_bytes = 250_000_000
     after = "after_id"
 
-    def __init__(self, judge: Judge) -> None:
-        super().__init__(judge, connect(judge))
+    def __init__(self, judge: Judge, until: float = math.inf) -> None:
+        super().__init__(judge, connect(judge), until)
 
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:

@@ -61,6 +61,8 @@ class Line:
 class BatchService(Protocol):
     """Sends batches to one judge's service. Made and used on the loop thread; a `ProviderError` says what went wrong.
 
+    No request lasts longer than `until` (Unix time), with all its attempts.
+
     Attributes
     ----------
     max_requests, max_bytes
@@ -70,7 +72,7 @@ class BatchService(Protocol):
     max_requests: int
     max_bytes: int
 
-    def __init__(self, judge: Judge) -> None: ...
+    def __init__(self, judge: Judge, until: float = ...) -> None: ...
 
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -14,21 +16,23 @@ from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
 
 FILE_TIMEOUT_S = 900.0
+"""The longest time of one request, with all attempts and the waits between them."""
 CLOCKS_DIFFER_S = 3600.0
 """A batch may seem to be created so long before its ticket."""
 READS = 3
 """How often a file of results is read that is not whole."""
 _RETRIES = 5
+_PERMANENT = ("auth", "unknown_model")
 _PAGE = 100
 
 
 class BatchRequests:
-    """Asks a judge's service through a client with `send`."""
+    """Asks a judge's service through a client with `send`; no request lasts longer than `until`, in Unix time."""
 
     after = "after"
 
-    def __init__(self, judge: Judge, client: Any) -> None:
-        self._judge, self._client = judge, client
+    def __init__(self, judge: Judge, client: Any, until: float = math.inf) -> None:
+        self._judge, self._client, self._until = judge, client, until
 
     async def listed(self, path: str) -> AsyncIterator[dict[str, Any]]:
         """All entries of a list, page by page."""
@@ -59,16 +63,20 @@ class BatchRequests:
         once: bool = False,
         **options: Any,
     ) -> dict[str, Any]:
-        """Send a request and read its JSON; tried again if that can help.
+        """Send a request and read its JSON; tried again if that can help and there is time left for it.
 
         With `once`, not after an error that may mean that it was carried out.
         """
+        until = min(self._until, time.time() + FILE_TIMEOUT_S)
         for tried in range(_RETRIES + 1):
+            left = until - time.time()
             try:
+                if left <= 0:
+                    raise ProviderError("timeout", f"no time was left to send the request to {path}")
                 answer = await self._client.send(
                     path,
                     body() if callable(body) else body,
-                    timeout_s=timeout_s or self._judge.timeout_s,
+                    timeout_s=min(timeout_s or self._judge.timeout_s, left),
                     method=method,
                     to=to,
                     **options,
@@ -87,12 +95,12 @@ class BatchRequests:
                     return content
                 raise ProviderError("malformed", f"{answer.origin} answered without a JSON object", maybe_paid=True)
             except ProviderError as problem:
-                wait = wait_of(problem, tried)
+                wait, left = wait_of(problem, tried), until - time.time()
                 unclear = problem.maybe_paid or (problem.status or 0) >= 500
                 if once and unclear:
                     problem.maybe_paid = True
                     raise
-                if wait is None or tried == _RETRIES or problem.kind in ("auth", "unknown_model"):
+                if wait is None or wait.call_s >= left or tried == _RETRIES or problem.kind in _PERMANENT:
                     raise
                 if to is not None:
                     to.seek(0)

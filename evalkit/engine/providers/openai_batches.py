@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -43,8 +44,8 @@ class Service(BatchRequests):
     max_requests = 50_000
     max_bytes = 200_000_000
 
-    def __init__(self, judge: Judge) -> None:
-        super().__init__(judge, connect(judge))
+    def __init__(self, judge: Judge, until: float = math.inf) -> None:
+        super().__init__(judge, connect(judge), until)
 
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
@@ -71,8 +72,7 @@ class Service(BatchRequests):
         asked = {
             "input_file_id": uploaded, "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_NAME: name},
         }  # fmt: skip
-        timeout_s = min(self._judge.timeout_s, FILE_TIMEOUT_S)
-        return _batch(await self.ask("/batches", orjson.dumps(asked), timeout_s=timeout_s, once=True))
+        return _batch(await self.ask("/batches", orjson.dumps(asked), once=True))
 
     async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | None:
         """See `BatchService`. Some servers list batches without their metadata, but with the file of requests."""
