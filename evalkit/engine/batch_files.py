@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import orjson
+
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
-from evalkit.core.reply_keys import canonical_json
+from evalkit.core.reply_keys import KeyMaker, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.planning import BYTES_PER_TOKEN, GUESSED_REPLY_TOKENS
@@ -30,7 +32,7 @@ class BatchFile:
     judge, path
         The judge, and where the file is. It is written as `part`, so that there is never half of it.
     requests
-        For each line: number of the shared key parts, input hash, order, samples.
+        For each line: number of the shared key parts, input hash, order, samples, highest price.
     n_replies, n_bytes, sha256
         Replies that it asks for, and size and sha256 of the file.
     usd, usd_at_most
@@ -134,7 +136,8 @@ class FileWriter:
                 file.n_replies += len(request.samples)
                 self.keys.update(request.keys)
                 parts = request.parts
-                file.requests.append([self._call(request, line.sent), parts.input_hash, parts.order, request.samples])
+                call = self._call(request, line.sent)
+                file.requests.append([call, parts.input_hash, parts.order, request.samples, most])
                 if most is None or price is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:
@@ -153,6 +156,17 @@ class FileWriter:
             self._numbers[mark] = len(self.calls)
             self.calls.append([shared.decode(), sent])
         return self._numbers[mark]
+
+
+def keys_in(manifest: Mapping[str, Any], at: int) -> list[bytes]:
+    """The reply keys that the file with this number asks for."""
+    calls, requests, makers = manifest.get("calls", []), manifest.get("requests", []), dict[int, KeyMaker]()
+    keys: list[bytes] = []
+    for number, shown, order, samples, *_ in requests[at] if at < len(requests) else ():
+        if number not in makers:
+            makers[number] = KeyMaker(orjson.loads(calls[number][0]))
+        keys += makers[number](shown, order, samples)
+    return keys
 
 
 def _apart(requests: Sequence[Request], service: type[BatchService], facts: Any) -> Iterator[Request]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.retry_waits import REASONS
+from evalkit.engine.providers.batch_interface import batch_price_of
+from evalkit.engine.providers.prices import cost_of
 from evalkit.engine.providers.provider_interface import ProviderError
 
 _REPLIES_PER_WRITE = 2000
@@ -47,6 +50,7 @@ class BatchResults:
         self._requests = requests
         self._facts = store.facts(judge.service, judge.model)
         self._seen: set[int] = set()
+        self._unread = set(range(len(requests)))
         self._rows: list[tuple[KeyParts, Reply]] = []
         self._problems: dict[str, set[str]] = {}  # and the inputs that have it
 
@@ -58,7 +62,9 @@ class BatchResults:
         if int(number) in self._seen:
             return False
         self._seen.add(int(number))
-        call, shown, order, samples = self._requests[int(number)]
+        if not (isinstance(answer, ProviderError) and answer.maybe_paid):
+            self._unread.discard(int(number))
+        call, shown, order, samples, *_ = self._requests[int(number)]
         if isinstance(answer, ProviderError):
             self._fail(answer, shown, len(samples))
             return False
@@ -81,6 +87,19 @@ class BatchResults:
         """Store what came so far."""
         rows, self._rows = self._rows, []
         self._store.put_many(rows, newer_than=self._newer_than)
+
+    def billed_usd(self, tokens: tuple[int | None, int | None] = (None, None), n_answered: int = 0) -> float | None:
+        """What the provider billed, at most; None if a price is unknown.
+
+        That is the price of the tokens that the provider counted, or else the cost of the replies and the highest price
+        of each request whose answer cannot be read. If there are fewer answers than `n_answered`, the answer of each
+        request without one may be lost.
+        """
+        by_tokens = cost_of(batch_price_of(self._judge), *tokens) or 0.0
+        if self.cost_usd is None or by_tokens > self.cost_usd:
+            return by_tokens or None
+        lost = self._unread if len(self._seen) < n_answered else self._unread & self._seen
+        return self.cost_usd + math.fsum(usd or 0.0 for number in lost for usd in self._requests[number][4:])
 
     @property
     def problems(self) -> list[str]:

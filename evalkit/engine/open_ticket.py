@@ -18,7 +18,7 @@ import orjson
 from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.reply_keys import KeyMaker
+from evalkit.engine.batch_files import keys_in
 from evalkit.engine.batch_results import BatchResults
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
@@ -131,8 +131,9 @@ class OpenTicket:
     def _end_lease(self) -> None:
         if self.details["run"] is None:
             return
-        spent = [part["usd_at_most"] if part["cost_usd"] is None else part["cost_usd"] for part in self.batches]
-        held = Amount(sum(usd or 0.0 for usd in spent), sum(part["n_requests"] for part in self.batches))
+        billed = [(part.get("billed_usd", part["cost_usd"]), part["usd_at_most"]) for part in self.batches]
+        spent = sum((most if usd is None else usd) or 0.0 for usd, most in billed)
+        held = Amount(spent, sum(part["n_requests"] for part in self.batches))
         wait_for(self._lease(BudgetLease(self.details["run"], self.stored.ticket, held, ended=True)))
 
     def _judge(self, at: int) -> Judge:
@@ -209,15 +210,7 @@ class OpenTicket:
             self._ask(at, "remove", self._name(at))
 
     def _keys(self, at: int) -> list[bytes]:
-        """The reply keys of a batch."""
-        manifest, makers = self.store.manifest(self.stored.ticket), dict[int, KeyMaker]()
-        calls, requests = manifest.get("calls", []), manifest.get("requests", [])
-        keys: list[bytes] = []
-        for number, shown, order, samples in requests[at] if at < len(requests) else ():
-            if number not in makers:
-                makers[number] = KeyMaker(orjson.loads(calls[number][0]))
-            keys += makers[number](shown, order, samples)
-        return keys
+        return keys_in(self.store.manifest(self.stored.ticket), at)
 
     def advance(self, *, cancel: bool, patient: bool) -> None:
         """Look at every open batch once, and take the replies of those that have ended.
@@ -273,7 +266,7 @@ class OpenTicket:
             except ProviderError as problem:
                 if problem.status != _NOT_FOUND or not cancel:
                     raise
-                self.note(at, state="ended", problem=problem.detail, free=self._keys(at))
+                self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
                 return
             if batch.state == "running" and cancel and not part.get("cancelled"):
                 batch = self._ask(at, "cancel", part["batch"])
@@ -295,7 +288,7 @@ class OpenTicket:
             if time.time() - since < _WITHOUT_FILES_S:
                 self.note(at, word=batch.word, without_files=since)
                 return
-        problem = batch.problem or ("" if batch.files else f"{batch.word} without replies")
+        problem, n_answered = batch.problem or ("" if batch.files else f"{batch.word} without replies"), batch.n_done
         judge, results = self._judge(at), self._results(at)
 
         async def read() -> None:
@@ -310,8 +303,9 @@ class OpenTicket:
             results.store_rows()
             if not cancel or incomplete.kind != "malformed":
                 raise
-            problem = incomplete.detail
-        self._end(at, results, word=batch.word, n_done=batch.n_done, problem=problem)
+            problem, n_answered = incomplete.detail, part["n_requests"]
+        billed_usd = results.billed_usd(batch.tokens, n_answered)
+        self._end(at, results, billed_usd=billed_usd, word=batch.word, n_done=batch.n_done, problem=problem)
         self._remove(at)
 
     def _results(self, at: int) -> BatchResults:
@@ -351,4 +345,4 @@ class OpenTicket:
                 "the file that the program wrote from the requests of this ticket"
             )
         for at, results in found.items():
-            self._end(at, results)
+            self._end(at, results, billed_usd=results.billed_usd())

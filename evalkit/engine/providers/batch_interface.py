@@ -39,6 +39,8 @@ class Batch:
         What its results are read from.
     problem
         Why it failed; contains neither keys nor prompts.
+    tokens
+        Tokens of all prompts and of all replies, if the provider counts them.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Batch:
     n_done: int = 0
     files: tuple[str, ...] = ()
     problem: str = ""
+    tokens: tuple[int | None, int | None] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)

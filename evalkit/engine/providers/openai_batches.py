@@ -13,7 +13,7 @@ import orjson
 from aiohttp import FormData
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.batch_requests import (
@@ -35,6 +35,7 @@ _ENDPOINT = "/v1/chat/completions"
 _NAME = "evalkit_ticket"
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _MOST_REPLIES = 1000
+_TOKENS = ("input_tokens", "output_tokens")
 _PARAMETERS = dict.fromkeys(("temperature", "max_tokens", "response_format", "n"))
 
 
@@ -148,7 +149,8 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
     word, counts = str(raw.get("status")), raw.get("request_counts") or {}
     done = counts.get("completed") if isinstance(counts, dict) else 0
     files = [raw.get(name) for name in ("output_file_id", "error_file_id")]
-    errors = raw.get("errors")
+    errors, usage = raw.get("errors"), raw.get("usage")
+    tokens = [token_count(usage.get(name)) if isinstance(usage, dict) else None for name in _TOKENS]
     said = [
         f"{error.get('code') or 'error'}: {without_keys(str(error.get('message'))[:200])}"
         for error in (errors.get("data") or [] if isinstance(errors, dict) else [])[:3]
@@ -161,4 +163,5 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         done if isinstance(done, int) else 0,
         tuple(file for file in files if isinstance(file, str) and file),
         "; ".join(said),
+        (tokens[0], tokens[1]),
     )
