@@ -12,6 +12,7 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from evalkit.engine import ReplyStore, batches, open_ticket, tickets
 from evalkit.engine.providers import batch_requests
 from evalkit.engine.providers.openai_batches import answer_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.ticket import shower
 from evalkit.errors import ConfigError, InputError, JudgeError
 
 pytestmark = pytest.mark.network
@@ -688,6 +690,43 @@ def test_an_overdue_ticket_is_not_paid_again_with_refresh(server: BatchServer, f
     assert_paid_once(server, 10)
 
 
+def test_judge_waits_for_a_cancelled_ticket_only_for_some_time(
+    server: BatchServer, cache: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(batches, "_LONGEST_CANCEL_S", 0.1)
+    items, judges, server.takes_s = some_items(10), jury(server), 3600
+    ticket = sent(items, judges, cache, live_after="20h")
+    stuck = server.batches[max(server.batches)]
+    stuck["polls"] = -1_000_000  # it is being cancelled for a very long time
+    store = ReplyStore.open(cache)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET created = created - 72001")
+    table = judged(items, judges, cache)
+    assert table.groupby("judge", observed=True)["error"].count().sort_values().tolist() == [0, 30]
+    assert set(table["error"].dropna()) == {"in_batch"}
+    assert f"ticket {ticket.id} is past its live_after, but not all of its batches have ended" in caplog.text
+    n_seen = len(server.seen)
+    judged(items, judges, cache)
+    assert server.seen[n_seen:] == [("GET", f"/v1/batches/{stuck['id']}")], "it does not wait again"
+    stuck["polls"] = 100
+    assert judged(items, judges, cache)["error"].isna().all()
+    assert_paid_once(server, 20)
+
+
+def test_status_cancels_an_overdue_ticket(server: BatchServer, folder: str) -> None:
+    from evalkit.cli.main_command import main
+
+    server.takes_s = 3600
+    ticket = sent(some_items(4), jury(server, "gpt-4o"), folder, live_after="1h")
+    assert main(["batch", "status", ticket.id, "--cache", folder]) == 0
+    assert [batch["status"] for batch in server.batches.values()] == ["in_progress"]
+    store = ReplyStore.open(folder)
+    with store.database.writer() as connection, store.database.transaction(connection):
+        connection.execute("UPDATE tickets SET created = created - 3601")
+    assert main(["batch", "status", ticket.id, "--cache", folder]) == 0
+    assert [batch["status"] for batch in server.batches.values()] == ["cancelling"]
+
+
 @pytest.mark.parametrize("live_after", ["soon", "-1h", 20, "20", "0h", ""])
 def test_a_time_that_is_none_is_named(server: BatchServer, folder: str, live_after: Any) -> None:
     with pytest.raises(ConfigError, match="live_after must be a time such as '20h'"):
@@ -975,6 +1014,85 @@ def test_a_ticket_shows_itself(server: BatchServer, folder: str) -> None:
     page = ticket._repr_html_()
     assert "<table" in page
     assert ticket.id in page
+
+
+def test_a_ticket_is_shown_again_only_if_more_than_its_age_changed(
+    server: BatchServer, folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.takes_s = 3600
+    ticket = sent(some_items(3), jury(server, "gpt-4o"), folder)
+    show = shower(True)
+    for age in (0, 120, 7200):
+        show(replace(ticket, created=time.time() - age))
+    assert capsys.readouterr().err.count(f"ticket {ticket.id}") == 1
+    show(ek.collect(ticket, wait=False))
+    assert capsys.readouterr().err.count("running (in_progress)") == 1
+    server.offset_s = 3601
+    show(done := ek.collect(ticket, wait=False))
+    show(done)
+    assert capsys.readouterr().err.count("9 of 9 replies stored") == 1
+
+
+def nothing(n: int, n_cached: int, n_held: int, n_skipped: int) -> str:
+    judgments = "1 judgment" if n == 1 else f"{n} judgments"
+    return (
+        f"nothing to send: of {judgments}, {n_cached} in the cache, {n_held} in open tickets (`evalkit batch list`), "
+        f"{n_skipped} of items that lack an input"
+    )
+
+
+def test_an_empty_ticket_says_why(server: BatchServer, folder: str) -> None:
+    judges = jury(server, "gpt-4o")
+    judged(some_items(1), judges, folder)
+    assert str(sent(some_items(0), judges, folder)) == nothing(0, 0, 0, 0)
+    assert str(sent(some_items(1), judges, folder)) == nothing(3, 3, 0, 0)
+    ticket = sent(some_items(2), judges, folder)
+    assert str(sent(some_items(1, 1), judges, folder)) == nothing(3, 0, 3, 0)
+    items = pd.concat([some_items(2), some_items(1, 9).assign(answer=None)], ignore_index=True)
+    mixed = sent(items, judges, folder, on_missing="skip")
+    assert str(mixed) == nothing(9, 3, 3, 3)
+    assert (mixed.why_none, ticket.why_none) == (str(mixed).removeprefix("nothing to send: "), "")
+    one = ek.submit(items.tail(1), "correctness", judges, samples=1, cache=folder, on_missing="skip")
+    assert str(one) == nothing(1, 0, 0, 1)
+
+
+def test_an_empty_ticket_says_that_others_were_faster(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, judges = some_items(2), jury(server, "gpt-4o")
+    find = batches.missing_requests
+
+    def slow(*args: Any) -> Any:
+        missing = find(*args)
+        monkeypatch.undo()
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
+        judged(items, judges, folder)
+        return missing
+
+    monkeypatch.setattr(batches, "missing_requests", slow)
+    assert "nothing to send: during this call, others sent, asked for or stored" in str(sent(items, judges, folder))
+    assert server.batches == {}
+
+
+def test_results_that_stay_cut_end_the_wait_with_an_error(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_ticket, "_CUT_TRIES", 3)
+    items, judges = some_items(20), jury(server)
+    ticket = sent(items, judges, folder)
+    server.faults["cut_line"] = 1_000_000
+    file = r"the file file-out\d+ of batch batch_\d+ lacks lines"
+    ours = rf"ticket {ticket.id}: {file}.*is stored: collect the ticket again"
+    with pytest.raises(JudgeError, match=ours):
+        ek.collect(ticket, progress=False)
+    assert server.faults["cut_line"] == 1_000_000 - 2 * 3 * 3, "two files, three tries, each reads a file three times"
+    assert tickets(folder)[0].is_open
+    n_scored = judged(items, judges, folder)["error"].isna().sum()
+    assert 0 < n_scored < 120, "what could be read is kept, and the rest is not asked for again"
+    server.faults.clear()
+    assert not ek.collect(ticket, progress=False).is_open
+    assert judged(items, judges, folder)["error"].isna().all()
+    assert_paid_once(server, 40)
 
 
 def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server: BatchServer, folder: str) -> None:

@@ -35,15 +35,15 @@ def add(commands: Commands) -> None:
 
     parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
     _add_requests(parser)
-    parser.add_argument(
-        "--live-after", metavar="TIME", help="cancel what still runs after this time, such as 20h; judge asks the rest"
-    )
+    text = "such as 20h: the next collect, status, submit or judge cancels an older ticket; judge asks the rest live"
+    parser.add_argument("--live-after", metavar="TIME", help=text)
     text = "take the replies of a ticket, or of all open ones, into the cache; may be stopped and repeated"
     parser = add_part("collect", _collect, text)
     parser.add_argument("ticket", metavar="TICKET", nargs="?", help="its id or the beginning of it")
     parser.add_argument("--no-wait", action="store_true", help="take what has ended by now")
     add_flags(parser, "judge-base-url")
-    parser = add_part("status", _status, "ask the provider how far a ticket is, and take what has ended")
+    text = "ask the provider how far a ticket is, and take what has ended; cancels what is older than its --live-after"
+    parser = add_part("status", _status, text)
     parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
     add_flags(parser, "judge-base-url")
     parser = add_part("cancel", _cancel, "cancel what has not ended; what is answered by then is billed, and stored")

@@ -7,6 +7,7 @@ process may be killed at any moment: `collect` goes on from the ticket and from 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -28,18 +29,22 @@ from evalkit.engine.cache.leases import Amount
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging import missing_requests
-from evalkit.engine.open_ticket import OpenTicket, is_overdue
+from evalkit.engine.open_ticket import OpenTicket
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
 from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.ticket import Ticket, shower
+from evalkit.engine.ticket import Ticket, is_overdue, shower
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 60.0
+_LONGEST_CANCEL_S = 900.0
+_TAKEN = "during this call, others sent, asked for or stored all of these replies; `evalkit batch list` shows tickets"
 _KEYS_PER_CLAIM = 500
+_overdue_since: dict[str, float] = {}
+"""When this process first found a ticket overdue, by its monotonic clock: all calls together wait for it once."""
 _log = logging.getLogger("evalkit")
 
 
@@ -77,8 +82,9 @@ def submit(
     run
         A name: the budget holds for all calls and batches that use the same cache and name.
     live_after
-        Such as ``"20h"``: when the ticket is older, `collect` and `judge` cancel what still runs and take the replies
-        so far, and `judge` asks the rest live.
+        Such as ``"20h"``. Nothing happens by itself: when the ticket is older, the next `collect`, `submit` or `judge`
+        that concerns it (or ``evalkit batch status``) cancels what still runs and takes what was answered, and `judge`
+        asks for the rest live.
     to
         Write the requests to this JSONL file instead, one per judge, for a program such as ``vllm run-batch``;
         ``collect(ticket, results=…)`` reads its output.
@@ -110,9 +116,9 @@ def submit(
             raise ConfigError(f"judge '{judge.name}' runs in this process and reads no file of requests")
     for judge in spec.judges if budget_usd is not None else ():
         Budget(options).check(judge)
-    requests, store, newer_than = missing_requests(Worklist.of(spec, items, item_id), options)
+    requests, store, newer_than, why_none = missing_requests(Worklist.of(spec, items, item_id), options)
     if not requests:
-        return Ticket.of(store, None)
+        return Ticket.of(store, why_none)
     store.check_writable()
     details = {
         "batches": [], "n_left_out": 0, "run": run, "live_after_s": live_after_s, "newer_than": newer_than,
@@ -140,7 +146,7 @@ def submit(
     made = ticket.shown()
     if writer.files and (made.table["state"] == "unsent").all():
         raise JudgeError(f"no batch could be sent: {'; '.join(made.table['problem'].unique())}")
-    return made if writer.files or made.n_left_out else Ticket.of(store, None)
+    return made if writer.files or made.n_left_out else Ticket.of(store, _TAKEN)
 
 
 def collect(
@@ -188,7 +194,8 @@ def collect(
     ConfigError
         If a key would be sent to a server that you did not name.
     JudgeError
-        If the provider refuses to answer or, without `wait`, cannot be reached.
+        If the provider refuses to answer or, without `wait`, cannot be reached; or if a file of results stays cut
+        short. The other batches are collected before, and the ticket stays open.
     """
     store = ticket.store if isinstance(ticket, Ticket) and ticket.store and cache is None else ReplyStore.open(cache)
     if isinstance(ticket, Ticket) and not ticket.id:
@@ -196,20 +203,7 @@ def collect(
     servers = [base_url, *(ticket.servers if isinstance(ticket, Ticket) else ())]
     opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket), servers)
     files = [Path(one) for one in ([results] if isinstance(results, (str, Path)) else results)]
-    show, pause = shower(progress), _FIRST_POLL_S
-    try:
-        if files:
-            opened.take_files(files)
-        while True:
-            opened.advance(cancel=cancel, patient=wait)
-            shown = opened.shown()
-            show(shown)
-            if not wait or not opened.waits:
-                return shown
-            time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_POLL_S)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; nothing is lost: collect({opened.stored.ticket!r}) goes on") from None
+    return _advanced(opened, files, wait=wait, cancel=cancel, progress=progress, until=math.inf)
 
 
 def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list[Ticket]:
@@ -221,13 +215,37 @@ def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list
 def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[str | None]) -> bool:
     """Cancel and collect those of the tickets that are older than their `live_after`; whether there were any.
 
+    All calls of a process together wait `_LONGEST_CANCEL_S` for a ticket; later calls take what has ended by then.
     `servers` are base URLs that may get a key.
     """
     overdue = [stored for stored in store.tickets(only_open=True) if stored.ticket in ids and is_overdue(stored)]
     for stored in overdue:
         _log.info("ticket %s is older than its live_after; what still runs is cancelled", stored.ticket)
-        collect(Ticket.of(store, stored, servers), progress=False)
+        until = _overdue_since.setdefault(stored.ticket, time.monotonic()) + _LONGEST_CANCEL_S
+        opened = OpenTicket(store, stored, servers)
+        if _advanced(opened, (), wait=True, cancel=True, progress=False, until=until).is_open:
+            _log.warning("ticket %s is past its live_after, but not all of its batches have ended", stored.ticket)
     return bool(overdue)
+
+
+def _advanced(
+    opened: OpenTicket, files: Sequence[Path], *, wait: bool, cancel: bool, progress: bool | None, until: float
+) -> Ticket:
+    """Take what has ended; with `wait`, until all has, or until this time by the monotonic clock."""
+    show, pause = shower(progress), _FIRST_POLL_S
+    try:
+        if files:
+            opened.take_files(files)
+        while True:
+            opened.advance(cancel=cancel, patient=wait)
+            shown = opened.shown()
+            show(shown)
+            if not wait or not opened.waits or time.monotonic() >= until:
+                return shown
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_POLL_S)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; nothing is lost: collect({opened.stored.ticket!r}) goes on") from None
 
 
 def _seconds(live_after: str | timedelta | None) -> float | None:

@@ -179,10 +179,10 @@ def judge_worklist(
     return run.columns.table(run.kept)
 
 
-def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None]:
-    """The requests that `judge` would send, the store, and from which Unix time on stored replies count."""
+def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
+    """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
     run = _Run.open(worklist, options)
-    return run.requests() if run.missing else [], run.store, run.newer_than
+    return run.requests() if run.missing else [], run.store, run.newer_than, "" if run.missing else run.why_none()
 
 
 def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -304,7 +304,8 @@ class _Run:
         if not self.options.offline:
             from evalkit.engine.batches import take_overdue
 
-            if take_overdue(self.store, set(asked.values()), [judge.base_url for judge in self.worklist.spec.judges]):
+            servers = [judge.base_url for judge in self.worklist.spec.judges]
+            if take_overdue(self.store, set(asked.values()), servers) and self.store.in_batches(asked) != asked:
                 return True
         left = {row: self.keys[row] for row in self.missing if self.keys[row] in asked}
         rows = [row for row in left if row not in self.unscored_before]
@@ -313,6 +314,14 @@ class _Run:
         for ticket, n in Counter(asked.values()).most_common():
             _log.warning("%s in ticket %s, which collect has to bring first", counted(n, "reply", "replies"), ticket)
         return False
+
+    def why_none(self) -> str:
+        """Why no reply is missing, in words."""
+        n, n_skipped = self.worklist.n_rows, sum(self.columns.error(row) == "missing_input" for row in self.keys)
+        return (
+            f"of {counted(n, 'judgment')}, {n - len(self.keys)} in the cache, {len(self.keys) - n_skipped} in open "
+            f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input"
+        )
 
     def _add_unscored(self) -> None:
         """Count the rows whose stored reply has no score as missing, too."""

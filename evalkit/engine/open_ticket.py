@@ -9,6 +9,7 @@ import math
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from evalkit.engine.providers.batch_interface import Batch, service_of
 from evalkit.engine.providers.batch_requests import FILE_TIMEOUT_S
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.ticket import Ticket
+from evalkit.engine.ticket import Ticket, is_overdue
 from evalkit.errors import ConfigError, InputError, JudgeError, listed
 
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S
@@ -40,13 +41,11 @@ _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
 _TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
 _NOT_FOUND = 404
+_CUT_TRIES = 5
+_WHEN_CUT = (
+    "; what could be read is stored: collect the ticket again later, or cancel it to give up the rest (it was billed)"
+)
 _log = logging.getLogger("evalkit")
-
-
-def is_overdue(stored: StoredTicket) -> bool:
-    """Whether a ticket is older than its `live_after`."""
-    live_after_s = orjson.loads(stored.details)["live_after_s"]
-    return live_after_s is not None and time.time() - stored.created > live_after_s
 
 
 class OpenTicket:
@@ -59,6 +58,7 @@ class OpenTicket:
     def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[str | None] = ()) -> None:
         self.store, self.stored, self._servers = store, stored, servers
         self.details: dict[str, Any] = orjson.loads(stored.details)
+        self._n_cut = Counter[int]()  # how often the results of a batch were cut short
 
     @property
     def batches(self) -> list[dict[str, Any]]:
@@ -228,10 +228,11 @@ class OpenTicket:
             except TicketChangedError:  # another process collects it too
                 self._reload()
             except ProviderError as problem:
-                if patient and problem.kind in _TRANSIENT:
+                if patient and problem.kind in _TRANSIENT and self._n_cut[at] < _CUT_TRIES:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
-                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {problem.detail}")
+                advice = _WHEN_CUT if self._n_cut[at] else ""
+                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {problem.detail}{advice}")
             except (ConfigError, JudgeError) as error:  # such as a key that is not set
                 failed = failed or error
             if self.stored.state != "open":
@@ -301,6 +302,7 @@ class OpenTicket:
             wait_for(read())
         except ProviderError as incomplete:
             results.store_rows()
+            self._n_cut[at] += incomplete.kind == "malformed"
             if not cancel or incomplete.kind != "malformed":
                 raise
             problem, n_answered = incomplete.detail, part["n_requests"]

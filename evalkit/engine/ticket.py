@@ -25,6 +25,12 @@ _NAMES = (
 )  # fmt: skip
 
 
+def is_overdue(stored: StoredTicket) -> bool:
+    """Whether a ticket is older than its `live_after`."""
+    live_after_s = orjson.loads(stored.details)["live_after_s"]
+    return live_after_s is not None and time.time() - stored.created > live_after_s
+
+
 @dataclass(frozen=True)
 class Ticket:
     """Judgments that were sent in batches.
@@ -50,6 +56,8 @@ class Ticket:
         Replies that did not fit into the budget.
     servers
         Base URLs that this process named, which may get a key.
+    why_none
+        Why there was nothing to send, in words; blank if there was.
     """
 
     id: str
@@ -60,12 +68,14 @@ class Ticket:
     n_left_out: int = 0
     servers: tuple[str | None, ...] = field(default=(), repr=False, compare=False)
     store: ReplyStore | None = field(default=None, repr=False, compare=False)
+    why_none: str = ""
 
     @classmethod
-    def of(cls, store: ReplyStore, stored: StoredTicket | None, servers: Collection[str | None] = ()) -> Ticket:
-        """A ticket as it is in a store; None: one that asks for nothing."""
-        if stored is None:
-            return cls("", pd.DataFrame(columns=list(_NAMES)), store.where, time.time(), is_open=False, store=store)
+    def of(cls, store: ReplyStore, stored: StoredTicket | str, servers: Collection[str | None] = ()) -> Ticket:
+        """A ticket as it is in a store; a text: one that asks for nothing, for this reason."""
+        if isinstance(stored, str):
+            none = pd.DataFrame(columns=list(_NAMES))
+            return cls("", none, store.where, time.time(), is_open=False, store=store, why_none=stored)
         details = orjson.loads(stored.details)
         table = pd.DataFrame([_row(part) for part in details["batches"]], columns=list(_NAMES))
         return cls(
@@ -85,7 +95,7 @@ class Ticket:
 
     def _head(self) -> str:
         if not self.id:
-            return "nothing to send: every reply is in the cache, an open ticket asks for it, or its item was skipped"
+            return f"nothing to send: {self.why_none}"
         sums = self.table[["n_replies", "n_stored"]].sum()
         age = max(0.0, time.time() - self.created)
         shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
@@ -149,13 +159,13 @@ def shower(progress: bool | None) -> Callable[[Ticket], None]:
     if progress is False or (progress is None and not (sys.stderr.isatty() or in_notebook())):
         return lambda _: None
     if not in_notebook():
-        lines = [""]
+        states: list[Any] = [None]
 
         def show_line(ticket: Ticket) -> None:
-            line = str(ticket)
-            if line != lines[0]:
-                sys.stderr.write(f"{line}\n")
-                lines[0] = line
+            state = ticket._rows(), ticket._problems(), ticket.is_open
+            if state != states[0]:  # another age alone is not shown
+                sys.stderr.write(f"{ticket}\n")
+                states[0] = state
 
         return show_line
     from IPython.display import display
