@@ -228,6 +228,13 @@ class BatchServer:
         if name not in self.files:
             return web.json_response({"error": {"message": "no such file"}}, status=404)
         content = self.files[name][2]
+        if self.has("broken_content"):
+            answer = web.StreamResponse(headers={"content-length": str(len(content))})
+            await answer.prepare(request)
+            await answer.write(content[: len(content) // 2])
+            assert request.transport is not None
+            request.transport.close()
+            return answer
         if self.has("cut_line"):
             content = content[: len(content) // 2]
         return web.Response(body=content)

@@ -651,8 +651,9 @@ def test_a_refused_parameter_is_left_out_the_next_time(server: BatchServer, fold
 # --- cancelled, overdue, budget
 
 
-def test_a_cancelled_batch_keeps_what_was_answered(server: BatchServer, folder: str) -> None:
-    server.takes_s = 3600
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_cancelled_batch_keeps_what_was_answered(server: BatchServer, folder: str, later: int) -> None:
+    server.takes_s, server.faults["output_comes_later"] = 3600, later
     items, judges = some_items(20), jury(server, "gpt-4o")
     ticket = sent(items, judges, folder)
     done = ek.collect(ticket, cancel=True, progress=False)
@@ -1093,6 +1094,21 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
     assert not ek.collect(ticket, progress=False).is_open
     assert judged(items, judges, folder)["error"].isna().all()
     assert_paid_once(server, 40)
+
+
+def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
+    server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.001)
+    ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
+    server.faults["broken_content"] = 1_000_000
+    for options in ({}, {"cancel": True}):
+        with pytest.raises(JudgeError, match=f"ticket {ticket.id}: the connection to .* broke off"):
+            ek.collect(ticket, progress=False, **options)
+    assert tickets(folder)[0].is_open, "the file is there, so it is not given up"
+    server.faults.clear()
+    assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [60]
+    assert_paid_once(server, 20)
 
 
 def test_lines_that_stay_cut_are_asked_for_until_the_ticket_is_cancelled(server: BatchServer, folder: str) -> None:

@@ -231,7 +231,7 @@ class OpenTicket:
                 if patient and problem.kind in _TRANSIENT and self._n_cut[at] < _CUT_TRIES:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
-                advice = _WHEN_CUT if self._n_cut[at] else ""
+                advice = _WHEN_CUT if self._n_cut[at] and problem.kind == "malformed" else ""
                 failed = failed or JudgeError(f"ticket {self.stored.ticket}: {problem.detail}{advice}")
             except (ConfigError, JudgeError) as error:  # such as a key that is not set
                 failed = failed or error
@@ -282,9 +282,7 @@ class OpenTicket:
     def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
         """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
         part = self.batches[at]
-        if (
-            batch.n_done and not batch.files and not cancel
-        ):  # said to be complete, but the file of its replies is not there yet
+        if batch.n_done and not batch.files:  # it has ended, but the file of its replies is not there yet
             since = part.get("without_files") or time.time()
             if time.time() - since < _WITHOUT_FILES_S:
                 self.note(at, word=batch.word, without_files=since)
@@ -302,7 +300,7 @@ class OpenTicket:
             wait_for(read())
         except ProviderError as incomplete:
             results.store_rows()
-            self._n_cut[at] += incomplete.kind == "malformed"
+            self._n_cut[at] += incomplete.kind in ("malformed", "connection")
             if not cancel or incomplete.kind != "malformed":
                 raise
             problem, n_answered = incomplete.detail, part["n_requests"]
