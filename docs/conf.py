@@ -43,10 +43,10 @@ html_theme_options: dict[str, Any] = {
 _TREES = {
     "README": ("Guide <docs/index>", "docs/notebooks", "docs/api/index", "CHANGELOG", "CONTRIBUTING"),
     "docs/index": (
-        "rubrics", "judges", "imported", "cache", "batches", "scale", "statistics", "calibration", "improving", "tuner",
-        "probes", "plots", "gate", "gate-in-ci", "lighteval", "lighteval-tasks", "metric-list", "pollux",
-        "registry", "runs", "command-line", "security", "architecture", "adr/*", "/cache/README",
-        "/evalkit/_data/examples/README",
+        "rubrics", "judges", "asking", "imported", "cache", "batches", "scale", "statistics", "calibration",
+        "improving", "tuner", "probes", "plots", "gate", "gate-in-ci", "lighteval", "lighteval-tasks",
+        "metric-list", "pollux", "registry", "runs", "command-line", "security", "architecture", "adr/*",
+        "/cache/README", "/evalkit/_data/examples/README",
     ),
     "docs/notebooks": ("/notebooks/*",),
     "docs/api/index": ("*",),

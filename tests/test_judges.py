@@ -278,5 +278,5 @@ class TestOthers:
         assert request.keys[0] != request.keys[1]
 
     def test_engine_reasons_are_the_later_half(self):
-        assert (REASONS[6], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("abstained", "timeout", "not_asked")
-        assert len(REASONS) == 17
+        assert (REASONS[7], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("low_mass", "timeout", "not_asked")
+        assert len(REASONS) == 18

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.core.allowed_choices import ON_MISS, ON_MISSING, RECORDED
+from evalkit.core.allowed_choices import ON_MISS, ON_MISSING, RECORDED, SCORE_READINGS
 from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
@@ -167,6 +167,10 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "judge-api-key-env": _value("NAME", "environment variable that holds the key"),
     "judge-temperature": _value("T", "default 1.0; 'none' sends none", type=number_or("none")),
     "judge-max-tokens": _value("N", "default 512; 'none' sends none", type=number_or("none", int)),
+    "judge-score": {
+        "choices": SCORE_READINGS,
+        "help": "read the score from log-probabilities: their mean over the codes, or the most probable code",
+    },
     "template": _value("T", "prompt template instead of the rubric's, as in tagged@v1"),
     "samples": _value("K", "samples per judge, item and criterion (default 3)", type=int),
     # where replies and items come from
@@ -257,7 +261,7 @@ def add_what(parser: Parser) -> None:
     """What is judged, and by whom."""
     group = parser.add_argument_group("what is judged, and by whom")
     judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
-    add_flags(group, "rubric", "profile", *judge, "template", "samples")
+    add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "samples")
 
 
 def add_judging(parser: Parser, *, n_items: str | None = None) -> None:

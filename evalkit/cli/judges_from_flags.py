@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError
 if TYPE_CHECKING:
     from evalkit.core.judges import Judge
 
-_CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens")
+_CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens", "score")
 
 
 def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:

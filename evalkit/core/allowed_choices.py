@@ -11,12 +11,16 @@ from typing import Literal, NamedTuple, get_args
 
 
 class Provider(NamedTuple):
-    """A provider: its description, its key's host, and the variables that contain the key and another base URL."""
+    """A provider: its description, its key's host, the variables that contain the key and another base URL.
+
+    `logprobs` tells whether its replies can have log-probabilities.
+    """
 
     meaning: str
     host: str = "local"
     key_variable: str | None = None
     url_variable: str | None = None
+    logprobs: bool = True
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -24,12 +28,12 @@ PROVIDERS: dict[str, Provider] = {
         "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL"
     ),
     "anthropic": Provider(
-        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
+        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", False
     ),
     "litellm": Provider("any service that LiteLLM reaches", "litellm"),
     "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
-    "transformers": Provider("a model in this process, by transformers"),
-    "vllm": Provider("a model in this process, by vLLM"),
+    "transformers": Provider("a model in this process, by transformers", logprobs=False),
+    "vllm": Provider("a model in this process, by vLLM", logprobs=False),
     "function": Provider("a Python function, as module:function (see Judge.function)"),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
 }
@@ -38,6 +42,11 @@ PROVIDERS: dict[str, Provider] = {
 Backend = Literal["openai", "anthropic", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 """`judge_backend` of a scoring config: the providers, and ``tgi``, an OpenAI-compatible server."""
+
+
+ScoreReading = Literal["expected", "mode"]
+SCORE_READINGS: tuple[ScoreReading, ...] = get_args(ScoreReading)
+"""How a score is read from the log-probabilities of a reply: their mean over the codes, or the most probable code."""
 
 
 # -- what is judged
@@ -86,6 +95,7 @@ Reason = Literal[
     "refused",
     "empty",
     "abstained",
+    "low_mass",
     "timeout",
     "rate_limited",
     "server_error",
@@ -99,6 +109,7 @@ Reason = Literal[
 ]
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
+With ``low_mass`` the log-probabilities cover under .95 of the codes, or the tokens of the verdict were not found.
 With ``in_batch`` a batch that has not been collected asks for the reply.
 ``abstained`` and ``not_asked`` occur in imported judgments: the judge declined to decide, or was not called.
 """

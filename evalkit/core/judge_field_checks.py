@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.core.allowed_choices import PROVIDERS
+from evalkit.core.allowed_choices import PROVIDERS, SCORE_READINGS
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
+
+LOGPROBS = {"logprobs": True, "top_logprobs": 20}
+"""Parameters of a request for log-probabilities."""
 
 
 def host_of(url: str) -> str:
@@ -57,6 +60,7 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
             value is None or (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)))
         ),
     ),
+    "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
 """Field -> which values are allowed, and whether a value is one of them."""

@@ -14,6 +14,8 @@ _ADVICE = {
     "refused": "the judge refused: look at the items; another judge may answer",
     "empty": "the reply was empty: refresh what is unscored; reasoning models may need more max_tokens",
     "abstained": "the judge replied that it cannot decide: look at the items, or add a level for such answers",
+    "low_mass": "the log-probabilities cover under .95 of the scale, or the verdict's tokens were not found: use codes "
+    "that differ in their first token, or read the same replies as text, with judge.replace(score=None)",
     "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
     "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
     "server_error": "the service failed: judge again",

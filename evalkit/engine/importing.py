@@ -13,7 +13,8 @@ from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.import_values import Column, Rows, Values
-from evalkit.engine.replies_to_judgments import UNSCORED, CodeReader, Verdict, VerdictColumns
+from evalkit.engine.replies_to_judgments import UNSCORED, CodeReader, VerdictColumns
+from evalkit.engine.score_readings import Verdict
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
 from evalkit.rubrics.parsing import Form

@@ -284,12 +284,13 @@ def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
     names = [judge.name for judge in spec.judges]
     hashes = [[parts.shared_json().decode() for parts in row] for row in Worklist.of(spec, []).parts]
     rubric = f"{spec.rubric.id}@{spec.rubric.label}"
+    readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
     return {
         "rubric": rubric,
         "judges": names,
         "samples": spec.samples,
         "rows": rows,
-        "asked": digest({"parts": hashes}),
+        "asked": digest({"parts": hashes} | ({"scores": readings} if any(readings) else {})),
     }
 
 

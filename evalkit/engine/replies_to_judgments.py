@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import REASONS
 from evalkit.core.prompts_and_replies import token_count
+from evalkit.engine.score_readings import COLUMNS, Verdict, read_score
 from evalkit.engine.worklist import Worklist
+from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text
 from evalkit.tables import table
 
@@ -24,8 +27,7 @@ _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
 _REMEMBERED = 10_000
 
-# score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
-Verdict = tuple[float, float, str | None, int, int]
+# a Verdict is: score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
 UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)}
 
 
@@ -37,12 +39,12 @@ class CodeReader:
         from evalkit.rubrics.parsing import parser_for
 
         self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
-        self._scale, self._pairwise = scale, pairwise
+        self.scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
 
     def _verdict(self, code: Any, flip: bool) -> Verdict:
         """Score, label and pass of a code; `flip` maps a swapped answer back."""
-        scale = self._scale
+        scale = self.scale
         if self._pairwise:
             winner = _FLIP.get(code, code) if flip else code
             score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
@@ -100,6 +102,8 @@ class Columns(VerdictColumns):
                 self._readers.append(readers[key])
         n = worklist.n_rows
         super().__init__(n)
+        # by row, if a judge reads distributions: NaN where there is none
+        self._distributions = np.full((n, len(COLUMNS)), np.nan) if any(judge.score for judge in spec.judges) else None
         self.cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
         self._prompt = np.full(n, -1, dtype=np.int64)
@@ -128,7 +132,9 @@ class Columns(VerdictColumns):
             else:
                 parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
             if parsed.error is None:
-                verdicts.append(reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1))
+                flip = n_orders == 2 and row // n_samples % 2 == 1
+                distributed = self._distributed(row, reply, parsed, reader, flip=flip)
+                verdicts.append(distributed or reader.verdict(parsed.code, flip))
             else:
                 verdicts.append(UNSCORED[parsed.error])
             explanations.append(parsed.explanation or None)
@@ -152,6 +158,39 @@ class Columns(VerdictColumns):
             self.cost[unknown] = math.nan
         unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
+
+    def _distributed(
+        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
+    ) -> Verdict | None:
+        """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
+        if self._distributions is None:
+            return None
+        self._distributions[row] = np.nan
+        reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
+        if reading is None or reader.own is not None:
+            return None
+        from evalkit.rubrics.parsing.verdict_tokens import read_distribution
+
+        found = read_distribution(reply, parsed, reader.parse, reader.scale)
+        if found is None:
+            return None
+        verdict, self._distributions[row] = read_score(
+            found.codes, reading, lambda code: reader.verdict(code, flip), is_first=found.is_first
+        )
+        return verdict
+
+    def _warn_without_logprobs(self, table: pd.DataFrame) -> None:
+        judges = [judge.name for judge in self._worklist.spec.judges if judge.score]
+        scored = table["judge"].isin(judges) & table["error"].isna()
+        plain = scored & table["score_mass"].isna()
+        if plain.any():
+            warnings.warn(
+                f"{int(plain.sum())} of {int(scored.sum())} scores of {listed(judges)} are read from the text, because "
+                "the reply has no log-probabilities or the scale is an interval: score= has no effect on them, and "
+                "their score_mass is NA; with several samples, the vote is the mean of the samples",
+                EvalkitWarning,
+                stacklevel=2,
+            )
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes] | None, reasons: Sequence[str]) -> None:
         """Mark these rows with the reason why they have no reply; `keys` is None where there was nothing to ask."""
@@ -214,7 +253,11 @@ class Columns(VerdictColumns):
         }
         if self._replies:
             columns["reply"] = self._text("reply")
+        if self._distributions is not None:
+            columns |= dict(zip(COLUMNS, self._distributions.T.copy(), strict=True))
         judgments = table("judgments", columns)
+        if self._distributions is not None:
+            self._warn_without_logprobs(judgments)
         return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
 
 

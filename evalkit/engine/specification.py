@@ -171,6 +171,20 @@ class Spec:
                 EvalkitWarning,
                 stacklevel=5,
             )
+        read = [judge for judge in judges if judge.score]
+        if read and rules.min_self_agreement is not None:
+            raise ConfigError(
+                f"min_self_agreement compares verdicts that a judge draws several times, but score={read[0].score!r} "
+                f"of judge '{read[0].name}' reads its probabilities; set only one of them"
+            )
+        warm = [judge.name for judge in read if judge.temperature not in (None, 1.0)]
+        if warm:
+            warnings.warn(
+                f"{listed(warm)} reads log-probabilities at a temperature other than 1.0: services differ on whether "
+                "these are before or after temperature; use temperature=1.0, where both are the same",
+                EvalkitWarning,
+                stacklevel=5,
+            )
         exact = profile is not None or settings.sources["samples"] != "default"
         settings["judges"] = judges
         if profile is not None and profile.calibration is not None:

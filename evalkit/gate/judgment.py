@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.allowed_choices import ENGINE_REASONS
 from evalkit.core.settings import Rules
-from evalkit.gate.verdict_keys import rules_hash, verdict_key
+from evalkit.gate.verdict_keys import readings_of, rules_hash, verdict_key
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
@@ -118,7 +118,8 @@ def judgments_of(
         weights = dict(zip(rows["judge"], rows.get("weight") or [1.0] * len(places), strict=True))
         explained = zip(rows["passed"], rows["explanation"], strict=True)
         texts = (str(text) for side, text in explained if text is not None and verdict in (None, bool(side)))
-        hash_of_rules = rules_hash(rubric, rules, list(weights.values()))
+        readings = readings_of((parts.get(str(item)) or {}).get("judges") or ())
+        hash_of_rules = rules_hash(rubric, rules, list(weights.values()), readings)
         keys = tuple(map(str, rows["key"]))
         judgments[str(item)] = Judgment(
             rubric=rubric.id,

@@ -19,6 +19,7 @@ def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
     judges = [
         {name: getattr(judge, name) for name in ("provider", "service", "model", "temperature", "max_tokens")}
         | {"params": dict(judge.params), "template_hash": builder.template.hash}
+        | ({"score": judge.score} if judge.score else {})
         for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
     ]
     parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
@@ -26,7 +27,7 @@ def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
         "rubric_hash": rubric_hash(spec.rubric),
         "input_hash": input_hash,
         "samples": spec.samples,
-        "rules_hash": rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges]),
+        "rules_hash": rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges], readings_of(judges)),
         "judges": judges,
     }
 
@@ -36,11 +37,16 @@ def rubric_hash(rubric: Rubric) -> str:
     return digest(list(rubric.prompt_hashes.values()))
 
 
-def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
-    """sha256 of everything that turns replies into a verdict: scales, pass rules, weights, vote, aggregate, quorum."""
+def readings_of(judges: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How the scores of the judges in `verdict_parts` are read, without those that are read from the text."""
+    return [judge["score"] for judge in judges if judge.get("score")]
+
+
+def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float], readings: Sequence[str] = ()) -> str:
+    """sha256 of all that turns replies into a verdict: scales, pass rules, weights, rules and readings of scores."""
     criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
     own = {name: getattr(rules, name) for name in Rules.__slots__}
-    return digest([criteria, rubric.pass_at, own, list(weights)])
+    return digest([criteria, rubric.pass_at, own, list(weights), *readings])
 
 
 def input_hashes(rubric: Rubric, items: pd.DataFrame) -> list[str]:

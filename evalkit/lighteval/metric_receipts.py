@@ -18,7 +18,7 @@ from evalkit.runs.contract import Receipt, write_receipt
 from evalkit.runs.contract.receipts import JudgeUsed
 
 _log = logging.getLogger("evalkit")
-_OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url")
+_OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")
 
 
 def leave_receipt(

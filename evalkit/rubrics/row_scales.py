@@ -110,8 +110,12 @@ def answer_norms(scores: Floats, labels: Objects, measured: Measures) -> Floats:
     return np.where(measured.nominal & ~np.isnan(scores), scores, result)
 
 
-def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Flags:
-    """Per row: whether the answer is not on the row's scale; False for rows without a score."""
+def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures, *, between: Flags | None = None) -> Flags:
+    """Per row: whether the answer is not on the row's scale; False for rows without a score.
+
+    Scores of the rows `between` may lie between the codes of an ordinal scale.
+    """
+    inside = np.zeros(len(scores), dtype=bool) if between is None else between
     off = np.zeros(len(scores), dtype=bool)
     for scale, rows in measured.parts():
         if scale.level == "nominal":
@@ -122,7 +126,9 @@ def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Fla
             off[rows] = ((scores < scale.lowest - _TOLERANCE) | (scores > scale.highest + _TOLERANCE))[rows]
         else:
             codes = np.round(np.array(scale.codes, dtype=np.float64), 9)
-            off[rows] = (~np.isnan(scores) & ~np.isin(np.round(scores, 9), codes))[rows]
+            outside = (scores < scale.lowest - _TOLERANCE) | (scores > scale.highest + _TOLERANCE)
+            strange = ~np.isnan(scores) & ~np.isin(np.round(scores, 9), codes)
+            off[rows] = np.where(inside, outside, strange)[rows]
     return off
 
 

@@ -158,6 +158,8 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
             }
             if judge.params:
                 row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
+            if judge.score:
+                row["score"] = judge.score
             yield row
 
 

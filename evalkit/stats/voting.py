@@ -91,6 +91,9 @@ def vote(
           ``ties=low unscored=0``; NA if nothing;
         - `tied_labels`: if two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
           (it counts in `n_scored`) without one label;
+        - `score_sd`, if the judgments have it: the standard deviation of the judge's score if it were drawn once, in
+          rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
+          `self_agreement` is NA, since such samples are no draws;
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
@@ -145,6 +148,8 @@ def vote(
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = tables.categorical(among)
     columns["first_rate"] = _first_rate(frame, samples)
+    if "score_sd" in frame:
+        columns["score_sd"] = _spread(samples)
     votes = tables.table("votes", columns)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
@@ -180,6 +185,7 @@ class _Samples:
     names: Objects  # text of each answer
     passes: Flags
     fails: Flags
+    spread: Floats  # of the distribution that an expected score is the mean of; NaN for other scores
 
 
 def _samples(frame: pd.DataFrame) -> _Samples:
@@ -189,11 +195,15 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
     nominal = measured.nominal
     missing = np.where(nominal, labels < 0, ~np.isfinite(score))
-    _refuse(frame, scored & (missing | off_scale(score, frame["label"], measured)))
+    spread = frame["score_sd"].to_numpy(dtype=np.float64) if "score_sd" in frame else np.full(len(frame), np.nan)
+    expected = scored & ~np.isnan(spread)
+    _refuse(frame, scored & (missing | off_scale(score, frame["label"], measured, between=expected)))
     verdicts = verdict_codes(frame["passed"])
-    answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
+    # an expected score lies between codes: what it shares with another sample is the most probable code
+    by_label = nominal | (expected & (labels >= 0))
+    answer, names = _answers(frame["label"].cat.categories, labels, np.where(by_label, np.nan, score))
     yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
-    return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
+    return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no, spread)
 
 
 def _refuse(frame: pd.DataFrame, wrong: Flags) -> None:
@@ -228,7 +238,8 @@ def _impute(samples: _Samples, value: float) -> _Samples:
         verdict = scale.passed(value)
         yes[rows & missing] = verdict is True
         no[rows & missing] = verdict is False
-    return _Samples(samples.groups, samples.measured, np.ones_like(missing), score, answer, names, yes, no)
+    whole = np.ones_like(missing)
+    return _Samples(samples.groups, samples.measured, whole, score, answer, names, yes, no, samples.spread)
 
 
 def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
@@ -286,12 +297,25 @@ def _agreements(samples: _Samples) -> dict[str, Any]:
     counts = tally(samples.groups.codes[rows], answer[rows], len(samples.groups))
     k, n = samples.groups.count(), samples.groups.count(rows)
     pairs = np.maximum(n * (n - 1), 1)
+    drawn_less = samples.groups.count(rows & ~np.isnan(samples.spread)) > 0
     return {
         "agreement": np.where(k > 1, counts.top() / np.maximum(k, 1), np.nan),
-        "self_agreement": np.where(n > 1, counts.pairs() / pairs, np.nan),
+        # readings of distributions are no draws: that they agree does not show how much the judge wavers
+        "self_agreement": np.where((n > 1) & ~drawn_less, counts.pairs() / pairs, np.nan),
         "n_samples": k,
         "n_scored": n,
     }
+
+
+def _spread(samples: _Samples) -> Floats:
+    """The standard deviation of one draw, within and between the samples' distributions; NaN if a sample has none."""
+    groups, rows = samples.groups, samples.scored
+    n = np.maximum(groups.count(rows), 1)
+    whole = (groups.count(rows) > 0) & (groups.count(rows & np.isnan(samples.spread)) == 0)
+    mean = groups.total(np.where(rows, samples.score, 0.0), rows) / n
+    within = np.where(rows, np.nan_to_num(samples.spread) ** 2, 0.0)
+    between = np.where(rows, (samples.score - mean[groups.codes]) ** 2, 0.0)
+    return np.where(whole, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
 def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:

@@ -41,7 +41,7 @@ def is_folder(source: object) -> TypeGuard[FolderLike]:
 
 
 def read_parts(
-    source: FolderLike, need: Iterable[str] = USED, wish: Iterable[str] = ("weight",)
+    source: FolderLike, need: Iterable[str] = USED, wish: Iterable[str] = ("weight", "score_sd")
 ) -> Iterator[pd.DataFrame]:
     """The judgments of each file in turn, by the files' names: only these columns, with their types.
 

@@ -90,6 +90,7 @@ class _Reply(_Checked):
     created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     source: ReplySource = "live"
     sent: dict[str, Any] | None = None
+    logprobs: dict[str, Any] | None = None
 
 
 class _Line(_Checked):

@@ -18,8 +18,8 @@ FAILURES_TO_OPEN = 8
 REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
-_PERMANENT = ("auth", "unknown_model")
-_NEVER_RETRIED = ("client_error", "refused_parameter")
+_PERMANENT = ("auth", "unknown_model", "no_logprobs")
+_NEVER_RETRIED = ("client_error", "refused_parameter", "no_logprobs")
 
 
 class Wait(NamedTuple):

@@ -6,9 +6,12 @@ It has over 350 lines, because it judges, writes replies of every form and malfo
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -31,6 +34,7 @@ PERSONAS = {
 
 _SHIFT = {"strict": -0.1, "lenient": 0.1}
 _SAMPLE_NOISE, _NOISY, _ITEM_NOISE = 0.08, 0.28, 0.05
+_DRAWS = 20
 _MALFORMED = ("unreadable", "truncated", "empty", "refused", "off_scale", "near_json")
 
 _ANSWERS = ("answer", "response", "output", "completion", "prediction", "summary", "text")
@@ -91,7 +95,26 @@ class FakeClient:
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Replies for the request's first `n` samples."""
         del adapt
-        return [self.reply(request.prompt, sample, request.judge.temperature) for sample in request.samples[:n]]
+        judge = request.judge
+        replies = [self.reply(request.prompt, sample, judge.temperature) for sample in request.samples[:n]]
+        if judge.params.get("logprobs") is not True:
+            return replies
+        return [replace(reply, logprobs=self._logprobs(request.prompt, reply.text or "")) for reply in replies]
+
+    def _logprobs(self, prompt: Prompt, text: str) -> dict[str, Any] | None:
+        """The shares of the codes in other samples, at the last place of a code in the text; None if there is none."""
+        codes = Counter(str(self._verdict(prompt, sample, 1.0)[0]) for sample in range(1000, 1000 + _DRAWS))
+        names = [name for name in map(str, prompt.codes) if name in text]
+        if not names:
+            return None
+        code = max(names, key=lambda name: (text.rfind(name) + len(name), len(name)))
+        at = text.rfind(code)
+        codes[code] += 1
+        shares = [(name, round(math.log(n / (_DRAWS + 1)), 5)) for name, n in codes.items()]
+        verdict = [part for name, value in sorted(shares, key=lambda pair: pair[0] != code) for part in (name, value)]
+        around = ([part, 0.0] for part in (text[:at], text[at + len(code) :]))
+        before, after = around
+        return {"stage": "raw", "tokens": [row for row in (before, verdict, after) if row[0]]}
 
     def reply(self, prompt: Prompt, sample: int, temperature: float | None = 1.0) -> Reply:
         """The reply to one prompt.

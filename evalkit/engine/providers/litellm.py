@@ -107,7 +107,9 @@ def _plain(response: Any) -> dict[str, Any]:
         message = choice.message
         refusal = (getattr(message, "provider_specific_fields", None) or {}).get("refusal")
         fields = {"content": message.content, "refusal": refusal}
-        choices.append({"finish_reason": choice.finish_reason, "message": fields})
+        logprobs: Any = getattr(choice, "logprobs", None)
+        logprobs = logprobs.model_dump() if hasattr(logprobs, "model_dump") else logprobs
+        choices.append({"finish_reason": choice.finish_reason, "message": fields, "logprobs": logprobs})
     usage = getattr(response, "usage", None)
     counts = {name: token_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")}
     return {"model": response.model, "choices": choices, "usage": counts}

@@ -39,6 +39,8 @@ _LONGEST_DETAIL = 240
 _READ = 4000
 _NO_KEY = Secret()
 _REPEATED = 24
+_LEAST, _IMPOSSIBLE = math.log(1e-4), -9999.0
+_REFUSES_LOGPROBS = re.compile(r"log_?prob", re.IGNORECASE)
 
 
 def replies_of(
@@ -78,6 +80,7 @@ def replies_of(
     counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
     model = body.get("model")
     model = _text(model) if isinstance(model, str) else None
+    logprobs = [_logprobs(choice.get("logprobs"), secret) for choice in choices]
     return [
         Reply(
             text=_text(choice["message"].get("content"), secret),
@@ -90,9 +93,44 @@ def replies_of(
             latency_s=latency_s,
             created=time.time(),
             sent=sent,
+            logprobs=tokens,
         )
-        for choice, (asked, written) in zip(choices, counts, strict=True)
+        for choice, tokens, (asked, written) in zip(choices, logprobs, counts, strict=True)
     ]
+
+
+def _logprobs(given: Any, secret: Secret) -> dict[str, Any] | None:
+    """The `Reply.logprobs` of a choice; None if it has none, or they are in another form: the text was paid for."""
+    try:
+        tokens: list[list[Any]] = []
+        whole = b""
+        for position in given["content"]:
+            others: list[dict[str, Any]] = position.get("top_logprobs") or []
+            row: dict[bytes, float] = {}
+            for token in (position, *others):
+                value = float(token["logprob"])
+                if math.isnan(value):
+                    return None
+                row.setdefault(_bytes_of(token), round(max(_IMPOSSIBLE, min(value, 0.0)), 5))
+            written = next(iter(row))
+            whole += written
+            known = [(name, value) for name, value in row.items() if name == written or value >= _LEAST]
+            tokens.append([part for name, value in known for part in (_token(name), value)])
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+    text = whole.decode("utf-8", "replace")
+    return {"stage": "unknown", "tokens": tokens} if tokens and secret.hide_in(text) == text else None
+
+
+def _bytes_of(token: Mapping[str, Any]) -> bytes:
+    return bytes(token["bytes"]) if token.get("bytes") else str(token["token"]).encode("utf-8", "replace")
+
+
+def _token(name: bytes) -> str | list[int]:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return list(name)
 
 
 def json_of(content: bytes) -> Any:
@@ -152,6 +190,12 @@ def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Se
     if status in (400, 422) and (name := _refused(error, said, body)) is not None:
         return ProviderError("refused_parameter", detail, status=status, parameter=name)
     kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
+    if status in (400, 422) and judge.score is not None and _REFUSES_LOGPROBS.search(_field(error, "param") + said):
+        detail += (
+            f" (score={judge.score!r} reads log-probabilities: use a model that gives them, lower "
+            "params={'top_logprobs': …} if it gives fewer, or omit score=)"
+        )
+        return ProviderError("no_logprobs", detail, status=status)
     if kind == "auth" or code == "insufficient_quota":
         kind = "auth"
         variable = judge.api_key_env

@@ -20,9 +20,10 @@ ProblemKind = Literal[
     "refused_parameter",
     "auth",
     "unknown_model",
+    "no_logprobs",
     "client_error",
 ]
-"""Kinds of failed calls. All but the last four are retried."""
+"""Kinds of failed calls. All but the last five are retried."""
 
 
 @dataclass(eq=False)

@@ -63,6 +63,7 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
             "served as": served[judge.name],
             "temperature": "not sent" if judge.temperature is None else f"{judge.temperature:g}",
             "max tokens": "not sent" if judge.max_tokens is None else str(judge.max_tokens),
+            "score": judge.score or "from the text",
             "weight": f"{judge.weight:g}",
             "other parameters": ", ".join(f"{name}={value!r}" for name, value in judge.params.items()) or "none",
             "template": builder.template.label,

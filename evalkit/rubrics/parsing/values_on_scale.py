@@ -56,10 +56,10 @@ _CLOSE = rf"[*_`)\]}}>{CLOSING}]{{0,12}}\$?"
 _DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 _NUMBER = rf"[+\-−]?{_DIGITS}"
 _UNIT = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
-_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 _ANSWER = re.compile(
-    rf"{_OPEN}(?P<number>{_NUMBER}|(?:{'|'.join(_WORDS)})\b)(?P<close>{_CLOSE})"
+    rf"{_OPEN}(?P<number>{_NUMBER}|(?:{'|'.join(WORDS)})\b)(?P<close>{_CLOSE})"
     rf"(?:\s{{0,3}}(?:/|out\s+of\s|of\s|из\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS}){_CLOSE})?"
     rf"(?P<unit>\s{{0,3}}-?{_UNIT})?{_CLOSE}",
     re.IGNORECASE,
@@ -189,7 +189,7 @@ class NumberReader:
             return None
         if _RIVAL.match(piece, found.end("close")) and not found["most"]:
             return AMBIGUOUS
-        if not found["unit"] and found["number"].lower() in _WORDS:
+        if not found["unit"] and found["number"].lower() in WORDS:
             return None
         if _TAIL.match(piece, found.end()) or _END.match(piece, found.end()):
             reading = self._read(found)
@@ -206,7 +206,7 @@ class NumberReader:
 
     def _read(self, found: re.Match[str]) -> Reading | None:
         token = found["number"].lower()
-        value = _WORDS.index(token) if token in _WORDS else _value(token)
+        value = WORDS.index(token) if token in WORDS else _value(token)
         if value is None:
             return None
         if found["most"] is not None and _value(found["most"]) != self.scale.highest:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from evalkit.core.allowed_choices import ScoringMode
+from evalkit.core.allowed_choices import ScoreReading, ScoringMode
 from evalkit.core.files import held, whole
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, counted
@@ -39,8 +39,8 @@ class JudgeUsed(_Part):
     ----------
     name, provider, service, model
         The judge's name in tables, and the model that it calls.
-    weight, temperature, max_tokens, params
-        Its weight in the jury and its sampling settings.
+    weight, temperature, max_tokens, params, score
+        Its weight in the jury, its sampling settings, and how its score is read (None: from the text).
     template, template_hash
         Its prompt template: ``name@version`` and sha256 of the source.
     base_url
@@ -61,6 +61,7 @@ class JudgeUsed(_Part):
     temperature: float | None
     max_tokens: int | None
     params: dict[str, Any] = {}
+    score: ScoreReading | None = None
     template: str
     template_hash: str
     base_url: str | None = None
@@ -158,7 +159,10 @@ class Receipt(_Part):
     def identity(self) -> dict[str, Any]:
         """The fields that must be equal for two runs to be comparable: all except counts and costs."""
         values = self.model_dump(mode="json", exclude={*_COUNTS, "cost_usd", "evalkit_version", "origins"})
-        judges = [{name: one[name] for name in one if name not in _NO_IDENTITY} for one in values["judges"]]
+        judges = [
+            {name: one[name] for name in one if name not in _NO_IDENTITY and (name != "score" or one[name])}
+            for one in values["judges"]
+        ]
         return values | {"judges": judges}
 
     @property

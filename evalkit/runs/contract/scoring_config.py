@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalkit.core.allowed_choices import SCORING_MODES, Backend
+from evalkit.core.allowed_choices import SCORING_MODES, Backend, ScoreReading
 from evalkit.core.judges import Judge
 from evalkit.core.settings import MOST_SAMPLES
 from evalkit.core.validation_errors import explain
@@ -49,6 +49,8 @@ class JudgeConfig(_Part):
         Name of the environment variable that holds the key; never the key.
     temperature
         Sampling temperature, ≥ 0 (default 1.0).
+    score
+        How a score is read: ``expected`` or ``mode``, from log-probabilities (default: from the text).
     name
         The judge's name in tables (default ``provider:model``).
     """
@@ -61,6 +63,7 @@ class JudgeConfig(_Part):
     base_url: str | None = None
     api_key_env: str | None = None
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    score: ScoreReading | None = None
     name: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")

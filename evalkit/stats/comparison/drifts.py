@@ -132,4 +132,11 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
             f"{counted(n_other, 'reply key')} of one side are not on the other: the texts of an item, the rubric, the "
             "template or a setting of a judge changed; drift compares the same prompts; for others use compare"
         )
+    for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
+        has = [name in side and side[name].notna().any() for side in (first, second)]
+        if has[0] != has[1]:
+            raise InputError(
+                f"only {'before' if has[0] else 'after'} has {name}: the sides read scores in two ways (score= of a "
+                "judge), or the service gave no log-probabilities on one side; read both in the same way"
+            )
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +30,7 @@ NOT_ASKED = ("cache_miss", "in_batch", "budget", "judge_down", "stopped", "missi
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
 _MOST_PER_CLUSTER = 1.6
 
-_USED = ("score", "score_norm", "label", "passed", "error", "weight", "level", "scale")
+_USED = ("score", "score_norm", "label", "passed", "error", "weight", "level", "scale", "score_sd")
 
 Decide = Callable[[pd.DataFrame], pd.DataFrame]
 """From judgments of one criterion to the table with the verdict: votes of one judge, or scores of a jury."""
@@ -51,7 +51,7 @@ class Floor:
     spread
         The standard deviation over items, for the number of items to measure.
     source
-        ``measured`` or ``range``; None if the floor is not known.
+        ``measured``, ``range`` or ``log-probabilities``; None if the floor is not known.
     note
         Why something is NaN, or what to know about the figure.
     """
@@ -155,6 +155,21 @@ def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
     if not rule:
         return pd.factorize(table["label"].astype(object))[0].astype(np.int64)
     return verdict_codes(table["passed"])
+
+
+def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) -> Floor:
+    """The floor of votes of k verdicts drawn from the probability to pass that one call per item gives.
+
+    The mean over items of 2 P(more than half pass) P(more than half fail), binomial in `pass_prob`.
+    """
+    from scipy.special import bdtr, bdtrc
+
+    first = judgments.drop_duplicates("item_id").set_index("item_id")["pass_prob"]
+    p = first.to_numpy(dtype=np.float64)
+    change = 2 * bdtrc(k // 2, k, p) * bdtr((k - 1) // 2, k, p)
+    floor = measured_floor(pd.Series(change, index=first.index), clusters)
+    note = f"of votes of {k} drawn from the log-probabilities of one call, which the service may not repeat exactly"
+    return replace(floor, source="log-probabilities", note=note)
 
 
 def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:

@@ -22,7 +22,7 @@ from evalkit.tables.grouping import refuse_doubles
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
-_USED = [*NEED, "score", "score_norm", "label", "key", "weight"]
+_USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
 
 
 class HasJudgments(Protocol):
