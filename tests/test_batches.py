@@ -139,6 +139,40 @@ def test_a_batch_brings_what_live_calls_would(server: BatchServer, cache: str, t
     assert done.table["n_stored"].tolist() == [60, 60]
 
 
+def test_a_batch_brings_log_probabilities(
+    server: BatchServer, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, half = server.answer, -0.6931
+
+    def with_logprobs(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, completion = answer(body)
+        assert (body["logprobs"], body["top_logprobs"]) == (True, 20)
+        for choice in completion["choices"]:
+            choice["message"]["content"] = '{"explanation": "", "score": 1}'
+            tops = [{"token": "1", "logprob": half}, {"token": "2", "logprob": half}]
+            texts = [('{"explanation": "", "score": ', []), ("1", tops), ("}", [])]
+            content = [{"token": text, "logprob": half if top else 0.0, "top_logprobs": top} for text, top in texts]
+            choice["logprobs"] = {"content": content}
+        return status, completion
+
+    monkeypatch.setattr(server, "answer", with_logprobs)
+    items, judges = some_items(3), jury(server, "gpt-4o-mini", score="expected")
+    live = judged(items, judges, str(tmp_path / "live"))
+    ek.collect(sent(items, judges, cache), progress=False)
+    table = judged(items, judges, cache, offline=True, on_miss="raise")
+    assert table["score"].tolist() == pytest.approx([1.5] * 3 * SAMPLES, abs=1e-3)
+    apart = ["source", "cost_usd", "latency_s"]
+    pd.testing.assert_frame_equal(table.drop(columns=apart), live.drop(columns=apart))
+
+
+def test_a_batch_of_a_model_that_refuses_log_probabilities_tells_what_to_change(
+    server: BatchServer, folder: str
+) -> None:
+    server.refuses_parameter = "logprobs"
+    done = ek.collect(sent(some_items(3), jury(server, "gpt-4o-mini", score="mode"), folder), progress=False)
+    assert "omit score=" in str(done)
+
+
 def test_another_process_collects_with_the_beginning_of_the_id(server: BatchServer, folder: str) -> None:
     items, judges = some_items(4), jury(server)
     ticket = sent(items, judges, folder)

@@ -212,6 +212,18 @@ def test_tokens_without_bytes_are_read_by_their_text():
     assert reply.logprobs == {"stage": "unknown", "tokens": [["4", -0.69315, "5", -0.69315]]}
 
 
+def test_candidates_are_kept_where_a_verdict_may_be():
+    row: dict[Token, float] = {"x": 0.5, "y": 0.5}
+    words: list[dict[Token, float]] = [{" word": 0.5, " other": 0.5}] * 40
+    tokens = [*words, {"Score:": 1.0}, {" 1": 0.5, " 2": 0.5}, {"0": 0.5, ".": 0.5}, *words, row]
+    body = json.dumps(completion(written(tokens), content(tokens))).encode()
+    (reply,) = replies_of(Answer(200, {}, body, "x"), 1, price=None, latency_s=None, sent=None)
+    assert reply.logprobs is not None
+    kept = [at for at, stored in enumerate(reply.logprobs["tokens"]) if len(stored) == 4]
+    # 16 at both ends of 84, and the 8 after "Score:" at 40, which has no other candidate
+    assert kept == [*range(16), *range(41, 49), *range(68, 84)]
+
+
 def test_unlikely_candidates_are_not_kept():
     tokens: list[dict[Token, float]] = [{"4": 0.9, "5": 0.0998, "3": 0.0001001, "2": 0.0000999}]
     body = json.dumps(completion("4", content(tokens))).encode()
@@ -286,6 +298,17 @@ def test_a_verdict_passes_by_its_probability_and_not_by_the_mean():
     assert read_score({1: 0.5, 4: 0.5}, "expected", verdict, is_first=True)[0][2:] == (None, -1, -1)
     assert read_score({1: 0.5, 4: 0.5}, "mode", verdict, is_first=True)[0][4] >= 0  # two modes: ambiguous
     assert read_score(codes, "mode", verdict, is_first=True)[0] == (4.0, 0.75, "4", 1, -1)
+
+
+@pytest.mark.parametrize(("provider", "model"), [("litellm", "openai/m"), ("inference-providers", "org/m")])
+def test_libraries_pass_log_probabilities_on(provider, model, tmp_path):
+    pytest.importorskip({"litellm": "litellm"}.get(provider, "huggingface_hub"), reason=f"needs the extra {provider}")
+    tokens: list[dict[Token, float]] = [{"4": 0.6, "5": 0.4}]
+    with judge_server(always={"body": completion("4", content(tokens))}) as server:
+        judge = Judge(provider, model, base_url=server.url, score="expected", timeout_s=30)
+        judgments = ek.judge(ONE, rubric(FIVE), judge, samples=1, cache=tmp_path)
+        assert (server.seen[0].body["logprobs"], server.seen[0].body["top_logprobs"]) == (True, 20)
+    assert judgments["score"].tolist() == pytest.approx([4.4], abs=1e-3)
 
 
 # -- one paid call for all readings

@@ -106,10 +106,11 @@ class Reply:
     sent
         Parameters whose sent value differs from the requested one (None: not sent).
     logprobs
-        ``tokens``: per token of the reply ``[token, logprob, token, logprob, …]``, what was written, then the other
-        candidates with a probability of .0001 or more. A token is a string, or a list of bytes if it is not UTF-8 by
-        itself. ``stage``: ``raw`` if the probabilities are those before temperature and grammar masks, ``processed`` if
-        after, ``unknown`` if the service does not state it. None if the service gave none.
+        ``tokens``: per token of the reply ``[token, logprob, token, logprob, …]``, what was written, then, where a
+        verdict may be, the other candidates with a probability of .0001 or more. A token is a string, or a list of
+        bytes if it is not UTF-8 by itself. ``stage``: ``raw`` if the probabilities are those before temperature and
+        grammar masks, ``processed`` if after, ``unknown`` if the service does not state it. None if the service gave
+        none.
     """
 
     text: str | None

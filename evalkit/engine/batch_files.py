@@ -18,7 +18,7 @@ from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.planning import BYTES_PER_TOKEN, GUESSED_REPLY_TOKENS
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
 
-_JUDGE = ("provider", "model", "name", "service", "base_url", "api_key_env", "timeout_s", "price")
+_JUDGE = ("provider", "model", "name", "service", "base_url", "api_key_env", "timeout_s", "price", "score")
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
 

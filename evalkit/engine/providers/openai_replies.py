@@ -40,6 +40,8 @@ _READ = 4000
 _NO_KEY = Secret()
 _REPEATED = 24
 _LEAST, _IMPOSSIBLE = math.log(1e-4), -9999.0
+_NEAR_END, _NEAR_MARK = 16, 8
+_MARK = re.compile(r"[:=\[{\n]")
 _REFUSES_LOGPROBS = re.compile(r"log_?prob", re.IGNORECASE)
 
 
@@ -100,11 +102,15 @@ def replies_of(
 
 
 def _logprobs(given: Any, secret: Secret) -> dict[str, Any] | None:
-    """The `Reply.logprobs` of a choice; None if it has none, or they are in another form: the text was paid for."""
+    """The `Reply.logprobs` of a choice; None if it has none, or they are in another form: the text was paid for.
+
+    The other candidates are kept where a verdict may be: near both ends, after a mark such as a colon, and at digits.
+    Those within an explanation would take many times the room of its text.
+    """
     try:
         tokens: list[list[Any]] = []
-        whole = b""
-        for position in given["content"]:
+        whole, until = b"", _NEAR_END - 1
+        for at, position in enumerate(given["content"]):
             others: list[dict[str, Any]] = position.get("top_logprobs") or []
             row: dict[bytes, float] = {}
             for token in (position, *others):
@@ -114,7 +120,11 @@ def _logprobs(given: Any, secret: Secret) -> dict[str, Any] | None:
                 row.setdefault(_bytes_of(token), round(max(_IMPOSSIBLE, min(value, 0.0)), 5))
             written = next(iter(row))
             whole += written
-            known = [(name, value) for name, value in row.items() if name == written or value >= _LEAST]
+            text = written.decode("utf-8", "replace")
+            has_digit = any(character.isdigit() for character in text)
+            until = max(until, at + _NEAR_MARK if _MARK.search(text) else at + 1 if has_digit else 0)
+            is_near = at <= until or at >= len(given["content"]) - _NEAR_END
+            known = [(name, value) for name, value in row.items() if name == written or (is_near and value >= _LEAST)]
             tokens.append([part for name, value in known for part in (_token(name), value)])
     except (TypeError, KeyError, ValueError, AttributeError):
         return None
