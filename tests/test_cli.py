@@ -346,6 +346,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
             "--judge-model applies only to a --judge that names just a provider (such as openai), not to 'fake'",
         ),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
+        (["--judge", "anthropic:m", "--judge-score", "mode"], "gives no log-probabilities"),
         (["--judge-temperature", "0"], "--judge is missing"),
         ([], "no judge is named"),
         (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
@@ -380,6 +381,10 @@ def test_flags_change_the_judges_they_name(run) -> None:
     # another temperature or length is another key
     assert json.loads(run(*ask, "--judge-temperature", "0.5")[1])["n_to_call"] == 12
     assert json.loads(run(*ask, "--judge-max-tokens", "none")[1])["n_to_call"] == 12
+    # log-probabilities are asked for, once for both readings
+    assert json.loads(run(*ask, "--judge-score", "expected")[1])["n_to_call"] == 12
+    run("judge", "items.jsonl", *FAKE, "--judge-score", "expected", "--quiet")
+    assert json.loads(run(*ask, "--judge-score", "mode")[1])["n_to_call"] == 0
     code, out, _ = run(
         *("freeze", "p.yaml", "--rubric", "faithfulness", "--judge", "openai", "--judge-model", "m", "--judge", "fake"),
         *("--judge-base-url", "http://localhost:8000/v1", "--judge-api-key-env", "MINE", "--judge-temperature", "none"),

@@ -27,14 +27,14 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.engine.score_readings import read_score
-from evalkit.errors import ConfigError, EvalkitWarning, JudgeError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 from evalkit.gate.verdict_keys import verdict_parts
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.parsing.verdict_tokens import read_distribution
 from evalkit.rubrics.scales import Scale
 from evalkit.runs.contract import ScoringConfig
-from evalkit.stats import noise_floor
+from evalkit.stats import drift, noise_floor
 
 pytestmark = pytest.mark.network
 
@@ -446,6 +446,43 @@ def test_profiles_configs_and_gate_keep_the_reading(tmp_path):
     assert hashes[None] == plain["rules_hash"]
     assert len(set(hashes.values())) == 3
     assert "score" not in plain["judges"][0]
+
+
+def test_readings_of_the_same_replies_are_not_taken_for_one_another(tmp_path):
+    items = pd.DataFrame([{"item_id": str(i), "answer": f"{i} words in it"} for i in range(4)])
+    judge, made = Judge("fake", "noisy", score="expected"), rubric(FIVE, pass_at=4)
+    expected, mode = (
+        ek.judge(items, made, judge.replace(score=score), samples=1, cache=tmp_path / "c")
+        for score in ("expected", "mode")
+    )
+    assert expected["key"].tolist() == mode["key"].tolist()
+    with pytest.raises(InputError, match=r"only before has score_sd.*read both in the same way"):
+        drift(expected, mode)
+    items.to_json(tmp_path / "items.jsonl", orient="records", lines=True)
+    ask = {"out": tmp_path / "out", "samples": 1, "cache": tmp_path / "c"}
+    ek.judge_files(tmp_path / "items.jsonl", made, judge, **ask)
+    assert ek.vote(tmp_path / "out")["score_sd"].tolist() == pytest.approx(expected["score_sd"].tolist())
+    with pytest.raises(InputError, match="other texts or settings of these judges"):
+        ek.judge_files(tmp_path / "items.jsonl", made, judge.replace(score="mode"), **ask)
+
+
+@pytest.mark.parametrize(
+    ("before", "is_first"),
+    [
+        ('{"explanation": "", "score": ', True),
+        ('{"score": ', True),
+        ('{"explanation": "Ok", "score": ', False),
+        ('{"note": "Ok", "score": ', False),
+        ('{"step": "so so", "score": ', False),
+    ],
+)
+def test_text_before_the_verdict_is_noticed_under_any_name(before, is_first):
+    scale, parse = scale_of(FIVE), parser_for("json", scale_of(FIVE))
+    reply = stored([{before: 1.0}, {"4": 0.6, "2": 0.4}, {"}": 1.0}])
+    found = read_distribution(reply, parse(reply["text"]), parse, scale)
+    assert found is not None
+    assert found.codes[4] == pytest.approx(0.6)
+    assert found.is_first is is_first
 
 
 def test_batches_carry_log_probabilities():

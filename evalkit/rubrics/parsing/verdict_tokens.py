@@ -16,7 +16,7 @@ from evalkit.rubrics.scales import Code, Scale, code_text
 _LEAD = " \t\r\n*_`'\"([{<:=“”«„’‘"
 _SET_OFF = re.compile(r"(?![\w%]|[.,]\d)")
 _PLACES = 32
-_LONGEST_SCAFFOLD = 32
+_SCAFFOLD = 2  # words: "Rating", or the keys "explanation" and "score"
 _UNCOUNTED = 8
 
 
@@ -85,8 +85,9 @@ def read_distribution(
     for code, share in _shares(positions, at, b"", 1.0, spellings):
         nothing[code] += share
     n_counted = reply.get("completion_tokens") or 0
-    bare = begin <= _LONGEST_SCAFFOLD and not parsed.explanation and n_counted <= len(positions) + _UNCOUNTED
-    return Distribution(nothing, bare)
+    before = b"".join(row[0][0] for row in positions[:at]) + positions[at][0][0][: begin - offset]
+    is_bare = len(re.findall(r"\w+", before.decode("utf-8", "replace"))) <= _SCAFFOLD
+    return Distribution(nothing, is_bare and not parsed.explanation and n_counted <= len(positions) + _UNCOUNTED)
 
 
 Candidates = list[tuple[bytes, float]]
