@@ -457,7 +457,7 @@ def close_queue(tuner):
 def test_the_queue_says_how_precisely_the_mean_is_known(tmp_path):
     tuner = queue_tuner(tmp_path)
     assert open_queue(tuner)["precision"].startswith("0 labels. From 30 on, people's")
-    assert open_queue(tuner, "disputed")["precision"] == ""
+    assert open_queue(tuner, "disputed")["precision"].startswith("0 labels. From 30 on, people's")
     open_queue(tuner)
     for at in range(30):
         label_next(tuner, "2" if at % 3 else "0")
@@ -544,12 +544,43 @@ def test_disputed_and_picked_labels_move_no_figure(tmp_path):
     assert set(tuner.labels["part"]) == {"dev"}
     shown = tuner.labels.set_index("item_id")
     assert shown.loc[picked, "source"].eq("picked").all()  # the table shows the last label
-    assert shown.loc[asked, "probability"].between(0.1, 0.8).all()
+    assert shown.loc[asked, "probability"].between(0.1, 1.0).all()
+    assert shown.loc[asked, "round"].eq(1).all()
     assert len(tuner.evaluation.labels) == 45
     # after a restart as before it
     again = queue_tuner(tmp_path, people(given, "Ana"))
     pd.testing.assert_frame_equal(again.alignment, alignment)
     pd.testing.assert_frame_equal(again.labels, tuner.labels)
+
+
+def test_disputed_items_are_drawn_in_rounds_and_weighted(tmp_path):
+    tuner = queue_tuner(tmp_path)
+    open_queue(tuner)
+    for at in range(15):
+        label_next(tuner, "2" if at % 3 else "0")
+    before = set(tuner.labels["item_id"])
+    for number in (1, 2):
+        queue = open_queue(tuner, "disputed")
+        n = queue["n"]
+        label_next(tuner, "1")
+        tuner = queue_tuner(tmp_path)  # after a restart the draw is the same
+        queue = open_queue(tuner, "disputed")
+        assert (queue["n_done"], queue["n"]) == (1, n)
+        while tuner.state["queue"]["item_id"]:
+            label_next(tuner, "1")
+        labels = tuner.labels.set_index("item_id")
+        mine = labels[labels["round"].eq(number)]
+        assert len(mine) == n > 0
+        assert not {*mine.index} & before
+        before |= {*mine.index}
+    drawn = [json.loads(line) for line in (tmp_path / "r.labels.jsonl").read_text().split("\n") if '"drawn"' in line]
+    assert [len(one["drawn"]) for one in drawn] == labels["round"].value_counts().sort_index().tolist()
+    row = ek.corpus_estimate(tuner.evaluation, tuner.labels.drop(columns="part")).iloc[0]
+    assert row["n_labelled"] == len(before) == len(tuner.labels)
+    held = int((tuner.session.label_log.weighted["part"] == "held-out").sum())
+    assert tuner.state["queue"]["precision"].startswith(f"{held or len(before)} ")
+    others = tuner.labels.drop(columns=["part", "round"])  # by an earlier version: nobody knows the draw
+    assert ek.corpus_estimate(tuner.evaluation, others).iloc[0]["n_labelled"] == 15
 
 
 def test_an_item_that_was_disputed_is_asked_again_blind_and_counts_then(tmp_path):

@@ -44,12 +44,15 @@ class LabelEdit:
         With which the item was drawn, if it was ``disputed``; None for ``random``, which is the same for all items.
     blind
         Whether the jury was hidden until the label was given; None if that is not known.
+    round
+        The number of the draw, from 1, if it was ``disputed``.
     """
 
     label: str | None
     source: str = "given"
     probability: float | None = None
     blind: bool | None = None
+    round: int | None = None
 
 
 def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> pd.DataFrame:
@@ -120,6 +123,7 @@ class LabelLog:
         self.counting: set[str] = set()
         self._left_out: set[str] = set()
         self.n_other_texts = self.n_edits = 0
+        self.draws: dict[str, list[dict[str, float]]] = {}
         self._tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
@@ -150,6 +154,9 @@ class LabelLog:
                 continue
             if isinstance(edit.get("annotator"), str) and isinstance(edit.get("counts"), bool):
                 self._count(edit["annotator"], counts=edit["counts"])
+                continue
+            if isinstance(edit.get("drawn"), dict) and isinstance(edit.get("criterion"), str):
+                self.draws.setdefault(edit["criterion"], []).append(edit["drawn"])
                 continue
             if not all(isinstance(edit.get(name), str) for name in _FIELDS):
                 continue
@@ -233,6 +240,12 @@ class LabelLog:
     def _write(self, key: _Key, values: Mapping[str, Any]) -> None:
         _append(self.path, dict(zip(LABEL_KEY, key, strict=True)) | {"text": self._texts[key[0]]} | dict(values))
 
+    def add_draw(self, criterion: str, drawn: Mapping[str, float]) -> None:
+        """Note the items drawn for this criterion in the next round, with the probability of each."""
+        if drawn:
+            _append(self.path, {"criterion": criterion, "drawn": dict(drawn)})
+            self.draws.setdefault(criterion, []).append(dict(drawn))
+
     def of(self, item_id: str, criterion: str) -> dict[str, str]:
         """Annotator -> label of one item."""
         edits = {key[2]: edits[-1] for key, edits in self._edits.items() if key[:2] == (item_id, criterion) and edits}
@@ -276,6 +289,17 @@ class LabelLog:
         """The labels that figures use, with the columns of `table`."""
         return self._both()[1]
 
+    @property
+    def weighted(self) -> pd.DataFrame:
+        """The labels that figures with weights use: `counted`, and disputed ones of other items with their `round`."""
+        last, keys = self.table, ["item_id", "criterion"]
+        drawn = last[(last["source"].eq("disputed") & last["round"].notna()).to_numpy()]
+        known = pd.MultiIndex.from_frame(self.counted[keys].astype(str))
+        others = ~pd.MultiIndex.from_frame(drawn[keys].astype(str)).isin(known)
+        counts = drawn["annotator"].astype(str).map(self.counts).to_numpy(dtype=bool)
+        both: pd.DataFrame = pd.concat([self.counted, drawn[others & counts]], ignore_index=True)
+        return both
+
     def _both(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         if self._tables is None:
             that_count = {key: edit for key, edit in self._that_count().items() if key[2] in self.counting}
@@ -293,6 +317,7 @@ class LabelLog:
                 source=pd.Categorical([edit.source for _, edit in rows], SOURCES),
                 probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
                 blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
+                round=pd.array([edit.round for _, edit in rows], dtype="Int64"),
             )
             self._tables = both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
         return self._tables
@@ -320,12 +345,14 @@ class LabelLog:
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:
     """The edit in a line of the log, or in a row of a labels table; lines of earlier versions have no source."""
-    label, source, probability, blind = (values.get(name) for name in ("label", "source", "probability", "blind"))
+    names = ("label", "source", "probability", "blind", "round")
+    label, source, probability, blind, number = (values.get(name) for name in names)
     return LabelEdit(
         label if label is None else str(label),
         "given" if source is None else source if source in SOURCES else "picked",
         float(probability) if isinstance(probability, (int, float)) else None,
         blind if isinstance(blind, bool) else None,
+        number if isinstance(number, int) and not isinstance(number, bool) else None,
     )
 
 

@@ -30,6 +30,8 @@ class Turn:
     ----------
     probability
         With which a disputed item was drawn.
+    round
+        The number of the draw of disputed items.
     labelled_before
         Whether the annotator labelled the item before, outside the random order.
     """
@@ -41,6 +43,7 @@ class Turn:
     n: int
     undo: tuple[str, str] | None
     n_skipped: int = 0
+    round: int | None = None
 
 
 class LabelQueue:
@@ -60,11 +63,12 @@ class LabelQueue:
         self.source, self.blind, self.is_open = "random", True, False
         self._log, self._order = log, random_order(item_ids)
         self._skipped: list[tuple[str, str, str]] = []
+        self._may_draw = True
 
     def set(self, source: str, *, blind: bool, is_open: bool) -> None:
         """Choose the source, and whether to label blind; ConfigError for an unknown source."""
         check_choice("source", source, ("random", "disputed"))
-        self.source, self.blind, self.is_open = source, blind, is_open
+        self.source, self.blind, self.is_open, self._may_draw = source, blind, is_open, True
 
     def skip(self, item_id: str, criterion: str, annotator: str) -> None:
         """Ask this annotator for the item again after all others, until the kernel restarts."""
@@ -72,11 +76,20 @@ class LabelQueue:
         self._skipped = [*(one for one in self._skipped if one != key), key]
 
     def turn(self, criterion: str, annotator: str, disagreements: Mapping[str, float], version: str) -> Turn:
-        """What this annotator labels next, given the disagreement of judges at the version shown."""
-        drawn: Mapping[str, float | None] = (
-            dict.fromkeys(self._order) if self.source == "random" else draw_disputed(disagreements, version)
-        )
-        done = self._log.labelled(criterion, annotator, self.source)
+        """What this annotator labels next, given the disagreement of judges at the version shown.
+
+        Disputed items are drawn in rounds, from items without a label; the next round is drawn when the source is
+        chosen again and the last one is labelled.
+        """
+        done, is_random = self._log.labelled(criterion, annotator, self.source), self.source == "random"
+        rounds = self._log.draws.get(criterion, [])
+        drawn: Mapping[str, float | None] = dict.fromkeys(self._order) if is_random else rounds[-1] if rounds else {}
+        if not is_random and self._may_draw and not set(drawn) - done:
+            open_ = {item: value for item, value in disagreements.items() if not self._log.of(item, criterion)}
+            drawn = new = draw_disputed(open_, f"{version} {len(rounds) + 1}")
+            self._log.add_draw(criterion, new)
+            rounds = self._log.draws.get(criterion, [])
+        self._may_draw = False
         skipped = [one[0] for one in self._skipped if one[1:] == (criterion, annotator)]
         last = [item for item in skipped if item in drawn and item not in done]
         item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
@@ -88,6 +101,7 @@ class LabelQueue:
             len(drawn),
             self._log.last_queued(criterion, annotator, self.source),
             len(last),
+            None if is_random else len(rounds),
         )
 
 

@@ -142,7 +142,8 @@ class RubricTuner(TunerController):
         """All labels, including those entered in the tuner.
 
         Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
-        (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`. Figures use given and random ones.
+        (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`, `round`. Figures use given and random
+        ones; those with weights also disputed ones (see `corpus_estimate`).
         """
         return self.session.label_log.table
 

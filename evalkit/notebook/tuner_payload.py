@@ -163,7 +163,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
         "levels": list(zip_longest(scale.labels, scale.values(), level_keys(scale), fillvalue="")),
         "judges": judges,
-        "precision": session.precision() if queue.source == "random" else "",
+        "precision": session.precision(),
     }
 
 

@@ -309,8 +309,8 @@ class Session(TuningState):
         return self.label_queue.turn(self.shown_criterion, self.annotator, disagreements, self.current)
 
     def precision(self) -> str:
-        """How precisely people's mean is known from the labels that count, in words."""
-        return precision(self.evaluation, self.label_log.counted, self.shown_criterion)
+        """How precisely people's mean is known from the labels drawn at random, in words."""
+        return precision(self.evaluation, self.label_log.weighted, self.shown_criterion)
 
     def is_blind(self, turn: Turn) -> bool:
         """Whether the jury stays hidden in this turn: also where nothing is judged, or the item was labelled before."""
@@ -321,7 +321,7 @@ class Session(TuningState):
         with self.lock:
             turn = self.turn()
             if (turn.item_id, self.shown_criterion) == (item_id, criterion):
-                edit = LabelEdit(label, self.label_queue.source, turn.probability, self.is_blind(turn))
+                edit = LabelEdit(label, self.label_queue.source, turn.probability, self.is_blind(turn), turn.round)
                 self.label_log.add(item_id, criterion, self.annotator, edit)
                 self._revision += 1
 

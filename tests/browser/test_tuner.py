@@ -982,6 +982,7 @@ def test_fifty_items_are_labelled_by_keyboard_alone(notebook):
 
     lines = [json.loads(line) for line in (notebook.folder / "own.labels.jsonl").read_text().split("\n") if line]
     kept = {}
+    lines = [line for line in lines if "drawn" not in line]  # a draw of disputed items
     for line in lines:
         kept.setdefault(line.get("source", "undo"), []).append((line["item_id"], line["label"]))
     assert kept["random"] == [*random[:20], *random[18:]]

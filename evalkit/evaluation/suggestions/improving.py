@@ -130,7 +130,9 @@ def improve(
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("improve", own | options)
     name = evaluation.rubric.criterion(criterion).name
-    said, note = drop_picked(split_by_part(evaluation, evaluation.labels if labels is None else labels, name))
+    said, note = drop_picked(
+        split_by_part(evaluation, evaluation.labels if labels is None else labels, name), weighted=False
+    )
     helper = None if judge is None else Judge.of(judge)
     given = None if candidate is None else rubric_of(candidate)
     if given is not None:
@@ -288,7 +290,9 @@ class _Later:
     def check(self, found: Improvement, labels: LabelsLike, budget_usd: float | None) -> Improvement:
         """The same with the evidence of the new labels."""
         candidate = found.rubric if found.candidate is None else found.candidate
-        own, note = drop_picked(labels_of(labels, self.run.evaluation.items, self.run.evaluation.rubric))
+        own, note = drop_picked(
+            labels_of(labels, self.run.evaluation.items, self.run.evaluation.rubric), weighted=False
+        )
         own = own[(own["criterion"] == self.run.criterion).to_numpy()]
         options = replace(self.run.options, budget_usd=budget_usd)
         run = replace(self.run, labels=own, options=options, paid=0.0, n_unpriced=0, stopped="", notes=[], sides={})

@@ -19,7 +19,7 @@ function queuePart(ctx, { judgeArticles }) {
     skip_item: skip,
     count_labels: (one) => send({ do: "count_labels", annotator: one.dataset.name, counts: one.dataset.counts !== "false" }),
   };
-  const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. These labels do not count in the figures.";
+  const DISPUTED = "Items drawn by how much the judges disagree, for improving the rubric. Figures that weight labels by their chance of being drawn use them (corpus_estimate); agreement does not.";
   function drawQueue() {
     const queue = get("queue"), focused = root.contains(document.activeElement), was = root.classList.contains("ekw-labelling");
     if (queue.answers === waiting) waiting = "";
