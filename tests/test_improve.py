@@ -157,7 +157,7 @@ class TestLooks:
             found = improve(evaluation, judge=helper((word,)))
             looks.append(found.look)
             assert (found.outcome, found.figures, found.rubric) == ("not kept", None, evaluation.rubric)
-            heads = "\n".join(found._heads())
+            heads = "\n".join(found.heads())
             assert "fixed" not in heads
             assert "agreement" not in heads
         assert looks == [1, 2]
@@ -442,3 +442,46 @@ class TestProcesses:
         for name in "xy":  # both note their look before either counts
             append_log(tmp_path, [{"criterion": "c", "candidate": name, "labels": items.key}], [items])
         assert [log.look(items, name, {})[0] for log, name in zip(logs, "xy", strict=True)] == [1, 2]
+
+
+class TestTuner:
+    def tuner(self, tmp_path, n=400):
+        evaluation, labels = case(n)
+        judge = ek.Judge.function(ask, name="j", version="1")
+        made = ek.RubricTuner(evaluation.items, RUBRIC, judge, labels, samples=1, folder=tmp_path, name="t")
+        made.run()
+        return made
+
+    def test_the_price_is_named_first_and_what_is_kept_is_in_the_draft(self, tmp_path):
+        tuner = self.tuner(tmp_path)
+        held = int((tuner.labels["part"] == "held-out").sum())
+        assert tuner.state["figures"]["improve"] == (
+            f"Improve: asks this judge up to 3 times for edits, judges each on {400 - held} dev items, and tests "
+            f"the outcome once on {held} held-out items: price unknown, and 3 prompts to this judge."
+        )
+        text = tuner.improve(helper())
+        assert text.startswith("r, c: kept; 1 edit tried, 1 taken")
+        assert tuner.rubric.criterion("c").scale[1] == "yes helps"
+        assert any(
+            note.startswith("round 1, c: level 1: “yes helps” fixed ") for note in tuner.state["suggestions"]["notes"]
+        )
+        tuner.run()
+        assert len(tuner.versions) == 2
+
+    def test_not_kept_changes_nothing_and_names_no_held_out_figure(self, tmp_path):
+        tuner = self.tuner(tmp_path)
+        (word,) = lucky_words(tuner.labels)
+        text = tuner.improve(helper((word,)))
+        assert text.splitlines()[0].startswith("r, c: not kept")
+        assert not tuner.rubric.edited
+        assert [line for line in text.splitlines() if "fixed" in line] == [
+            line for line in text.splitlines() if line.startswith("round ")
+        ]
+        again = ek.RubricTuner(tuner.session.items, RUBRIC, "fake:strict", tuner.labels, folder=tmp_path, name="t")
+        assert again.state["suggestions"]["head"].startswith("r, c: not kept")
+
+    def test_by_a_click_and_too_few_labels(self, tmp_path):
+        tuner = self.tuner(tmp_path, 90)
+        tuner.receive({"do": "improve", "judge": "fake:strict"})
+        assert tuner.wait_idle(300)
+        assert "it takes at least 40 in 10" in tuner.state["alert"]

@@ -17,11 +17,15 @@ from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.requests import suggest_edits
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import chance_sentences
+
+ROUNDS, MAX_EDITS = 3, 3
+"""Of `improve` in the tuner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,18 @@ class SuggestedEdits:
         rows = tuple(map(SuggestedEdit, suggestions.edits))
         return SuggestedEdits(base, rows, name, criterion, draw, str(suggestions).splitlines()[0], tuple(notes))
 
+    @classmethod
+    def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
+        """The outcome of `improve` and its path, in words."""
+        name, (tried, outcome) = getattr(judge, "name", str(judge)), found.heads()
+        path = [
+            f"round {row['round']}, {row['where']}: “{row['text']}” fixed {row['fixed']} and broke {row['broke']} of "
+            f"{counted(row['n_labelled'], 'dev item')}{', taken' if row['taken'] else ''}"
+            for row in found.table.to_dict("records")
+        ]
+        draft = ["The wording is in the draft now; Run judges the other items."] * (found.outcome == "kept")
+        return cls(base, (), name, found.criterion, 0, tried, (outcome, *draft, *path, *found.notes))
+
     def version(self, number: int, versions: Mapping[str, Version]) -> Version:
         """The version that an edit makes, with the same jury.
 
@@ -107,6 +123,21 @@ class SuggestedEdits:
             if suggested.base in versions:
                 return suggested
         return cls()
+
+
+def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> str:
+    """What `improve` does in the tuner, and its highest expected price, in words."""
+    mine = labels[(labels["criterion"] == criterion).to_numpy()]
+    n_held = mine.loc[(mine["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
+    n_dev = mine["item_id"].nunique() - n_held
+    cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
+    known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
+    usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
+    price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
+    return (
+        f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
+        f"tests the outcome once on {counted(n_held, 'held-out item')}: {price}, and {ROUNDS} prompts to this judge."
+    )
 
 
 def _effect(row: Mapping[str, Any]) -> dict[str, str]:

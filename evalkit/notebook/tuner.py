@@ -188,6 +188,15 @@ class RubricTuner(TunerController):
         self._draw("suggestions")
         return [row.edit for row in self.session.suggested.rows]
 
+    def improve(self, judge: JudgeLike) -> str:
+        """Improve the shown version in three rounds, with one test on held-out labels (see `evalkit.improve`).
+
+        A wording that is kept goes into the draft. Returns the outcome and the path, in words.
+        """
+        self.session.improve(judge)
+        self._draw("suggestions", "draft")
+        return "\n".join([self.session.suggested.head, *self.session.suggested.notes])
+
     def try_edit(self, number: int = 0) -> None:
         """Run a suggested edit (0: the first) as a version, and measure its effect.
 

@@ -23,7 +23,7 @@ from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import file_versions, save_folder
 
-_PAID_ACTIONS = ("run", "suggest", "try", "measure")
+_PAID_ACTIONS = ("run", "suggest", "improve", "try", "measure")
 
 
 class TunerController(NotebookWidget):
@@ -163,6 +163,7 @@ class TunerController(NotebookWidget):
             "save": lambda _: self._do("save", self.save),
             "held_out": lambda message: self._do("held_out", lambda: self._look_held_out(message)),
             "suggest": self._start_suggesting,
+            "improve": partial(self._start_suggesting, improve=True),
             "try": self._start_trying,
             "code": lambda _: setattr(self.widget, "code", session_code(self.session)),
         }
@@ -206,18 +207,19 @@ class TunerController(NotebookWidget):
     def _start_judging(self, run: Callable[[], str], *more: str) -> None:
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
 
-    def _start_suggesting(self, message: Mapping[str, Any]) -> None:
+    def _start_suggesting(self, message: Mapping[str, Any], *, improve: bool = False) -> None:
         name = str(message["judge"]).strip()
         known = next((one for one in self.session.pool if one.name == name), None)
         judge = known or judge_at(name, self.session.pool)
         where = server_of(judge)
 
         def suggest() -> str:
-            self.session.suggest(judge)
-            self._draw("suggestions")
+            (self.session.improve if improve else self.session.suggest)(judge)
+            self._draw("suggestions", "draft")
             return self.session.suggested.head
 
-        self._start("suggest", f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
+        what = "improve" if improve else "suggest"
+        self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         with self.session.lock:  # the worker may save meanwhile

@@ -16,6 +16,7 @@ from evalkit.notebook.item_details import item_texts, level_keys
 from evalkit.notebook.judge_servers import OWN, server_of
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.run_notices import notices
+from evalkit.notebook.suggested_edits import improvement_price
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import changes_of
 from evalkit.rubrics.prompts import list_templates
@@ -74,6 +75,9 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "criterion": session.shown_criterion,
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
+        "improve": ""
+        if session.evaluation is None
+        else improvement_price(session.evaluation, session.label_log.counted, session.shown_criterion),
         "split": bool((session.label_log.table["part"] == "held-out").any()),
         "held_out": session.held_out,
         "other_texts": session.label_log.n_other_texts,

@@ -16,7 +16,7 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Spec, Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
-from evalkit.evaluation import Evaluation, promote, sample_again
+from evalkit.evaluation import Evaluation, improve, promote, sample_again
 from evalkit.evaluation.sampling_again import plan_again
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.drafts_and_judging import Stopped, TuningState
@@ -34,7 +34,8 @@ from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.label_queue import LabelQueue, Turn, precision
-from evalkit.notebook.suggested_edits import SuggestedEdits
+from evalkit.notebook.suggested_edits import MAX_EDITS, ROUNDS, SuggestedEdits
+from evalkit.notebook.version_history import rebase
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.judge_alignment import align
@@ -401,17 +402,46 @@ class Session(TuningState):
         InputError, ConfigError, JudgeError, CacheError
             As `suggest_edits`; InputError also when nothing is judged yet.
         """
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            labels = self.labels_of(self.shown_criterion)
+            return self.suggested.ask(evaluation, self.current, known, self.shown_criterion, labels, **options)
+
+        self._suggested_by(judge, ask)
+
+    def improve(self, judge: JudgeLike) -> None:
+        """Let a judge improve the version shown, and test the outcome once on held-out labels (see `improve`).
+
+        A wording that is kept goes into the draft.
+
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `improve`; InputError also when nothing is judged yet.
+        """
+        kept: list[Rubric] = []
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            found = improve(
+                evaluation, self.labels_of(self.shown_criterion, counted=True), known, rounds=ROUNDS,
+                max_edits=MAX_EDITS, criterion=self.shown_criterion, progress=False, **options,
+            )  # fmt: skip
+            kept.extend([found.rubric] * (found.outcome == "kept"))
+            return SuggestedEdits.of_improvement(found, self.current, known)
+
+        self._suggested_by(judge, ask)
+        if kept:
+            self.edit_draft(lambda base, _: rebase(base, kept[0].to_dict()))
+
+    def _suggested_by(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits]) -> None:
         if self.evaluation is None:
             raise InputError("nothing is judged yet; run first")
         known = next((one for one in self.pool if one.name == judge), judge)
-        labels = self.labels_of(self.shown_criterion)
-        options = {name: self.options[name] for name in ("retries", "offline") if name in self.options}
+        options: dict[str, Any] = {n: self.options[n] for n in ("retries", "offline") if n in self.options}
+        options |= {"cache": self.cache, "budget_usd": self.budget_usd, "on_progress": self.check_stop}
         self.begin_run()
         try:
-            suggested = self.suggested.ask(
-                self.evaluation, self.current, known, self.shown_criterion, labels,
-                cache=self.cache, budget_usd=self.budget_usd, on_progress=self.check_stop, **options,
-            )  # fmt: skip
+            suggested = ask(self.evaluation, known, **options)
         except Stopped:
             raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
         finally:

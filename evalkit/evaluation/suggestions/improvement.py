@@ -100,16 +100,17 @@ class Improvement:
 
     def __str__(self) -> str:
         rows = self._rows()
-        return wrapped("\n".join([*self._heads(), *([text_table(rows, left=["now"])] if rows else []), *self.notes]))
+        return wrapped("\n".join([*self.heads(), *([text_table(rows, left=["now"])] if rows else []), *self.notes]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        heads = "".join(f"<p>{html.escape(line)}</p>" for line in self._heads())
+        heads = "".join(f"<p>{html.escape(line)}</p>" for line in self.heads())
         table = html_table(self._rows(), texts=["what", "now"]) if len(self.table) else ""
         return html_page([heads, table, *(f"<p class='note'>{html.escape(line)}</p>" for line in self.notes)])
 
-    def _heads(self) -> list[str]:
+    def heads(self) -> list[str]:
+        """What was tried, and what the held-out labels say."""
         paid = "unknown price" if self.cost_usd is None else f"US$ {self.cost_usd:.4f}"
         tried = f"{counted(len(self.table), 'edit')} tried, {int(self.table['taken'].sum())} taken; paid now: {paid}"
         return [f"{self.start.id}, {self.criterion}: {self.outcome}; {tried}", self._outcome()]

@@ -99,14 +99,16 @@ function runsPart(ctx) {
     const look = board.split ? "Trying an edit counts as a look at the held-out labels." : "There are too few labels to hold some out: effects are measured on the labels that the edits were made from.";
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
-      <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
+      <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button>
+      ${board.split ? `<button data-do="improve" data-key="improve" ${offIf(running || !board.current)}>Improve</button>` : ""}</div>
       <small>Sends one prompt to this judge, with dev items on which jury and people disagree. ${look}</small>
+      ${board.split && board.improve ? `<small>${esc(board.improve)}</small>` : ""}
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
   function disableSuggestions() { // while a job runs no other can start; open details stay open
     const running = Boolean(get("status").running);
-    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running));
+    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"], [data-do="improve"]').forEach((one) => one.setAttribute("aria-disabled", running));
   }
   return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }
