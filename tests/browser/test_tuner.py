@@ -1048,7 +1048,8 @@ def suggest(prompt):
 items = pd.DataFrame({"item_id": [f"i{n}" for n in range(240)], "answer": [str(n) for n in range(240)]})
 labels = pd.DataFrame({"item_id": items["item_id"], "criterion": "c", "annotator": "Ana",
                        "label": [str(int(n % 3 != 1)) for n in range(240)]})
-rubric = ek.Rubric(id="own", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "wrong", 1: "right"}, "pass_at": 1}])
+scale = {0: "wrong", 1: "right"}
+rubric = ek.Rubric(id="own", inputs=["answer"], criteria=[{"name": "c", "scale": scale, "pass_at": 1}])
 judges = [ek.Judge.function(one, name=one.__name__, version="1") for one in (ask, suggest)]
 tuner = ek.RubricTuner(items, rubric, judges, labels, samples=1)
 tuner.session.set_jury({"ask": 1.0}, 1, "mean")
