@@ -29,7 +29,7 @@ SHIPPED = (
     "relevancy",
     "safety",
 )
-TEMPLATES = ("default", "geval", "label", "number", "pairwise", "pollux", "tagged")
+TEMPLATES = ("default", "geval", "label", "number", "pairwise", "pollux", "reference", "tagged")
 FORMS = {
     "default": "json",
     "geval": "number",
@@ -37,6 +37,7 @@ FORMS = {
     "number": "number",
     "pairwise": "json",
     "pollux": "number",
+    "reference": "json",
     "tagged": "tagged",
 }
 TASKS = {"support": "faithfulness", "facts": "correctness", "assistant": "instruction_following"}

@@ -100,6 +100,10 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
     "pairwise-bare": asked(
         "pairwise", PAIR, ["answer_a", "answer_b"], {"answer_a": "same", "answer_b": "same"}, mode="pairwise"
     ),
+    "reference-ordinal": asked(
+        "reference", ORDINAL, ["reference", "question", "answer"], _QA | {"reference": "49"}, description=_PURPOSE
+    ),
+    "reference-nominal-missing": asked("reference", NOMINAL, _OPTIONAL, _QA),
     "pollux-reference": asked("pollux", RUSSIAN, _OPTIONAL, _RU | {"reference": "49"}),
     "pollux-bare": asked("pollux", RUSSIAN, _OPTIONAL, _RU),
 }
