@@ -10,11 +10,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.core.allowed_choices import PROVIDERS, SCORE_READINGS
+from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
 
-LOGPROBS = {"logprobs": True, "top_logprobs": 20}
-"""Parameters of a request for log-probabilities."""
+_LOGPROBS = {"logprobs": True, "top_logprobs": 20}
 
 
 def host_of(url: str) -> str:
@@ -64,3 +64,23 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
 """Field -> which values are allowed, and whether a value is one of them."""
+
+
+def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, who: str) -> Mapping[str, Any]:
+    """The parameters of a judge, with those that ask for log-probabilities if `score` needs these.
+
+    Raises
+    ------
+    ConfigError
+        If the provider gives none, or the parameters say otherwise.
+    """
+    if score is None:
+        return params
+    if not PROVIDERS[provider].logprobs:
+        raise ConfigError(
+            f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples, or "
+            "serve an open model (as by `vllm serve`) and use the provider 'openai'"
+        )
+    if params.get("logprobs", True) is not True:
+        raise ConfigError(f"{who} has score={score!r}, so params must not set logprobs to another value")
+    return _LOGPROBS | dict(params)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 import orjson
 
 from evalkit.core.allowed_choices import PROVIDERS, ScoreReading
-from evalkit.core.judge_field_checks import FIELDS, LOGPROBS, TEXT_FIELDS, base_url_of, host_of, is_server
+from evalkit.core.judge_field_checks import FIELDS, TEXT_FIELDS, base_url_of, host_of, is_server, with_logprobs
 from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed
@@ -65,9 +65,8 @@ class Judge:
     params
         Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
     score
-        How a score is read. None (default): the code in the text. ``expected`` or ``mode``: the mean, or the most
-        probable code, of the distribution over the scale's codes, from the log-probabilities of the tokens. Either adds
-        ``logprobs`` and ``top_logprobs`` to `params`, which are part of the reply key; `score` itself is not.
+        How a score is read: None, the code in the text; ``expected`` or ``mode``, the mean or the most probable code by
+        the tokens' log-probabilities, which adds ``logprobs`` and ``top_logprobs`` to `params`. Not in the reply key.
     ask
         For the provider ``function``: the Python function, or its import path ``module:function``.
         Not part of the reply key: see `Judge.function`.
@@ -165,16 +164,7 @@ class Judge:
             plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
         except TypeError as problem:
             raise ConfigError(f"params of {who} must be JSON values with string keys: {problem}") from None
-        if self.score is not None:
-            if not PROVIDERS[self.provider].logprobs:
-                raise ConfigError(
-                    f"{who} gives no log-probabilities, so score={self.score!r} cannot be read; omit score= and set "
-                    "samples, or serve an open model (as by `vllm serve`) and use the provider 'openai'"
-                )
-            plain = LOGPROBS | plain
-            if plain["logprobs"] is not True:
-                raise ConfigError(f"{who} has score={self.score!r}, so params must not set logprobs to another value")
-        object.__setattr__(self, "params", Params(plain))
+        object.__setattr__(self, "params", Params(with_logprobs(plain, self.provider, self.score, who)))
 
     def _refuse_keys(self) -> None:
         """Raise ConfigError for a key in any field; the message does not show the field's value."""

@@ -23,6 +23,7 @@ from evalkit.rubrics.row_scales import (
 )
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.figures_with_intervals import verdict_codes
+from evalkit.stats.pair_orders import first_rates, order_flips
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
     Flags,
@@ -143,11 +144,11 @@ def vote(
     columns["reason"] = tables.categorical(_reason(frame, samples, counted, verdict, label))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
-    columns["order_flip"] = _order_flip(frame, samples)
+    columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
     columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = tables.categorical(among)
-    columns["first_rate"] = _first_rate(frame, samples)
+    columns["first_rate"] = first_rates(frame, samples.groups)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     votes = tables.table("votes", columns)
@@ -323,39 +324,6 @@ def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: 
     reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
     reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
     return reason
-
-
-def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
-    n_votes = len(samples.groups)
-    order = frame["order"].cat.codes.to_numpy().astype(np.int64)
-    winners = np.full((n_votes, 2), -1, dtype=np.int64)
-    names = list(frame["order"].cat.categories)
-    for place, name in enumerate(("AB", "BA")):
-        if name not in names:
-            continue
-        rows = samples.scored & (order == names.index(name))
-        winners[:, place] = tally(samples.groups.codes[rows], samples.answer[rows], n_votes).single()[0]
-    return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
-
-
-def shown_first(judgments: pd.DataFrame) -> Floats:
-    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
-
-    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
-    """
-    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
-    label = judgments["label"].astype(object)
-    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
-    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
-
-
-def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
-    if frame["order"].isna().all():
-        return np.full(len(samples.groups), np.nan)
-    first = shown_first(frame)
-    known = ~np.isnan(first)
-    n = samples.groups.count(known)
-    return np.where(n > 0, samples.groups.total(first, known) / np.maximum(n, 1), np.nan)
 
 
 def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:

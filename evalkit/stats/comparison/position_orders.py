@@ -18,7 +18,8 @@ from evalkit.stats.figures_with_intervals import (
     result_table,
 )
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.voting import shown_first, vote
+from evalkit.stats.pair_orders import shown_first
+from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
 _COLUMNS = columns(
