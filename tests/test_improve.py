@@ -257,6 +257,8 @@ class TestLaterLabels:
             assert (made.outcome == "kept") == (max(values) >= 20)
         assert made.outcome == "kept"
         assert made.rubric == found.candidate
+        others = labels.head(7).assign(item_id=[f"new{at}" for at in range(7)])
+        assert "7 labelled items not in the evaluation" in str(found.check(pd.concat([labels, others])))
 
     @staticmethod
     def step(item):

@@ -19,6 +19,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text
 from evalkit.tables import table
+from evalkit.tables.grouping import Floats
 
 if TYPE_CHECKING:
     from evalkit.rubrics.parsing import Form, Parsed
@@ -133,8 +134,10 @@ class Columns(VerdictColumns):
                 parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
             if parsed.error is None:
                 flip = n_orders == 2 and row // n_samples % 2 == 1
-                distributed = self._distributed(row, reply, parsed, reader, flip=flip)
-                verdicts.append(distributed or reader.verdict(parsed.code, flip))
+                verdict = None
+                if self._distributions is not None:
+                    verdict = self._distributed(row, reply, parsed, reader, self._distributions, flip=flip)
+                verdicts.append(verdict or reader.verdict(parsed.code, flip))
             else:
                 verdicts.append(UNSCORED[parsed.error])
             explanations.append(parsed.explanation or None)
@@ -160,12 +163,10 @@ class Columns(VerdictColumns):
         self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
     def _distributed(
-        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, *, flip: bool
+        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, made: Floats, *, flip: bool
     ) -> Verdict | None:
         """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
-        if self._distributions is None:
-            return None
-        self._distributions[row] = np.nan
+        made[row] = np.nan
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
         if reading is None or reader.own is not None:
             return None
@@ -174,7 +175,7 @@ class Columns(VerdictColumns):
         found = read_distribution(reply, parsed, reader.parse, reader.scale)
         if found is None:
             return None
-        verdict, self._distributions[row] = read_score(
+        verdict, made[row] = read_score(
             found.codes, reading, lambda code: reader.verdict(code, flip), is_first=found.is_first
         )
         return verdict

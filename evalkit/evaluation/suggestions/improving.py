@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
+import pandas as pd
 
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.planning import plan_worklist
-from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, counted, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import labels_of, spec_of
 from evalkit.evaluation.suggestions.cases import split_by_part
@@ -312,6 +313,10 @@ class _Later:
         evident = [evidence(int(fixed), int(broke)) for fixed, broke in sums]
         outcome: Outcome = "kept" if max(evident) >= ENOUGH_EVIDENCE else "unfinished" if run.stopped else "not kept"
         run.notes += [note] if note else []
+        if isinstance(labels, pd.DataFrame) and (
+            other := set(labels["item_id"]) - set(run.evaluation.items["item_id"])
+        ):
+            run.notes.append(f"{counted(len(other), 'labelled item')} not in the evaluation; evaluate these items too")
         if outcome == "kept":
             run.notes.append(f"of the clusters labelled since, {sums[-1][0]} are fixed and {sums[-1][1]} broke")
         n_bet = sum(len(items) for name, items, _, _ in bets if name == key)
