@@ -1688,7 +1688,9 @@ def test_the_worker_does_the_newest_of_a_name_and_ends():
     go.set()
     assert worker.wait(300)
     assert done == [4]
-    assert not [thread for thread in threading.enumerate() if thread.name == "evalkit-widget"]
+    for thread in [one for one in threading.enumerate() if one.name == "evalkit-widget"]:
+        thread.join(300)  # it has said that it ends, and may need a moment
+        assert not thread.is_alive()
 
 
 def test_pages_are_cut_and_counted():
