@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.cli.main_command import main
+from evalkit.core.settings import Options
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
+from evalkit.evaluation.sampling_again import _rest as rest_of
 from evalkit.tables.files import parts_of_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -379,3 +381,25 @@ def test_the_command_takes_files_shards_and_a_folder(
     (tmp_path / "b.jsonl").write_text("{\n")
     assert main(["judge", "a.jsonl", "b.jsonl", *words, "--out", "others/"]) == 2
     assert "part-000003 failed: InputError: b.jsonl, line 1: invalid JSON" in capsys.readouterr().err
+
+
+def test_items_of_equal_content_are_paid_once_and_counted_once(tmp_path):
+    from evalkit.core.prompts_and_replies import Reply
+
+    asked = []
+
+    def ask(prompt):
+        asked.append(prompt.inputs["answer"])
+        return Reply('{"score": 2}', "stop", prompt_tokens=100, completion_tokens=20, cost_usd=0.25)
+
+    judge = ek.Judge.function(ask, name="j", version="1")
+    items = pd.concat([some_items(2)] * 5, ignore_index=True)
+    source = lines(items, tmp_path / "items.jsonl")
+    made = ek.judge_files(
+        source, "correctness", judge, samples=2, out=tmp_path / "out", cache=tmp_path / "c", progress=False
+    )
+    assert len(asked) == 4
+    assert (made.parts["n_live"].sum(), made.parts["cost_usd"].sum()) == (4, 1.0)
+    assert "4 asked now (US$ 1.0000)" in str(made)
+    left = rest_of(Options(max_calls=5, budget_usd=3.0), all_of(tmp_path / "out"))
+    assert (left.max_calls, left.budget_usd) == (1, 2.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import platform
 import secrets
 import warnings
@@ -19,6 +18,7 @@ import pandas as pd
 from evalkit._version import __version__
 from evalkit.core.allowed_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.files import write_whole
+from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
 from evalkit.core.reply_keys import canonical_json, digest
 from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
@@ -242,8 +242,7 @@ class _Task:
                 manifest.unlink()
             self._check_shares_store()
             judgments = judge_worklist(work, self.options, budget=budget)
-            live = judgments["source"] == "live"
-            errors, cost = judgments["error"], float(judgments.loc[live, "cost_usd"].sum(skipna=False))
+            errors, paid = judgments["error"], Bill.of(judgments.loc[judgments["source"] == "live"])
             said: dict[str, Any] = {
                 "evalkit": __version__,
                 "run": self.run,
@@ -251,7 +250,7 @@ class _Task:
                 "counts": {
                     "n_items": len(work.inputs), "n_judgments": len(judgments), "n_unscored": int(errors.notna().sum()),
                 },
-                "paid": {"n_live": int(live.sum()), "cost_usd": None if math.isnan(cost) else cost},
+                "paid": {"n_live": paid.n_replies, "cost_usd": None if paid.n_unpriced else paid.known_usd},
                 "n_without_reply": int(errors.isin(ENGINE_REASONS).sum()),
                 "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
             }  # fmt: skip

@@ -120,12 +120,12 @@ def _rest(options: Options, judgments: pd.DataFrame) -> Options:
     """The options with what these judgments left of the limits; those of a shared run are counted in the cache."""
     if options.run is not None:
         return options
-    live = judgments[judgments["source"].eq("live")]
+    paid = Bill.of(judgments[judgments["source"].eq("live")])
     budget, calls = options.budget_usd, options.max_calls
     return replace(
         options,
-        budget_usd=None if budget is None else max(0.0, budget - Bill.of(live).known_usd),
-        max_calls=None if calls is None else max(0, calls - len(live)),
+        budget_usd=None if budget is None else max(0.0, budget - paid.known_usd),
+        max_calls=None if calls is None else max(0, calls - paid.n_replies),
     )
 
 
