@@ -150,8 +150,8 @@ class SearchRun:
         self.notes += [f"held-out items left out: {'; '.join(away)}"] if away else []
         n_clusters = len(set(self.units(usable)))
         if len(usable) < FEWEST_TESTED or n_clusters < FEWEST_TESTED_CLUSTERS:
-            sizes = (max(len(usable), 1), 40, 80, 160)
-            powers = ", ".join(f"{n} labels {power_of(n, alpha_of(1)):.2f}" for n in dict.fromkeys(sorted(sizes)))
+            sizes = sorted({len(usable), 40, 80, 160} - {0})
+            powers = ", ".join(f"{counted(n, 'label')} {power_of(n, alpha_of(1)):.2f}" for n in sizes)
             left = f" ({'; '.join(away)})" if away else ""
             raise InputError(
                 f"{counted(len(usable), 'held-out item')} in {counted(n_clusters, 'cluster')} can test a change of "
