@@ -206,7 +206,7 @@ class TestWhatItSees:
         with pytest.raises(RubricError, match="has no attribute"):
             rendered(SHOWN + "{{ criterion." + field + " }}")
 
-    @pytest.mark.parametrize("field", ["id", "version", "layout", "criteria"])
+    @pytest.mark.parametrize("field", ["id", "version", "layout", "template"])
     def test_what_of_the_rubric_can_never_reach_a_prompt(self, field):
         with pytest.raises(RubricError, match="has no attribute"):
             rendered(SHOWN + "{{ rubric." + field + " }}")

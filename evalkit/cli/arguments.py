@@ -142,6 +142,10 @@ _refresh = read_as(
 )
 
 
+def _per_call(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
 def _value(metavar: str, text: str, **more: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help": text, **more}
 
@@ -171,6 +175,7 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "choices": SCORE_READINGS,
         "help": "read the score from log-probabilities: their mean over the codes, or the most probable code",
     },
+    "criteria-per-call": _value("N|all", "criteria that one call judges (default 1)", type=_per_call),
     "template": _value("T", "prompt template instead of the rubric's, as in tagged@v1"),
     "samples": _value("K", "samples per judge, item and criterion (default 3)", type=int),
     # where replies and items come from
@@ -257,11 +262,15 @@ def add_flags(parser: Any, *names: str) -> None:
         parser.add_argument(f"--{name}", **_FLAGS[name])
 
 
+def _per_call(text: str) -> int | str:
+    return int(text) if text.isdecimal() else text
+
+
 def add_what(parser: Parser) -> None:
     """What is judged, and by whom."""
     group = parser.add_argument_group("what is judged, and by whom")
     judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
-    add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "samples")
+    add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
 
 
 def add_judging(parser: Parser, *, n_items: str | None = None) -> None:

@@ -21,6 +21,7 @@ def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
         "judges": _judges(args),
         "samples": args.samples,
         "template": args.template,
+        "criteria_per_call": args.criteria_per_call,
     }
 
 

@@ -53,6 +53,8 @@ class Prompt:
     level, codes, inputs, texts
         The criterion's level of measurement, its scale's codes, the item's inputs and what each code
         means, for judges that run inside evalkit. Not sent.
+    together
+        If one reply judges several criteria, a prompt of the same messages for each of them; else empty. Not sent.
     """
 
     messages: tuple[Message, ...]
@@ -66,6 +68,7 @@ class Prompt:
     codes: tuple[int | float | str, ...]
     inputs: Mapping[str, Any]
     texts: tuple[str, ...] = ()
+    together: tuple[Prompt, ...] = ()
 
     @cached_property
     def n_bytes(self) -> int:

@@ -163,6 +163,13 @@ def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
         raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed: {listed(allowed)}")
 
 
+def check_criteria_per_call(value: Any) -> int | str:
+    """The number of criteria in one call, or ``all``; ConfigError for anything else."""
+    if value == "all" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value  # type: ignore[no-any-return]
+    raise ConfigError(f"criteria_per_call must be a whole number from 1, or 'all', got {value!r}")
+
+
 def check_share(name: str, value: object) -> None:
     """Raise ConfigError unless the value is a number from 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:

@@ -15,6 +15,7 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 import pandas as pd
 
@@ -55,6 +56,7 @@ def submit(
     *,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
     inputs: Mapping[str, str] | None = None,
     on_missing: OnMissing = "raise",
@@ -75,7 +77,7 @@ def submit(
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id, inputs, on_missing, refresh, adopt, cache
+    items, rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing, refresh, adopt, cache
         As in `judge`.
     budget_usd
         Maximum US$, by the highest price of each request; requests beyond it are not sent.
@@ -104,7 +106,9 @@ def submit(
         If the ticket cannot be stored.
     """
     live_after_s = _seconds(live_after)
-    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
     options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd, run=run)
     if is_none(judges):
         raise ConfigError("judges 'none' makes no calls, so there is nothing to send; name judges, or omit them")

@@ -52,6 +52,7 @@ def judge(
     *,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
     inputs: Mapping[str, str] | None = None,
     on_missing: OnMissing = "raise",
@@ -88,6 +89,9 @@ def judge(
         however many each item has.
     template
         The template of judges that have none of their own, instead of the rubric's.
+    criteria_per_call
+        How many criteria one reply judges: 1 (default), another number, or ``"all"``. Criteria are grouped in the order
+        of the rubric; one with examples is asked alone. Tokens and cost of a reply are divided among its judgments.
     item_id
         The column with the ids; by default ``item_id``, else the index.
     inputs
@@ -149,7 +153,9 @@ def judge(
     >>> table[["item_id", "criterion", "judge", "sample"]].values.tolist()
     [['0', 'correctness', 'fake:strict', 0]]
     """
-    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
@@ -201,7 +207,11 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     named = signature(judge).bind(*args, **options).arguments
     items, rubric, judges = named.pop("items"), named.pop("rubric"), named.pop("judges", None)
     item_id = named.pop("item_id", None)
-    asked = {name: named.pop(name) for name in ("samples", "template", "inputs", "on_missing") if name in named}
+    asked = {
+        name: named.pop(name)
+        for name in ("samples", "template", "inputs", "on_missing", "criteria_per_call")
+        if name in named
+    }
     spec = Spec.of(rubric, judges, **asked)
     chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
@@ -329,6 +339,10 @@ class _Run:
         self.unscored_before = {
             row for row in range(self.worklist.n_rows) if row not in missing and self.columns.error(row) is not None
         }
+        if self.worklist.spec.is_grouped:  # a new reply is one for all criteria of its call
+            keys = list(self.worklist.keys())
+            again = {keys[row] for row in self.unscored_before}
+            self.unscored_before |= {row for row, key in enumerate(keys) if key in again and row not in missing}
         for row, key in enumerate(self.worklist.keys()):
             if row in self.unscored_before:
                 self.keys[row] = key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pandas as pd
 
@@ -33,7 +33,7 @@ class JudgeBatch:
 
     Parameters
     ----------
-    rubric, judges, samples, template, inputs, on_missing
+    rubric, judges, samples, template, criteria_per_call, inputs, on_missing
         As in `judge`.
     item_id
         The column with the ids. It must exist, because the index begins again at 0 in each batch.
@@ -60,6 +60,7 @@ class JudgeBatch:
         *,
         samples: int | None = None,
         template: str | None = None,
+        criteria_per_call: int | Literal["all"] | None = None,
         item_id: str = "item_id",
         inputs: dict[str, str] | None = None,
         on_missing: OnMissing = "raise",
@@ -68,7 +69,9 @@ class JudgeBatch:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
         if limits and options.get("run") is None:
             raise ConfigError(f"{listed(limits)} would hold for each batch alone; pass run='a name' to share them")
-        self._spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+        self._spec = Spec.of(
+            rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+        )
         self._options = Options(**(options | {"offline": True} if is_none(judges) else options))
         self._item_id = item_id
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import joblib
 import orjson
@@ -92,6 +92,7 @@ def judge_files(
     n_jobs: int | None = None,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
     inputs: dict[str, str] | None = None,
     on_missing: OnMissing = "raise",
@@ -110,7 +111,7 @@ def judge_files(
     source
         A path or glob of JSONL or parquet files, several of them, a table of items, a `datasets` data set (also a
         streaming one), a Ray data set, a Dask DataFrame (its partitions are the parts), or an iterator of DataFrames.
-    rubric, judges, samples, template, item_id, inputs, on_missing
+    rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing
         As in `judge`. Rows without an id column are numbered through each file or data set; a
         Dask DataFrame needs such a column.
     out
@@ -141,7 +142,9 @@ def judge_files(
     EvalkitWarning
         If parts failed.
     """
-    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
         raise ConfigError(f"rows must be 1 or more and shard=(part, of) within 1 to of, got rows={rows!r}, {shard=}")

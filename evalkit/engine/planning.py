@@ -137,6 +137,7 @@ def plan(
     *,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
     inputs: Mapping[str, str] | None = None,
     on_missing: OnMissing = "raise",
@@ -156,7 +157,9 @@ def plan(
     (1, 2)
     """
     Options(recorded=recorded)  # refuses an unknown value
-    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
     work = Worklist.of(spec, items, item_id)
     return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache)
 

@@ -75,7 +75,8 @@ def record(
     InputError
         When there is not one list per item, or another reply is stored for an item.
     """
-    spec = Spec.of(rubric, judge, 1, template, inputs=inputs, on_missing=on_missing)
+    # a recorded reply judges one criterion, whatever the profile sets for calls
+    spec = Spec.of(rubric, judge, 1, template, inputs=inputs, on_missing=on_missing, criteria_per_call=1)
     if len(spec.judges) != 1:
         raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)} judges")
     pairwise = spec.rubric.mode == "pairwise"

@@ -35,11 +35,17 @@ UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) f
 class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
-    def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None) -> None:
+    def __init__(
+        self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None, group: Sequence[str] = ()
+    ) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         from evalkit.rubrics.parsing import parser_for
 
         self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        if len(group) > 1:
+            from evalkit.rubrics.parsing.several_criteria import parser_of_group
+
+            self.parse = parser_of_group(scale, name, tuple(group))
         self.scale, self._pairwise = scale, pairwise
         self.verdict = lru_cache(_REMEMBERED)(self._verdict)
 
@@ -94,13 +100,17 @@ class Columns(VerdictColumns):
         pairwise = spec.rubric.mode == "pairwise"
         readers: dict[Any, CodeReader] = {}
         self._readers = []  # by criterion and judge
-        for criterion in spec.rubric.criteria:
+        for criterion, numbers in zip(spec.rubric.criteria, spec.groups, strict=True):
+            group = [spec.rubric.names[at] for at in numbers]
             for builder in spec.prompt_builders:
                 own = builder.reply_reader
                 key = criterion.name, builder.template.form, own
                 if key not in readers:
-                    readers[key] = CodeReader(builder.template.form, criterion.scale, criterion.name, pairwise, own)
+                    form, scale = builder.template.form, criterion.scale
+                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, own, group)
                 self._readers.append(readers[key])
+        # by criterion: its place among those of its reply, and their number
+        self._shares = [(group.index(at), len(group)) for at, group in enumerate(spec.groups)]
         n = worklist.n_rows
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
@@ -151,11 +161,17 @@ class Columns(VerdictColumns):
         models = self._models
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
-        self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
+        # a reply on several criteria is paid once: each has its share, and the first ones the tokens that are left over
+        of_group = [self._shares[row // (by_judge * n_judges) % n_criteria] for row in rows]
+        costs = [reply.get("cost_usd", math.nan) for reply in replies]
+        self.cost[where] = [cost / size for cost, (_, size) in zip(costs, of_group, strict=True)]
         self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
         for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
             stated = [reply.get(field) for reply in replies]
-            column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
+            counts = [-1 if (n := token_count(value)) is None else n for value in stated]
+            column[where] = [
+                n if n < 0 else n // size + (at < n % size) for n, (at, size) in zip(counts, of_group, strict=True)
+            ]
             # an older evalkit stored any number that a server stated, and a price by it
             unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
             self.cost[unknown] = math.nan

@@ -14,16 +14,24 @@ from typing import Any
 
 from evalkit.core.allowed_choices import ON_MISSING, PROVIDERS, OnMissing
 from evalkit.core.judges import Judge, JudgesLike
-from evalkit.core.settings import RULE_NAMES, Place, Rules, Settings, check_choice, check_samples
+from evalkit.core.settings import (
+    RULE_NAMES,
+    Place,
+    Rules,
+    Settings,
+    check_choice,
+    check_criteria_per_call,
+    check_samples,
+)
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
-_DEFAULTS = {"samples": DEFAULT_SAMPLES} | asdict(Rules())
+_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
 
-_NAMES = ("judges", "template", "samples", *RULE_NAMES)
+_NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,8 @@ class Spec:
         For inputs of the rubric the column of the items that holds them; the others are in columns of their names.
     on_missing
         Whether an item that lacks a required input is an error, or skipped.
+    criteria_per_call
+        How many criteria one reply judges: a number, or ``all``.
     """
 
     rubric: Rubric
@@ -64,6 +74,28 @@ class Spec:
     settings: Settings = field(default_factory=Settings, compare=False)
     inputs: Mapping[str, str] = field(default_factory=dict)
     on_missing: OnMissing = "raise"
+    criteria_per_call: int | str = 1
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """For each criterion the criteria, as numbers, that one reply judges with it; itself alone if it has examples.
+
+        The rubric's list is divided at fixed places, so a change of one criterion concerns only its own group.
+        """
+        criteria = self.rubric.criteria
+        size = len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call
+        groups = []
+        for at, criterion in enumerate(criteria):
+            first = at // size * size
+            others = range(first, min(first + size, len(criteria)))
+            alone = bool(criterion.examples)
+            groups.append((at,) if alone else tuple(one for one in others if not criteria[one].examples))
+        return tuple(groups)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether any reply judges several criteria."""
+        return any(len(group) > 1 for group in self.groups)
 
     @property
     def orders(self) -> tuple[str | None, ...]:
@@ -82,6 +114,7 @@ class Spec:
         source: str = "argument",
         inputs: Mapping[str, str] | None = None,
         on_missing: OnMissing = "raise",
+        criteria_per_call: int | str | None = None,
     ) -> Spec:
         """Resolve the arguments of a caller: argument > profile > default.
 
@@ -102,6 +135,8 @@ class Spec:
             What `settings` calls the caller: ``argument``, ``flag`` …
         inputs, on_missing
             As for `judge`.
+        criteria_per_call
+            From 1, or ``all``; None takes the profile's, else 1.
 
         Raises
         ------
@@ -124,7 +159,8 @@ class Spec:
         if rules:
             Rules.of(rules)  # refuses an unknown name
         check_choice("on_missing", on_missing, ON_MISSING)
-        named = {"judges": judges, "template": template, "samples": samples} | dict(rules or {})
+        named = {"judges": judges, "template": template, "samples": samples}
+        named |= {"criteria_per_call": criteria_per_call} | dict(rules or {})
         spec = cls.resolve(chosen, Settings.of((source, named), *places), profile=profile)
         if inputs:
             check_names(inputs, chosen)
@@ -189,7 +225,21 @@ class Spec:
         settings["judges"] = judges
         if profile is not None and profile.calibration is not None:
             settings = settings.changed("calibration", "not applied: scores are raw", f"profile {profile.profile}")
-        return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
+        per_call = check_criteria_per_call(settings["criteria_per_call"])
+        if per_call == 1:
+            del settings["criteria_per_call"]
+        spec = cls(
+            rubric, judges, prompt_builders, samples, profile, exact, rules, settings, criteria_per_call=per_call
+        )
+        if spec.is_grouped:
+            for judge, builder in zip(judges, prompt_builders, strict=True):
+                builder.together.template.check(rubric.input_names)
+                if judge.score or builder.reply_reader is not None:
+                    raise ConfigError(
+                        f"judge '{judge.name}' reads one verdict per reply (score= or a reader of its own), so "
+                        f"criteria_per_call={per_call!r} is not possible; set it to 1"
+                    )
+        return spec
 
 
 def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:

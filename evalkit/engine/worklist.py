@@ -18,7 +18,7 @@ from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
-from evalkit.rubrics.prompts import item_inputs, swapped
+from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import as_frame
 from evalkit.tables.messages import holds_chats
@@ -115,7 +115,7 @@ class Worklist:
     @cached_property
     def parts(self) -> list[list[KeyParts]]:
         """The key parts that all rows of a criterion and judge have in common, by criterion and judge."""
-        rubric = self.spec.rubric
+        rubric, groups = self.spec.rubric, self.spec.groups
         return [
             [
                 KeyParts(
@@ -124,15 +124,14 @@ class Worklist:
                     model=judge.model,
                     rubric=rubric.id,
                     rubric_version=rubric.version,
-                    rubric_hash=builder.rubric.prompt_hashes[criterion.name],
-                    template_hash=builder.template.hash,
+                    **_hashes(builder, group),
                     temperature=judge.temperature,
                     max_tokens=judge.max_tokens,
                     params=judge.params,
                 )
                 for judge, builder in zip(self.spec.judges, self.spec.prompt_builders, strict=True)
             ]
-            for criterion in rubric.criteria
+            for group in groups
         ]
 
     def keys(
@@ -186,25 +185,38 @@ class Worklist:
 
         Samples of one prompt are one request; a prompt that several items share is asked once.
         """
+        groups, criteria = self.spec.groups, self.spec.rubric.criteria
         samples_of: dict[tuple[int, int, str], set[int]] = {}
         first: dict[tuple[int, int, str], tuple[int, int]] = {}
         for row in rows:
             item, criterion, judge, order, sample = self.place(row)
-            group = criterion, judge, self.hashes[item][order]
-            samples_of.setdefault(group, set()).add(sample)
-            first.setdefault(group, (item, order))
+            cell = groups[criterion][0], judge, self.hashes[item][order]
+            samples_of.setdefault(cell, set()).add(sample)
+            first.setdefault(cell, (item, order))
         makers = [[KeyMaker(parts.as_dict()) for parts in row] for row in self.parts]
         key_order = self.spec.orders[0]
         requests: list[Request] = []
         for (criterion, judge, shown), numbers in samples_of.items():
             item, order = first[criterion, judge, shown]
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
-            prompt = partial(self.spec.prompt_builders[judge].prompt, self.spec.rubric.criteria[criterion], inputs)
+            builder, group = self.spec.prompt_builders[judge], [criteria[at] for at in groups[criterion]]
+            alone = len(group) == 1
+            prompt = (
+                partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
+            )
             parts = replace(self.parts[criterion][judge], input_hash=shown, order=key_order)
             samples = tuple(sorted(numbers))
             keys = tuple(makers[criterion][judge](shown, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
+
+
+def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, str]:
+    """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
+    own = [builder.rubric.prompt_hashes[builder.rubric.criteria[at].name] for at in group]
+    if len(own) == 1:
+        return {"rubric_hash": own[0], "template_hash": builder.template.hash}
+    return {"rubric_hash": digest(own), "template_hash": digest({"together": builder.together.template.hash})}
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:

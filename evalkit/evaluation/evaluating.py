@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pandas as pd
 
@@ -36,6 +36,7 @@ def evaluate(
     aggregate: str | None = None,
     quorum: float | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     item_id: str | None = None,
     inputs: Mapping[str, str] | None = None,
     on_missing: OnMissing = "raise",
@@ -45,7 +46,7 @@ def evaluate(
 
     Parameters
     ----------
-    items, rubric, judges, samples, template, item_id, inputs, on_missing
+    items, rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing
         As for `judge`. A `group_id` column makes the groups the unit of intervals.
     labels
         Human labels: the long labels table, or for each criterion the item columns with its labels (see
@@ -76,7 +77,16 @@ def evaluate(
     """
     rules: dict[str, Any] = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
-    spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
+    spec = Spec.of(
+        rubric,
+        judges,
+        samples,
+        template,
+        rules,
+        inputs=inputs,
+        on_missing=on_missing,
+        criteria_per_call=criteria_per_call,
+    )
     frame = as_items(items, item_id=item_id)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     options["cache"] = as_cache(options.get("cache"))

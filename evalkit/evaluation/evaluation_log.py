@@ -93,7 +93,7 @@ def _settings(spec: Spec) -> dict[str, Any]:
         "templates": {template.label: template.source for _, template in asked},
         "samples": spec.samples,
         "rules": asdict(spec.rules),
-    }
+    } | ({} if spec.criteria_per_call == 1 else {"criteria_per_call": spec.criteria_per_call})
 
 
 def _plain(value: Any) -> Any:

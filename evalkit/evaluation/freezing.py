@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import Rules
@@ -183,6 +183,7 @@ def write_profile(
     *,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
     rubrics_folder: str | Path | None = None,
     **rules: Any,
 ) -> Profile:
@@ -192,7 +193,7 @@ def write_profile(
     ----------
     path
         The new file, ``NAME.yaml``; its stem is the profile's name. An existing file is not changed (see `freeze`).
-    rubric, judges, samples, template
+    rubric, judges, samples, template, criteria_per_call
         As for `judge`; `rubric` may be a profile, whose judges and rules are the defaults.
     rubrics_folder
         Folder to save the rubric in if it was edited or is not in a file yet, as in `freeze`.
@@ -210,7 +211,7 @@ def write_profile(
         When the file exists and contains another profile, or is not called ``.yaml``, or a rule is unknown.
     """
     target = _yaml_file(path)
-    spec = Spec.of(rubric, judges, samples, template, rules)
+    spec = Spec.of(rubric, judges, samples, template, rules, criteria_per_call=criteria_per_call)
     if profile := _existing(target, spec, spec.rules):
         return profile
     return _write(target, _profile(target.stem, _saved(spec.rubric, target, rubrics_folder), spec, spec.rules))
@@ -268,6 +269,7 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: d
         judges=judges,
         template=common.pop() if len(common) == 1 else None,
         samples=spec.samples,
+        criteria_per_call=spec.criteria_per_call,
         calibration=calibration,
         **asdict(rules),
     )

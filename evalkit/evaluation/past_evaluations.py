@@ -162,6 +162,7 @@ def _spec(logged: dict[str, Any]) -> Spec:
     samples = logged["samples"] if logged["exact"] or not logged["offline"] else None
     judges = [Judge.of(judge) for judge in logged["judges"]]
     named = {"judges": judges, "template": logged["template"], "samples": samples} | logged["rules"]
+    named["criteria_per_call"] = logged.get("criteria_per_call")
     templates = {label: Template.of(*label.split("@"), source) for label, source in logged["templates"].items()}
     spec = Spec.resolve(rubric, Settings.of(("log", named)), templates=templates)
     return replace(spec, inputs=logged["inputs"], on_missing=logged["on_missing"])

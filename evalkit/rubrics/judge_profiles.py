@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.reply_keys import digest
-from evalkit.core.settings import MOST_SAMPLES
+from evalkit.core.settings import MOST_SAMPLES, check_criteria_per_call
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import FileModel
@@ -37,6 +37,8 @@ class Profile(FileModel):
         Overrides the rubric's template.
     samples
         Samples per judge and item, from 1 to 1000.
+    criteria_per_call
+        How many criteria one reply judges: from 1, or ``all``.
     vote, ties, min_self_agreement
         How samples become a vote; whether ties stay unscored; and the self-agreement (0-1) below which a judge's vote
         is unscored.
@@ -62,6 +64,7 @@ class Profile(FileModel):
     judges: tuple[Judge, ...] = ()
     template: str | None = None
     samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
+    criteria_per_call: int | Literal["all"] = 1
     vote: VoteRule = "mean"
     ties: VoteTies = "na"
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
@@ -79,6 +82,14 @@ class Profile(FileModel):
     @classmethod
     def _text(cls, version: Any) -> Any:
         return str(version) if isinstance(version, (int, float)) and not isinstance(version, bool) else version
+
+    @field_validator("criteria_per_call", mode="before")
+    @classmethod
+    def _per_call(cls, value: Any) -> Any:
+        try:
+            return check_criteria_per_call(value)
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
 
     @field_validator("judges", mode="before")
     @classmethod

@@ -81,6 +81,7 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
     "default-item-first": asked("default", ORDINAL, ["question", "answer"], _QA, layout="item_first"),
     "default-structure": asked("default", ORDINAL, ["answer"], {"answer": {"total": 3.0, "lines": ["a", None]}}),
     "default-russian": asked("default", RUSSIAN, ["question", "answer"], _RU),
+    "together-ordinal": asked("together", STEPS, ["question", "answer"], _QA, description=_PURPOSE),
     "tagged-ordinal": asked("tagged", STEPS, ["question", "answer"], _QA, description=_PURPOSE),
     "tagged-interval": asked("tagged", INTERVAL, ["answer"], {"answer": "a"}),
     "tagged-nominal": asked("tagged", NOMINAL, ["answer"], {"answer": "a"}),

@@ -131,7 +131,10 @@ class FakeClient:
         sample = sample if temperature else 0
         text: str | None
         finish, refusal = "stop", None
-        if "edits" in ((prompt.schema or {}).get("properties") or {}):
+        if prompt.together:
+            texts = {one.criterion: self.reply(one, sample, temperature).text or "" for one in prompt.together}
+            text = "{" + ", ".join(f"{orjson.dumps(name).decode()}: {one}" for name, one in texts.items()) + "}"
+        elif "edits" in ((prompt.schema or {}).get("properties") or {}):
             text = (
                 "I would word it better, if I knew how." if self.persona == "broken" else suggest_edits(prompt, sample)
             )

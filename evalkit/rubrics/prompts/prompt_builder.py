@@ -11,7 +11,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _LONGEST = 100_000  # characters of a source
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
 _STEADY = {"rubric", "criterion"}
+_TOGETHER = {"default": "together@v1", "pairwise": "together@v1"}  # for several criteria in one prompt
 _MARK = secrets.token_hex(16)  # around the name of an input whose fenced text goes there
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
@@ -273,6 +274,7 @@ class _RubricView:
 
     description: str
     inputs: tuple[str, ...]
+    criteria: tuple[_CriterionView, ...]
 
 
 @dataclass(frozen=True)
@@ -314,9 +316,43 @@ class PromptBuilder:
             )
         return cls(rubric, template)
 
-    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
-        """The prompt for one criterion and one item's inputs."""
-        blocks = self._blocks(criterion, inputs)
+    @property
+    def together(self) -> PromptBuilder:
+        """The builder of prompts for several criteria: with its template if that shows all, else with evalkit's own.
+
+        Raises
+        ------
+        RubricError
+            When the template can show only one criterion, or requires another form than ``json``.
+        """
+        template = self.template
+        if "rubric.criteria" in template.source and template.form == "json":
+            return self
+        if template.name not in _TOGETHER:
+            raise RubricError(
+                f"template {template.label} shows one criterion per prompt, but criteria_per_call asks for several; "
+                "use template 'default', write one of the form json that loops over rubric.criteria, or set "
+                "criteria_per_call=1"
+            )
+        return PromptBuilder(self.rubric, load_template(_TOGETHER[template.name]))
+
+    def prompt_together(self, criteria: Sequence[Criterion], inputs: Mapping[str, Any]) -> Prompt:
+        """The prompt for several criteria and one item's inputs: one JSON object with an object for each criterion."""
+        prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
+        schemas = {criterion.name: reply_schema(criterion) for criterion in criteria}
+        parts = tuple(
+            replace(
+                prompt, schema=schemas[one.name], criterion=one.name, level=one.level, codes=one.scale.codes,
+                texts=one.scale.texts,
+            )
+            for one in criteria
+        )  # fmt: skip
+        schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
+        return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
+
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
+        """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
+        blocks = self._blocks(criterion, inputs, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
         if "user" in blocks:
@@ -341,24 +377,21 @@ class PromptBuilder:
             texts=criterion.scale.texts,
         )
 
-    def _blocks(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, str]:
+    def _blocks(
+        self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()
+    ) -> dict[str, str]:
         """The rendered blocks for one item's inputs."""
-        prepared = self._prepared.get((criterion.name, *inputs))
+        known_as = *(one.name for one in (criterion, *others)), "", *inputs
+        prepared = self._prepared.get(known_as)
         if prepared is None:
             self.template.check(self.rubric.input_names)
             names = tuple(name for name in self.rubric.input_names if name in inputs)
-            pairs = zip(criterion.scale.labels, criterion.scale.texts, strict=True)
+            shown = tuple(_criterion_view(one) for one in (criterion, *others))
             views: dict[str, Any] = {
-                "rubric": _RubricView(self.rubric.description.strip(), names),
-                "criterion": _CriterionView(
-                    criterion.name,
-                    criterion.description.strip(),
-                    criterion.level,
-                    criterion.steps,
-                    tuple(_LevelView(*pair) for pair in pairs),
-                ),
+                "rubric": _RubricView(self.rubric.description.strip(), names, shown),
+                "criterion": shown[0],
             }
-            prepared = self._prepared[criterion.name, *inputs] = views, {}
+            prepared = self._prepared[known_as] = views, {}
         views, known = prepared
 
         def fence(name: str) -> str:
@@ -383,6 +416,12 @@ class PromptBuilder:
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)
+
+
+def _criterion_view(criterion: Criterion) -> _CriterionView:
+    pairs = zip(criterion.scale.labels, criterion.scale.texts, strict=True)
+    levels = tuple(_LevelView(*pair) for pair in pairs)
+    return _CriterionView(criterion.name, criterion.description.strip(), criterion.level, criterion.steps, levels)
 
 
 def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
