@@ -448,7 +448,7 @@ def test_the_verdict_does_not_depend_on_how_often_it_is_read():
 
 def test_the_options_that_other_functions_pass_on_are_those_of_judge():
     parameters = inspect.signature(ek.judge).parameters
-    own = {"items", "rubric", "judges", "samples", "template", "item_id", "inputs", "on_missing"}
+    own = {"items", "rubric", "judges", "samples", "template", "item_id", "inputs", "on_missing", "criteria_per_call"}
     assert set(JudgeOptions.__annotations__) == set(parameters) - own == {one.name for one in fields(Options)}
     types = {one.name: one.type for one in fields(Options)}
     assert {name: str(one.__forward_arg__) for name, one in JudgeOptions.__annotations__.items()} == types

@@ -29,7 +29,7 @@ SHIPPED = (
     "relevancy",
     "safety",
 )
-TEMPLATES = ("default", "geval", "label", "number", "pairwise", "pollux", "reference", "tagged")
+TEMPLATES = ("default", "geval", "label", "number", "pairwise", "pollux", "reference", "tagged", "together")
 FORMS = {
     "default": "json",
     "geval": "number",
@@ -38,6 +38,7 @@ FORMS = {
     "pairwise": "json",
     "pollux": "number",
     "reference": "json",
+    "together": "json",
     "tagged": "tagged",
 }
 TASKS = {"support": "faithfulness", "facts": "correctness", "assistant": "instruction_following"}

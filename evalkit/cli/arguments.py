@@ -262,10 +262,6 @@ def add_flags(parser: Any, *names: str) -> None:
         parser.add_argument(f"--{name}", **_FLAGS[name])
 
 
-def _per_call(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
 def add_what(parser: Parser) -> None:
     """What is judged, and by whom."""
     group = parser.add_argument_group("what is judged, and by whom")

@@ -13,6 +13,7 @@ from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refus
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 
 if TYPE_CHECKING:
+    from evalkit.core.allowed_choices import Reason
     from evalkit.rubrics.scales import Scale
 
 _LONGEST, _MOST_OBJECTS = 200_000, 64
@@ -47,9 +48,9 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 
 
 @lru_cache(maxsize=64)
-def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[str, str], ...], str]:
+def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[str, str], ...], Reason]:
     """The parts of a reply with their criteria, and the reason for those that are missing."""
-    lost = "truncated" if cut else "unreadable"
+    lost: Reason = "truncated" if cut else "unreadable"
     apart = take_apart(text.lstrip("\ufeff \t\r\n"), cut=cut)
     body = unfenced(apart.body.strip())
     if apart.is_open or len(body) > _LONGEST:
