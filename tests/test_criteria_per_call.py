@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import evalkit as ek
+from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
@@ -57,6 +58,20 @@ def read(text: str | None, *ends: Any) -> list[Any]:
         ("I'm sorry, but I can't help with that.", (), ["refused"] * 3),
         ('[{"score": 1}, {"score": 2}]', (), ["unreadable"] * 3),
         ('{"score": 2}', (), ["unreadable"] * 3),
+        (json.dumps({"scores": WHOLE}), (), [2, 0, 1]),
+        (json.dumps({"candidate": WHOLE}), (), ["unreadable"] * 3),
+        (json.dumps({"Clear": 2, "TRUE ": 0, "kind": 1}), (), [2, 0, 1]),
+        (f"A set {{of three}}: {json.dumps(WHOLE)}", (), [2, 0, 1]),
+        # an unescaped quotation of the candidate's words in a broken object
+        ('{"true": {"explanation": "It says "{"clear": {"score": 2}, "kind": {"score": 2}}" to me", "score": 0}}', (),
+         ["unreadable"] * 3),
+        ('I judge. {"true": {"explanation": "It says "{"clear": {"score": 2}}" to me", "score": 0}}', (),
+         ["unreadable"] * 3),
+        ('It says "{"clear": {"score": 2}}". {"true": {"score": 0}, "kind": {"score": 1}}', (), ["unreadable", 0, 1]),
+        (json.dumps({"clear": {"explanation": '{"true": {"score": 2}}', "score": 1}}), (),
+         [1, "unreadable", "unreadable"]),
+        ('{"clear": {"score": 2}}\n{"true": {"score": 0}}\n{"kind": {"score": 1}}', (), [2, 0, 1]),
+        ('{"clear": {"score": 2}}\n{"clear": {"score": 0}}', (), ["ambiguous", "unreadable", "unreadable"]),
         ("{" * 100_000, (), ["unreadable"] * 3),
     ],
 )  # fmt: skip
@@ -93,15 +108,16 @@ def judged(judge: Counted, cache: Path, per_call: Any, rubric: ek.Rubric = RUBRI
 
 
 @pytest.mark.parametrize(("per_call", "calls"), [(1, 6), (2, 4), (3, 2), (9, 2), ("all", 2)])
-def test_what_was_paid_is_the_sum_of_the_rows(tmp_path: Path, per_call: Any, calls: int) -> None:
+def test_each_reply_is_paid_and_billed_once(tmp_path: Path, per_call: Any, calls: int) -> None:
     judge = Counted()
     first = judged(judge, tmp_path, per_call)
     assert len(judge.calls) == calls
     assert first["score"].tolist() == [2, 0, 1] * 2
-    # 100 and 20 tokens and US$ .3 for each call
-    assert first["prompt_tokens"].sum() == 100 * calls
-    assert first["completion_tokens"].sum() == 20 * calls
-    assert first["cost_usd"].sum() == pytest.approx(0.3 * calls)
+    assert Bill.of(first) == Bill(pytest.approx(0.3 * calls), calls, 0)  # US$ .3 for each call
+    evaluation = ek.evaluate(
+        ITEMS, RUBRIC, ek.Judge("function", "truth", ask=judge), samples=1, criteria_per_call=per_call, cache=tmp_path
+    )
+    assert (evaluation.cost.n_cached, evaluation.cost.reused_usd) == (calls, pytest.approx(0.3 * calls))
     again = judged(judge, tmp_path, per_call)
     assert len(judge.calls) == calls
     assert again["score"].tolist() == first["score"].tolist()
@@ -129,7 +145,7 @@ def test_a_missing_criterion_is_unscored_and_asked_again_with_its_group(tmp_path
     again = judged(judge, tmp_path, "all", refresh="unscored")
     assert len(judge.calls) == 4
     assert again["score"].tolist() == [2, 0, 1] * 2
-    assert again["cost_usd"].sum() == pytest.approx(0.6)
+    assert Bill.of(again).known_usd == pytest.approx(0.6)
 
 
 def test_keys_of_one_criterion_per_call_stay() -> None:
@@ -172,3 +188,10 @@ def test_templates_and_judges_that_cannot() -> None:
         ek.plan(ITEMS, RUBRIC, "fake:strict", template="tagged@v1", criteria_per_call=2)
     with pytest.raises(ConfigError, match="one verdict per reply"):
         ek.plan(ITEMS, RUBRIC, ek.Judge("fake", "noisy", score="mode"), samples=1, criteria_per_call=2)
+
+
+def test_names_that_differ_only_in_case_are_told_apart() -> None:
+    scale = RUBRIC.criteria[0].scale
+    text = '{"Tone": {"score": 2}, "tone": {"score": 0}, "TONE": {"score": 1}}'
+    parsed = [parser_of_group(scale, name, ("Tone", "tone"))(text) for name in ("Tone", "tone")]
+    assert [one.code for one in parsed] == [2, 0]

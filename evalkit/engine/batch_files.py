@@ -15,8 +15,9 @@ from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import KeyMaker, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.planning import BYTES_PER_TOKEN, GUESSED_REPLY_TOKENS
+from evalkit.engine.planning import BYTES_PER_TOKEN
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
+from evalkit.engine.specification import TOKENS_PER_CRITERION
 
 _JUDGE = ("provider", "model", "name", "service", "base_url", "api_key_env", "timeout_s", "price", "score")
 FILE_LIMITS = (10_000_000, 1 << 40)
@@ -141,8 +142,8 @@ class FileWriter:
                 if most is None or price is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:
-                    longest = GUESSED_REPLY_TOKENS if judge.max_tokens is None else judge.max_tokens
-                    reply_usd = min(GUESSED_REPLY_TOKENS, longest) * price[1] / 1e6
+                    length = TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
+                    reply_usd = min(length, judge.max_tokens or length) * price[1] / 1e6
                     file.usd += upper_bound(request, 0, price) / BYTES_PER_TOKEN + len(request.samples) * reply_usd
                     file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + most
         finally:

@@ -91,7 +91,8 @@ def judge(
         The template of judges that have none of their own, instead of the rubric's.
     criteria_per_call
         How many criteria one reply judges: 1 (default), another number, or ``"all"``. Criteria are grouped in the order
-        of the rubric; one with examples is asked alone. Tokens and cost of a reply are divided among its judgments.
+        of the rubric; one with examples is asked alone. A reply's tokens and cost are those of each of its judgments,
+        which share its `key`.
     item_id
         The column with the ids; by default ``item_id``, else the index.
     inputs
@@ -275,7 +276,7 @@ class _Run:
             run._skip()
         if run.missing and run._leave_to_batches():  # with refresh, what was collected is as new as live replies
             return cls.open(worklist, options if since is None else replace(options, refresh=since), until)
-        store.counters.add(hits=n_hits, misses=len(run.missing), saved_usd=float(np.nansum(run.columns.cost)))
+        store.counters.add(hits=n_hits, misses=len(run.missing), saved_usd=run.columns.known_usd)
         if options.offline and run.missing:
             run._miss_offline()
         return run

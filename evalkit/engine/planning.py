@@ -20,14 +20,13 @@ from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
-from evalkit.engine.specification import Spec
+from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
 BYTES_PER_TOKEN = 4
-GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200
 _PRICES = ("usd", "usd_at_most", "usd_in_batches")
 
@@ -241,15 +240,17 @@ def _prices(
         rendered[shared] = one.prompt
     billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
     for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
-    usd = for_prompts / BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    sizes = [len(work.spec.groups[work.place(row)[1]]) for row in missing] if work.spec.is_grouped else [1]
+    reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))
+    usd = for_prompts / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
     if judge.max_tokens is None:
         return usd, np.nan, in_batches
     return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests), in_batches
 
 
-def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
-    """Expected length of a reply: the mean of the stored ones."""
+def _reply_tokens(known: list[bytes], max_tokens: int | None, n_criteria: float) -> float:
+    """Expected length of a reply: the mean of the stored ones, else a guess by the mean number of its criteria."""
     lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
-    length = sum(lengths) / len(lengths) if lengths else GUESSED_REPLY_TOKENS
+    length = sum(lengths) / len(lengths) if lengths else TOKENS_PER_CRITERION * n_criteria
     return float(length if max_tokens is None else min(length, max_tokens))

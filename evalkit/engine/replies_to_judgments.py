@@ -109,8 +109,6 @@ class Columns(VerdictColumns):
                     form, scale = builder.template.form, criterion.scale
                     readers[key] = CodeReader(form, scale, criterion.name, pairwise, own, group)
                 self._readers.append(readers[key])
-        # by criterion: its place among those of its reply, and their number
-        self._shares = [(group.index(at), len(group)) for at, group in enumerate(spec.groups)]
         n = worklist.n_rows
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
@@ -161,17 +159,11 @@ class Columns(VerdictColumns):
         models = self._models
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
-        # a reply on several criteria is paid once: each has its share, and the first ones the tokens that are left over
-        of_group = [self._shares[row // (by_judge * n_judges) % n_criteria] for row in rows]
-        costs = [reply.get("cost_usd", math.nan) for reply in replies]
-        self.cost[where] = [cost / size for cost, (_, size) in zip(costs, of_group, strict=True)]
+        self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
         self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
         for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
             stated = [reply.get(field) for reply in replies]
-            counts = [-1 if (n := token_count(value)) is None else n for value in stated]
-            column[where] = [
-                n if n < 0 else n // size + (at < n % size) for n, (at, size) in zip(counts, of_group, strict=True)
-            ]
+            column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
             # an older evalkit stored any number that a server stated, and a price by it
             unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
             self.cost[unknown] = math.nan
@@ -220,6 +212,15 @@ class Columns(VerdictColumns):
     def recorded(self) -> np.ndarray[Any, Any]:
         """For each row whether its reply was recorded."""
         return np.asarray(self._source == _SOURCES.index("recorded"))
+
+    @property
+    def known_usd(self) -> float:
+        """US$ that the replies read so far cost; one that several rows share counts once."""
+        if not (chunks := self._texts["key"]):
+            return 0.0
+        rows = np.concatenate([rows for rows, _ in chunks])
+        keys = pd.Series(pd.concat([pd.Series(keys) for _, keys in chunks], ignore_index=True))
+        return float(np.nansum(self.cost[rows[~keys.duplicated().to_numpy()]]))
 
     def error(self, row: int) -> str | None:
         """The reason why a row has no score, or None."""

@@ -29,6 +29,8 @@ from evalkit.rubrics.judge_profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
+TOKENS_PER_CRITERION = 120
+"""Expected length of a reply on one criterion, with an explanation."""
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
@@ -232,6 +234,7 @@ class Spec:
             rubric, judges, prompt_builders, samples, profile, exact, rules, settings, criteria_per_call=per_call
         )
         if spec.is_grouped:
+            _warn_of_short_replies(judges, max(map(len, spec.groups)))
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(rubric.input_names)
                 if judge.score or builder.reply_reader is not None:
@@ -240,6 +243,18 @@ class Spec:
                         f"criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
+
+
+def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
+    """Warn of judges whose replies may be cut off before the last criterion."""
+    need = n_criteria * TOKENS_PER_CRITERION
+    if short := [judge for judge in judges if judge.max_tokens is not None and judge.max_tokens < need]:
+        warnings.warn(
+            f"replies of {listed([judge.name for judge in short])} end after {short[0].max_tokens} tokens, but judge "
+            f"up to {n_criteria} criteria: those behind the cut would be unscored; set max_tokens={need} or more",
+            EvalkitWarning,
+            stacklevel=6,
+        )
 
 
 def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:

@@ -211,7 +211,7 @@ class Worklist:
         return requests
 
 
-def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, str]:
+def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
     """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
     own = [builder.rubric.prompt_hashes[builder.rubric.criteria[at].name] for at in group]
     if len(own) == 1:

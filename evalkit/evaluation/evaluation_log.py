@@ -110,13 +110,14 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     spec, cost = evaluation.spec, evaluation.cost
     assert spec is not None
     named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
+    rules = asdict(spec.rules) | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
     return {
         "rubric": spec.rubric.id,
         "rubric_version": spec.rubric.label,
         "judges": ", ".join(name if name == model else f"{name} ({model})" for name, model in named),
         "samples": spec.samples,
         "template": ", ".join(dict.fromkeys(builder.template.label for builder in spec.prompt_builders)),
-        "rules": ", ".join(f"{name} {value}" for name, value in asdict(spec.rules).items() if value is not None),
+        "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "items": items[:10],
         "paid_usd": cost.paid_usd,
         "cost_usd": None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd,

@@ -97,7 +97,8 @@ class Resolved:
     def group(self) -> tuple[Any, ...]:
         """Expectations with equal groups are judged in one run."""
         judges = tuple((judge.identity, judge.weight) for judge in self.spec.judges)
-        return self.rubric.id, self.rubric.version, self.spec.samples, judges, self.has_judge, self.live
+        asked = self.spec.samples, self.spec.criteria_per_call
+        return self.rubric.id, self.rubric.version, asked, judges, self.has_judge, self.live
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, Any]:

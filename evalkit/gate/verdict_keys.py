@@ -27,6 +27,7 @@ def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:
         "rubric_hash": rubric_hash(spec.rubric),
         "input_hash": input_hash,
         "samples": spec.samples,
+        **({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {}),
         "rules_hash": rules_hash(spec.rubric, spec.rules, [judge.weight for judge in spec.judges], readings_of(judges)),
         "judges": judges,
     }

@@ -59,6 +59,7 @@ def leave_receipt(
         profile=None if profile is None else profile.profile,
         profile_version=None if profile is None else profile.version,
         samples=spec.samples,
+        criteria_per_call=spec.criteria_per_call if spec.is_grouped else None,
         aggregation=rules.pop("aggregate"),
         **rules,
         report_disagreement=settings.report_disagreement,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_samples
+from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
 from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
@@ -30,7 +30,7 @@ class Declared:
     rubric
         The rubric.
     settings
-        Those of `judges`, `samples`, `template` and the rules (`vote`, `aggregate` …) that are set.
+        Those of `judges`, `samples`, `template`, `criteria_per_call` and the rules (`vote` …) that are set.
     profile
         Used for what is not set above.
     modes
@@ -59,6 +59,8 @@ class Declared:
         Rules.of({name: value for name, value in given.items() if name in RULE_NAMES})
         if "samples" in given:
             check_samples(given["samples"])
+        if "criteria_per_call" in given:
+            check_criteria_per_call(given["criteria_per_call"])
         return cls(chosen, given, own or named)
 
 
@@ -131,7 +133,8 @@ def resolve(
     spec = Spec.resolve(rubric, settings.changed("judges", judges), templates=templates)
     for builder in spec.prompt_builders:
         builder.template.check(rubric.inputs)
-    origins = {name: spec.settings.source(name) for name in ("judges", "samples", "template", *RULE_NAMES)}
+    asked = ("judges", "samples", "template", *(["criteria_per_call"] if spec.is_grouped else []))
+    origins = {name: spec.settings.source(name) for name in (*asked, *RULE_NAMES)}
     origins = {"rubric": rubric_source, "aggregation": origins.pop("aggregate")} | origins
     used = profile or declared.profile
     if used is not None and used.calibration is not None:
@@ -182,7 +185,8 @@ def _of_config(config: ScoringConfig) -> dict[str, Any]:
         for judge, own in zip(config.to_judges(), config.judges, strict=True)
     ]
     aggregate = config.aggregation if "aggregation" in config.model_fields_set else None
-    return {"judges": judges or None, "samples": config.samples, "aggregate": aggregate}
+    asked = {"samples": config.samples, "criteria_per_call": config.criteria_per_call}
+    return {"judges": judges or None, "aggregate": aggregate} | asked
 
 
 def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:

@@ -45,6 +45,7 @@ def judge_metric(
     profile: Any = None,
     samples: int | None = None,
     template: str | None = None,
+    criteria_per_call: int | str | None = None,
     vote: str | None = None,
     ties: str | None = None,
     min_self_agreement: float | None = None,
@@ -63,8 +64,9 @@ def judge_metric(
     ----------
     rubric
         A Rubric, its name (``safety``, ``support@v3``) or path; or a Profile or its path.
-    judges, profile, samples, template
-        Judges, profile, samples per judge (default 3) and prompt template.
+    judges, profile, samples, template, criteria_per_call
+        Judges, profile, samples per judge (default 3), prompt template, and the number of criteria that one reply
+        judges (default 1; or ``"all"``).
     vote, ties, min_self_agreement, aggregate, quorum
         Rules of `evalkit.vote` and `evalkit.aggregate`.
     name
@@ -92,8 +94,8 @@ def judge_metric(
         task, before a model is loaded.
     """
     declared = Declared.of(
-        rubric, profile, judges=judges, samples=samples, template=template, vote=vote, ties=ties,
-        min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
+        rubric, profile, judges=judges, samples=samples, template=template, criteria_per_call=criteria_per_call,
+        vote=vote, ties=ties, min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
     )  # fmt: skip
     if declared.rubric.mode == "pairwise":
         raise ConfigError(

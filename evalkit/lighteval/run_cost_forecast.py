@@ -25,6 +25,7 @@ from evalkit.runs.run_store import RunStore
 
 Inspect = Callable[[], PluginTask | None]
 """Imports a task in a separate process, which may take long; None if that fails or is not wanted."""
+_ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}
 _OWN_TASKS = Path(__file__).resolve().parent / "tasks"  # not imported: LightEval takes seconds to load
 
 
@@ -42,6 +43,8 @@ class TaskPlan:
         The judges; empty if only the task's own code names them.
     samples
         Samples per judge.
+    criteria_per_call
+        How many criteria one reply judges, or ``all``.
     note
         Where a number comes from, or why there is none.
     """
@@ -52,6 +55,7 @@ class TaskPlan:
     judges: tuple[Judge, ...]
     samples: int
     note: str = ""
+    criteria_per_call: int | str = 1
 
     @property
     def calls(self) -> int | None:
@@ -60,7 +64,12 @@ class TaskPlan:
             return 0
         if self.n_items is None or self.n_criteria is None or not self.judges:
             return None
-        return self.n_items * self.n_criteria * len(self.judges) * self.samples
+        return self.n_items * self._n_groups * len(self.judges) * self.samples
+
+    @property
+    def _n_groups(self) -> int:
+        """Number of replies that judge all criteria of an item once."""
+        return 1 if isinstance(self.criteria_per_call, str) else -(-(self.n_criteria or 0) // self.criteria_per_call)
 
     def __str__(self) -> str:
         if self.calls is None or self.n_criteria == 0:
@@ -69,7 +78,9 @@ class TaskPlan:
             counted(self.n_items or 0, "item"),
             counted(len(self.judges), "judge"),
             counted(self.samples, "sample"),
-            counted(self.n_criteria or 0, "criterion", "criteria"),
+            counted(self._n_groups, "group of criteria", "groups of criteria")
+            if self.criteria_per_call != 1
+            else counted(self.n_criteria or 0, "criterion", "criteria"),
         )
         return f"{' × '.join(factors)} = {self.calls}"
 
@@ -178,9 +189,9 @@ def plan_run(
         name = bindings.of_task(task.task).judge_profile or config.profile
         profile = load_profile(name) if name else None
         settings = Settings.of(
-            ("config", {"judges": config.to_judges() or None, "samples": config.samples}),
+            ("config", {"judges": config.to_judges() or None} | {name: getattr(config, name) for name in _ASKED}),
             *named_by(profile),
-            ("default", {"judges": (), "samples": DEFAULT_SAMPLES}),
+            ("default", {"judges": ()} | _ASKED),
         )
         inspect = partial(_imported, registry, task) if look else lambda: None
         n_items, items_note = _n_items(registry, task, runs, inspect)
@@ -191,7 +202,8 @@ def plan_run(
         unknown += [criteria_note] if n_criteria is None else []
         unknown += [] if settings["judges"] else ["the task itself names its judges"]
         note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
-        tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note))
+        tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note,
+                              settings["criteria_per_call"]))  # fmt: skip
     return RunPlan(tuple(tasks))
 
 

@@ -329,6 +329,7 @@ class TuningState:
         """All that a version judges; raises for rules that do not fit its judges and scales."""
         rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
         data = self.data_options(version.rubric)
+        data["criteria_per_call"] = self.spec.criteria_per_call
         spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
         try_rules(spec)
         return Worklist.of(spec, self.items)

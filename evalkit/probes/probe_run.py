@@ -111,8 +111,19 @@ class ProbeRun:
         return pd.concat(parts, ignore_index=True)
 
     def narrowed(self, criterion: str, judge: int) -> Spec:
-        """The specification for one criterion and judge; the reply keys stay the same."""
+        """The specification for one criterion and judge; the reply keys stay the same.
+
+        Raises
+        ------
+        ConfigError
+            When one reply judges several criteria.
+        """
         spec, builder = self.spec, self.spec.prompt_builders[judge]
+        if spec.is_grouped:
+            raise ConfigError(
+                f"criteria_per_call={spec.criteria_per_call!r} of the profile asks for several criteria at once, but "
+                "this probe attacks one criterion at a time; pass the rubric and the judges without the profile"
+            )
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
             rubric = rubric.edit(criteria=(rubric.criterion(criterion),))

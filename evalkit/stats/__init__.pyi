@@ -23,6 +23,7 @@ from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift
 from .comparison.floor_table import noise_floor as noise_floor
+from .comparison.halos import halo as halo
 from .comparison.position_orders import position_inconsistency as position_inconsistency
 from .sample_curves import k_curve as k_curve
 from .voting import vote as vote

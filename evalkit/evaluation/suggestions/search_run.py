@@ -76,7 +76,9 @@ class SearchRun:
         templates = [builder.template.hash for builder in self.spec.prompt_builders]
         rules = [self.spec.rules.vote_options, self.spec.rules.aggregate_options]
         start = self.evaluation.rubric
-        return digest([start.id, start.content_hash, rubric.content_hash, judges, templates, self.spec.samples, rules])
+        asked = [judges, templates, self.spec.samples, rules]
+        grouped = [self.spec.criteria_per_call] if self.spec.is_grouped else []
+        return digest([start.id, start.content_hash, rubric.content_hash, *asked, *grouped])
 
     def worklist(self, rubric: Rubric, ids: list[str]) -> Worklist:
         """These items with this rubric."""

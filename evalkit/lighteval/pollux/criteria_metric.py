@@ -263,4 +263,4 @@ def _spec(spec: Spec, criterion: Criterion) -> Spec:
     whole = spec.rubric
     rubric = Rubric(id=whole.id, inputs=whole.inputs, template=whole.template, criteria=(criterion,))
     builders = tuple(PromptBuilder(rubric, builder.template) for builder in spec.prompt_builders)
-    return replace(spec, rubric=rubric, prompt_builders=builders)
+    return replace(spec, rubric=rubric, prompt_builders=builders, criteria_per_call=1)

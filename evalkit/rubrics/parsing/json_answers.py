@@ -35,10 +35,11 @@ _INPUTS = frozenset(
         "вопрос",
     ]
 )
-_WRAPPERS = {
+WRAPPERS = {
     *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
     *("grading", "response", "json", "arguments", "parameters"),
 }
+"""Keys of an object that holds the answer one level below."""
 _QUOTED = re.compile(
     r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
     r"reference|source|prompt|ответ|цитат|кандидат|пример"
@@ -116,9 +117,9 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return None
     if isinstance(value, list):
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
-    fields = _merged((_folded(key), item) for key, item in value.items())
+    fields = _merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
-    keys = [key for key in dict.fromkeys((_folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
+    keys = [key for key in dict.fromkeys((folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
@@ -139,7 +140,8 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     return _Answer(reading, explanation, echo=not keys)
 
 
-def _folded(key: object) -> str:
+def folded(key: object) -> str:
+    """A key without differences of case, spaces and dashes."""
     return re.sub(r"[\s-]+", "_", str(key).strip().casefold())
 
 
@@ -161,14 +163,14 @@ def _one(value: Any, reader: Reader) -> Reading:
 def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     """The objects within an object that may contain a verdict: those under a known key, or the only one."""
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
-    own = objects.get(_folded(name))
+    own = objects.get(folded(name))
     if own is not None:
         return [own]
     single = len(fields) == 1
     return [
         item
         for key, item in objects.items()
-        if key in _WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
+        if key in WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
     ]
 
 

@@ -8,6 +8,7 @@ from json import JSONDecoder
 from typing import TYPE_CHECKING
 
 from evalkit.rubrics.parsing import Parser, parser_for
+from evalkit.rubrics.parsing.json_answers import WRAPPERS, folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from evalkit.rubrics.scales import Scale
 
 _LONGEST, _MOST_OBJECTS = 200_000, 64
+_BEGINS = re.compile(r'\{\s*["}]')
 _SPACE = re.compile(r"\s*")
 _decode = JSONDecoder().raw_decode
 
@@ -57,17 +59,24 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
         return (), lost
     if not body:
         return (), "truncated" if cut else "empty"
+    spelled = folded if len({*map(folded, group)}) == len(group) else str
+    names = {spelled(name): name for name in group}
     shown, found, at = body, list[tuple[str, str]](), 0
     if not body.startswith("{"):  # a quotation in the prose is not the judge's own reply
-        shown = masked(body, cut=cut, own=lambda block: any(key in group for key, _ in _entries(block, 0)[0]))
+        shown = masked(body, cut=cut, own=lambda block: any(spelled(key) in names for key, _ in _entries(block, 0)[0]))
     for _ in range(_MOST_OBJECTS):
         at = shown.find("{", at)
         if at < 0:
             break
         entries, end = _entries(body, at)
-        if end is not None or cut:
-            found += [(key, part) for key, part in entries if key in group]
-        if end is None and entries:
+        own = [(names[spelled(key)], part) for key, part in entries if spelled(key) in names]
+        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPERS:
+            at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
+            continue
+        found += own
+        if end is None and _BEGINS.match(body, at):  # what follows may be a quotation in its broken rest
+            if not cut:
+                return (), lost
             break
         at = end or at + 1
     if not found and is_refusal(body):

@@ -274,6 +274,7 @@ class _RubricView:
 
     description: str
     inputs: tuple[str, ...]
+    mode: str
     criteria: tuple[_CriterionView, ...]
 
 
@@ -331,14 +332,14 @@ class PromptBuilder:
         if template.name not in _TOGETHER:
             raise RubricError(
                 f"template {template.label} shows one criterion per prompt, but criteria_per_call asks for several; "
-                "use template 'default', write one of the form json that loops over rubric.criteria, or set "
-                "criteria_per_call=1"
+                "use template 'default' (of pairs 'pairwise'), write one of the form json that loops over "
+                "rubric.criteria, or set criteria_per_call=1"
             )
         return PromptBuilder(self.rubric, load_template(_TOGETHER[template.name]))
 
     def prompt_together(self, criteria: Sequence[Criterion], inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for several criteria and one item's inputs: one JSON object with an object for each criterion."""
-        prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
+        prompt = self.together._prompt(criteria[0], inputs, criteria[1:])
         schemas = {criterion.name: reply_schema(criterion) for criterion in criteria}
         parts = tuple(
             replace(
@@ -350,8 +351,12 @@ class PromptBuilder:
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
         return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
 
-    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
-        """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
+        """The prompt for one criterion and one item's inputs."""
+        return self._prompt(criterion, inputs)
+
+    def _prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
+        """The prompt for a criterion; `others` are further ones of the same call."""
         blocks = self._blocks(criterion, inputs, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
@@ -388,7 +393,7 @@ class PromptBuilder:
             names = tuple(name for name in self.rubric.input_names if name in inputs)
             shown = tuple(_criterion_view(one) for one in (criterion, *others))
             views: dict[str, Any] = {
-                "rubric": _RubricView(self.rubric.description.strip(), names, shown),
+                "rubric": _RubricView(self.rubric.description.strip(), names, self.rubric.mode, shown),
                 "criterion": shown[0],
             }
             prepared = self._prepared[known_as] = views, {}

@@ -112,6 +112,8 @@ class Receipt(_Part):
         The judges, with their settings and counts.
     samples, vote, ties, min_self_agreement, aggregation, quorum, report_disagreement
         Samples per judge and the rules from samples to a score.
+    criteria_per_call
+        How many criteria one reply judged, or ``all``; None: each criterion had a reply of its own.
     origins
         Field -> source of its value: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
         ``default``.
@@ -138,6 +140,7 @@ class Receipt(_Part):
     profile_version: str | None = None
     judges: list[JudgeUsed] = []
     samples: int | None = None
+    criteria_per_call: int | str | None = None
     vote: str | None = None
     ties: str | None = None
     min_self_agreement: float | None = None

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from evalkit.core.allowed_choices import SCORING_MODES, Backend, ScoreReading
 from evalkit.core.judges import Judge
@@ -114,6 +114,8 @@ class ScoringConfig(_Part):
         Whether juries report the disagreement of their judges per sample.
     samples
         Samples per judge and answer, ≥ 1 (default: the profile's, else 3).
+    criteria_per_call
+        How many criteria one reply judges: from 1, or ``all`` (default: the profile's, else 1).
     profile
         Name or path of a profile: judges, template, samples and rules that the config does not set.
 
@@ -127,6 +129,7 @@ class ScoringConfig(_Part):
     aggregation: AggregateRule = "mean"
     report_disagreement: bool = False
     samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
+    criteria_per_call: PositiveInt | Literal["all"] | None = None
     profile: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")

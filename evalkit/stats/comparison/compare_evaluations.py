@@ -13,6 +13,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
+from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, labels_for
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
@@ -136,7 +137,9 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    known, note = _labels_of(before, after) if labels is None else (labels_for(_with_items(before, after), labels), "")
+    known, note = (
+        labels_of_sides(before, after) if labels is None else (labels_for(_with_items(before, after), labels), "")
+    )
     options = _Options(None if known is None or known.empty else known, clusters, repeats, note)
     made = [_row(first, second, options) for first, second in matched]
     table = result_table(made, _COLUMNS)
@@ -170,7 +173,7 @@ def _with_items(before: JudgmentsLike, after: JudgmentsLike) -> JudgmentsLike:
     return after if not isinstance(after, pd.DataFrame) and hasattr(after, "items") else before
 
 
-def _labels_of(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
+def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
     """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
     own = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
     held = [take_part(as_labels(labels), None)[0] for labels in own if labels is not None]
@@ -196,7 +199,7 @@ class _Options:
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
     units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), options.clusters))
-    kind_a, kind_b = _kinds(a, b, common)
+    kind_a, kind_b = kinds_of(a, b, common)
     known = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
     row |= {
@@ -224,7 +227,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     return row | {"notes": joined(notes)}
 
 
-def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
+def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) if both sides have a pass rule, else labels; −1 for none."""
     both = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
     codes = kind_codes(both, rule=a.scale.has_rule and b.scale.has_rule)
@@ -303,7 +306,7 @@ def _fixed(
 ) -> dict[str, Any]:
     rule = a.scale.has_rule and b.scale.has_rule
     known = (kind_a >= 0) & (kind_b >= 0)
-    truth = _truth(a, labels, common) if labels is not None and rule else None
+    truth = people_of(a, labels, common).kind if labels is not None and rule else None
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
     if not rule:
         return row | {"against": None}
@@ -324,11 +327,12 @@ def _fixed(
     return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
-def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
+def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
+    """The majority of people on each item."""
     said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
     refuse_doubles(said, tables.LABEL_KEY, "labels")
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
-    return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority").kind
+    return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority")
 
 
 def _norms(part: Part, common: pd.Index) -> Floats:

@@ -23,6 +23,7 @@ from evalkit.tables.grouping import refuse_doubles
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
 _USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
+_USED += ["source", "cost_usd"]
 
 
 class HasJudgments(Protocol):
@@ -86,9 +87,18 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
+    if judges_several_criteria(judgments):
+        shown += ", several criteria per call"
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
     return Side(used, votes, scores, rules, f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
+
+
+def judges_several_criteria(judgments: pd.DataFrame) -> bool:
+    """Whether a reply judges several criteria, by the keys of the replies."""
+    if "key" not in judgments or judgments["criterion"].nunique() < 2:
+        return False
+    return bool(judgments[["key", "criterion"]].dropna().drop_duplicates()["key"].duplicated().any())
 
 
 def judges_of(votes: pd.DataFrame) -> list[str]:

@@ -1,0 +1,210 @@
+"""Halo: whether criteria that one reply judges influence each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import Bill
+from evalkit.errors import InputError
+from evalkit.rubrics import LabelsLike
+from evalkit.stats.alignment.agreement_measures import moments
+from evalkit.stats.alignment.label_values import labels_for
+from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
+from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, judges_several_criteria, pairs, side_of
+from evalkit.stats.figures_with_intervals import (
+    columns,
+    figure_row,
+    jackknife_row,
+    joined,
+    note_few_clusters,
+    result_table,
+)
+from evalkit.stats.intervals import change_interval, cluster_codes, jackknife_groups
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of
+
+ALL = "all criteria"
+_COLUMNS = columns(
+    "text: rubric judge criterion; number: correlation_single± correlation_together± correlation_change±",
+    "number: correlation_labels± agreement_single agreement_together agreement_change±",
+    "number: usd_per_item_single usd_per_item_together calls_per_item_single calls_per_item_together",
+    "number: coverage_single coverage_together; count: n_common n_clusters n_labelled; text: notes",
+)
+
+
+def halo(
+    single: JudgmentsLike,
+    together: JudgmentsLike,
+    labels: LabelsLike | None = None,
+    *,
+    clusters: ClustersLike | None = None,
+) -> pd.DataFrame:
+    """What judging several criteria with one reply (`criteria_per_call`) does to their scores.
+
+    A judge that sees several criteria at once may let its impression of one colour the others (a halo, Thorndike 1920):
+    then their scores correlate more than those of single calls, and more than people's.
+
+    Parameters
+    ----------
+    single, together
+        Evaluations or judgments tables of the same items, rubric and judges: with one criterion per call, and with
+        several. Noise lowers correlations, so use the same number of samples.
+    labels
+        Human labels, as for `compare`; by default those of the evaluations.
+    clusters
+        item_id -> cluster, for the intervals; by default those of the evaluation, else the item.
+
+    Returns
+    -------
+    DataFrame
+        For each `rubric` and `judge` (and the ``jury``) one row for ``all criteria`` and one for each `criterion`:
+
+        - `correlation_single`, `correlation_together` (−1 to 1): mean over pairs of criteria (of a criterion: with each
+          other one) of Pearson's r between the scores of items that have both scores on both sides;
+          `correlation_change`: together − single. With `correlation_labels`, the same among people's majority labels;
+        - `agreement_single`, `agreement_together`: share 0-1 of the verdicts that are people's, on items with a verdict
+          on both sides and a label; `agreement_change`: together − single;
+        - `_low`, `_high`: 95 % intervals by clusters, the jackknife for correlations; the judges are fixed;
+        - `usd_per_item_…` (NA if a price is unknown) and `calls_per_item_…`, for all criteria together; each reply
+          counts once;
+        - `coverage_…`: share 0-1 of the judgments that are scored;
+        - `n_common` items in `n_clusters` clusters, `n_labelled` verdicts that `agreement_change` is of, `notes`.
+
+    Raises
+    ------
+    InputError
+        When the sides share fewer than two criteria of a judge, or were not judged in these two ways.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": n, "scale": {0: "", 1: ""}} for n in "ab"])
+    >>> items = [{"answer": text} for text in ("one", "two", "three", "four")]
+    >>> ways = [ek.judge(items, rubric, "fake:strict", samples=1, criteria_per_call=k) for k in (1, 2)]
+    >>> halo(*ways)[["criterion", "calls_per_item_single", "calls_per_item_together"]].values.tolist()[0]
+    ['all criteria', 2.0, 1.0]
+    """
+    sides = side_of(single, "single"), side_of(together, "together")
+    _check_ways(*sides)
+    if clusters is None:
+        clusters = getattr(single, "clusters", None)
+    known = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels)
+    found: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
+    for pair in pairs(*sides):
+        found.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
+    found = {head: parts for head, parts in found.items() if len(parts) > 1}
+    if not found:
+        raise InputError("single and together share no judge with two criteria or more; judge the same rubric in both")
+    rows = [
+        {"rubric": rubric, "judge": judge} | row
+        for (rubric, judge), parts in found.items()
+        for row in _rows(parts, known, clusters)
+    ]
+    return result_table(rows, _COLUMNS)
+
+
+def _check_ways(single: Side, together: Side) -> None:
+    """InputError unless each reply of one side judged one criterion, and some replies of the other several."""
+    if judges_several_criteria(single.judgments):
+        raise InputError("replies of single judged several criteria; judge it with criteria_per_call=1")
+    if not judges_several_criteria(together.judgments):
+        raise InputError("no reply of together judged several criteria; judge it with criteria_per_call='all'")
+
+
+def _rows(
+    parts: Sequence[tuple[Part, Part]], labels: pd.DataFrame | None, clusters: ClustersLike | None
+) -> Iterator[dict[str, Any]]:
+    items = {item for pair in parts for item in set(pair[0].rows.index) & set(pair[1].rows.index)}
+    common = pd.Index(sorted(items), dtype=object)
+    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
+    names = [first.head[1] for first, _ in parts]
+    scores = [[_norms(part, common) for part in pair] for pair in parts]
+    people = [_people(first, labels, common) for first, _ in parts]
+    correlations = {
+        (one, other): _correlations(scores[one], scores[other], people[one], people[other], units)
+        for one, other in combinations(range(len(parts)), 2)
+    }
+    steps = [_steps(*pair, labels, common) for pair in parts]
+    for at, name in enumerate([ALL, *names], -1):
+        notes: list[str] = []
+        chosen = [values for pair, values in correlations.items() if at < 0 or at in pair]
+        row: dict[str, Any] = _of_correlations(chosen, notes, labelled=labels is not None)
+        row |= _of_agreement([steps[at]] if at >= 0 else steps, units, notes)
+        for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
+            row |= _of_way(way, side if at < 0 else [side[at]], common, whole=at < 0)
+        row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
+        note_few_clusters(row["n_clusters"], notes)
+        yield row | {"notes": joined(notes)}
+
+
+def _norms(part: Part, common: pd.Index) -> Floats:
+    return part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64)
+
+
+def _people(part: Part, labels: pd.DataFrame | None, common: pd.Index) -> Floats:
+    if labels is None:
+        return np.full(len(common), np.nan)
+    return people_of(part, labels, common).score * (-1 if part.scale.better == "low" else 1)
+
+
+def _correlations(one: list[Floats], other: list[Floats], mine: Floats, theirs: Floats, units: Ints) -> list[Floats]:
+    """Pearson's r of two criteria, single, together and of people: on all items, then without each group of units."""
+    both = ~np.isnan(np.array([*one, *other])).any(axis=0)
+    groups, n_groups = jackknife_groups(units)
+    labelled = ~np.isnan(mine) & ~np.isnan(theirs)
+    sides = [(one[0], other[0], both), (one[1], other[1], both), (mine, theirs, labelled)]
+    return [moments(x[rows], y[rows], groups[rows], n_groups + 1)["pearson"] for x, y, rows in sides]
+
+
+def _of_correlations(pairs_of: list[list[Floats]], notes: list[str], *, labelled: bool) -> dict[str, Any]:
+    values = np.array(pairs_of)  # pairs × ways × groups
+    known = ~np.isnan(values[:, :2, 0]).any(axis=1)
+    why = "a criterion has fewer than three scores, or the same score everywhere"
+    if n := int((~known).sum()):
+        notes.append(f"{n} of {len(known)} pairs of criteria have no correlation: {why}")
+    row: dict[str, Any] = {}
+    if known.any():
+        alone, both = values[known, 0].mean(axis=0), values[known, 1].mean(axis=0)
+        row |= jackknife_row("correlation_single", alone, "atanh", notes, why)
+        row |= jackknife_row("correlation_together", both, "atanh", notes, why)
+        row |= jackknife_row("correlation_change", both - alone, "none", notes, why)
+    human = values[known, 2]
+    if labelled and known.any():
+        row |= jackknife_row("correlation_labels", human.mean(axis=0), "atanh", notes, "the labels of a pair have none")
+    return row
+
+
+def _steps(single: Part, together: Part, labels: pd.DataFrame | None, common: pd.Index) -> Ints:
+    """Of each item whether the verdict is people's, by way; −1 where a verdict or the label is missing."""
+    right = np.full((2, len(common)), -1, dtype=np.int64)
+    if labels is not None and single.scale.has_rule and together.scale.has_rule:
+        kinds, truth = kinds_of(single, together, common), people_of(single, labels, common).kind
+        known = (kinds[0] >= 0) & (kinds[1] >= 0) & (truth >= 0)
+        right[:, known] = [(kind == truth)[known] for kind in kinds]
+    return right
+
+
+def _of_agreement(steps: list[Ints], units: Ints, notes: list[str]) -> dict[str, Any]:
+    right, unit = np.concatenate(steps, axis=1), np.tile(units, len(steps))
+    known = right[0] >= 0
+    row: dict[str, Any] = {"n_labelled": int(known.sum())}
+    if not known.any():
+        return row
+    alone, both = right[:, known].astype(np.float64)
+    row |= {"agreement_single": float(alone.mean()), "agreement_together": float(both.mean())}
+    ends = change_interval(both - alone, unit[known])
+    return row | figure_row("agreement_change", float((both - alone).mean()), ends, notes)
+
+
+def _of_way(way: str, parts: Sequence[Part], common: pd.Index, *, whole: bool) -> dict[str, float]:
+    rows = pd.concat([part.judgments for part in parts])
+    rows = rows.loc[rows["item_id"].isin(common).to_numpy()]
+    row = {f"coverage_{way}": float(rows["error"].isna().mean())}
+    if whole:
+        bill = Bill.of(rows)
+        row |= {f"usd_per_item_{way}": bill.usd / len(common), f"calls_per_item_{way}": bill.n_replies / len(common)}
+    return row
