@@ -100,6 +100,8 @@ def _entries(text: str, start: int) -> tuple[list[tuple[str, str]], int | None]:
             first = _skip(text, at + 1)
             _, end = _decode(text, first)
             at = _skip(text, end)
+            if at == len(text) and text[first] == "{":  # cut off just behind a whole entry
+                return [*entries, (key.strip(), text[first:end])], None
             if text[at] not in ",}":  # a number may go on behind the cut
                 return entries, None
             entries.append((key.strip(), text[first:end]))
