@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 BARS = (
     "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
     "reference", "interval_coverage", "few_labels", "live", "server_store", "batches",
-    "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
+    "criteria_per_call", "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
 BY_NAME_ONLY = ("growth", "large_folders", "machines", "soak")
 

@@ -1,0 +1,79 @@
+"""Several criteria per call: calls, tokens and price of 1, 3 and 7 criteria, apart and together, by the stub's bill.
+
+Each item has an answer of 300 words. A fifth of the calls fail (429, 500, connection reset), and nothing is paid twice.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from stub import Checks, control, needed_folder, stub_server
+
+import evalkit as ek
+from evalkit.core.formatting import Bill
+
+N = 200
+CRITERIA = {
+    "correct": "Are all statements right?",
+    "complete": "Does the answer cover all that was asked?",
+    "clear": "Can it be followed at first reading?",
+    "concise": "Is there nothing that could be left out?",
+    "polite": "Is the tone polite?",
+    "grounded": "Does the reference support every statement?",
+    "safe": "Is it free of advice that could do harm?",
+}
+FAULTS = {"p429": 0.08, "p500": 0.08, "preset": 0.04, "retry_after": "0"}
+
+
+def rubric(n: int) -> ek.Rubric:
+    """A rubric with the first `n` criteria."""
+    scale = {0: "It is not.", 1: "It is."}
+    criteria = [
+        {"name": name, "description": text, "scale": scale, "pass_at": 1} for name, text in list(CRITERIA.items())[:n]
+    ]
+    return ek.Rubric(id="several", inputs=["question", "answer", "reference"], criteria=criteria)
+
+
+def main() -> int:
+    """Print a line per number of criteria and way of asking."""
+    check, folder = Checks(), needed_folder()
+    words = " ".join(["about ten years ago the bridge was opened to all"] * 30)
+    items = [
+        {"item_id": str(at), "question": f"QID-{at} When was it opened?", "answer": words, "reference": "In 2016."}
+        for at in range(N)
+    ]
+    print(f"{'criteria':>8} {'per call':>8} {'calls':>6} {'tokens in':>10} {'tokens out':>10} {'US$ per 1,000 items':>20}")
+    alone: dict[int, float] = {}
+    with stub_server(folder, latency_ms=0, **FAULTS) as base:
+        judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", price=(0.15, 0.6), max_tokens=1024)
+        for n in (1, 3, 7):
+            for per_call in (1, "all") if n > 1 else (1,):
+                control(base, "/_reset")
+                with tempfile.TemporaryDirectory() as cache:
+                    ask = {"samples": 1, "criteria_per_call": per_call, "cache": cache, "progress": False}
+                    table = ek.judge(items, rubric(n), judge, retries=20, **ask)  # type: ignore[arg-type]
+                    ek.judge(items, rubric(n), judge, **ask)  # type: ignore[arg-type]
+                bill, ours = control(base, "/_stats"), Bill.of(table)
+                once = table.drop_duplicates("key")
+                usd = bill["usd"] / N * 1000
+                alone.setdefault(n, usd)
+                tokens = bill["prompt_tokens"], bill["completion_tokens"]
+                print(
+                    f"{n:>8} {per_call:>8} {bill['paid']:>6} {tokens[0]:>10,} {tokens[1]:>10,} {usd:>20.4f}"
+                    + (f"   {usd / alone[n]:.0%} of the price apart" if per_call == "all" else "")
+                )
+                check("all judgments are scored", int(table["score"].notna().sum()), N * n)
+                check("replies paid for", bill["paid"], N if per_call == "all" else N * n)
+                check("requests paid twice", bill["dup_paid_body"], 0)
+                seen = int(once["prompt_tokens"].sum()), int(once["completion_tokens"].sum())
+                check("tokens are those of the server's bill", seen, tokens)
+                check.true("US$ are those of the server's bill", abs(ours.known_usd - bill["usd"]) < 2e-6, bill["usd"])
+    return 0 if check.met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
