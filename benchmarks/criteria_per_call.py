@@ -46,7 +46,9 @@ def main() -> int:
         {"item_id": str(at), "question": f"QID-{at} When was it opened?", "answer": words, "reference": "In 2016."}
         for at in range(N)
     ]
-    print(f"{'criteria':>8} {'per call':>8} {'calls':>6} {'tokens in':>10} {'tokens out':>10} {'US$ per 1,000 items':>20}")
+    print(
+        f"{'criteria':>8} {'per call':>8} {'calls':>6} {'tokens in':>10} {'tokens out':>10} {'US$ per 1,000 items':>20}"
+    )
     alone: dict[int, float] = {}
     with stub_server(folder, latency_ms=0, **FAULTS) as base:
         judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", price=(0.15, 0.6), max_tokens=1024)
