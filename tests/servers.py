@@ -110,7 +110,7 @@ class JudgeServer:
             "choices": [
                 {"index": i, "message": message, "finish_reason": step.get("finish_reason", "stop")} for i in range(n)
             ],
-            "usage": {"prompt_tokens": 100, "completion_tokens": 10 * n + 1},
+            "usage": {"prompt_tokens": 100, "completion_tokens": 10 * n + 1, "total_tokens": 101 + 10 * n},
         }
 
     def message(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric, jury_metric
-from evalkit.lighteval.sample_result_rows import corpus_row, judgments_of
+from evalkit.evaluation.sample_rows import corpus_row, judgments_of
 
 pytestmark = pytest.mark.long
 

@@ -25,6 +25,7 @@ EXTRAS = {
     "datasets": ("datasets",),
     "gate": ("jsonschema",),
     "lighteval": ("lighteval",),
+    "inspect": ("inspect_ai",),
     "anthropic": ("anthropic",),
     "litellm": ("litellm",),
     "inference-providers": ("huggingface_hub",),

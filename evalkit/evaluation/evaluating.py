@@ -95,12 +95,15 @@ def evaluate(
     return evaluate_spec(spec, frame, Options.of("evaluate", options), given)
 
 
-def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None) -> Evaluation:
+def evaluate_spec(
+    spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None, *, logged: bool = True
+) -> Evaluation:
     """`evaluate` for a resolved spec: items with an `item_id`, labels in the long table."""
     try_rules(spec)
     work = Worklist.of(spec, items)
     evaluation = evaluate_worklist(work, items, options, labels)
-    log_evaluation(evaluation, work, options)
+    if logged:
+        log_evaluation(evaluation, work, options)
     return evaluation
 
 

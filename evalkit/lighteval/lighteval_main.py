@@ -14,7 +14,7 @@ from evalkit.runs.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_
 from evalkit.runs.lighteval_command import TASKS_MODULE
 
 _log = logging.getLogger("evalkit")
-_TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
+_TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "eval", "sglang", "tasks", "vllm")
 
 
 def launch(args: Sequence[str]) -> int:
@@ -48,19 +48,25 @@ def launch(args: Sequence[str]) -> int:
     from lighteval.__main__ import app
 
     _hear_logs()
+    given, command = with_custom_tasks(args), None
+    if given[:1] == ["eval"]:
+        from evalkit.lighteval.inspect_fields import EvalCommand
+
+        command = EvalCommand(given)
+        command.prepare()
     try:
-        app(with_custom_tasks(args), prog_name="evalkit lighteval")
+        app(given, prog_name="evalkit lighteval")
     except SystemExit as end:
         if isinstance(end.code, int) and end.code > 128:  # a signal ended it: calls in flight were waited for
             return end.code
-        return 0 if end.code in (0, None) else 2
+        return 0 if end.code in (0, None) and not (command and command.failed) else 2
     except EvalkitError:
         raise
     except Exception:  # noqa: BLE001  # whatever stops LightEval; it is shown in full
         traceback.print_exc()
         sys.stderr.write("evalkit: error: the LightEval run failed, see the lines above\n")
         return 2
-    return 0
+    return 2 if command and command.failed else 0
 
 
 def _hear_logs() -> None:

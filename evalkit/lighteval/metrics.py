@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 from lighteval.metrics.metrics_sample import SampleLevelComputation
@@ -19,18 +19,19 @@ from evalkit.core.settings import Options
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import evaluate_spec
-from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
-from evalkit.lighteval.metric_receipts import leave_receipt
-from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
-from evalkit.lighteval.sample_result_rows import (
+from evalkit.evaluation.sample_rows import (
     EMPTY_ANSWER,
     alpha_of,
     check_rubric,
     corpus_row,
     is_scored,
+    judgments_of,
     sample_rows,
     unjudged_row,
 )
+from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
+from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
 from evalkit.runs.contract import Scoring, TaskBindings
 
 _log = logging.getLogger("evalkit")
@@ -158,9 +159,13 @@ class RubricScore(SampleLevelComputation):
         Name of the metric.
     is_judged
         True: a judge scores it.
+    one_by_one
+        Whether each sample comes by itself, as Inspect hands them over: then evaluations are not logged, and
+        `leave_receipt` writes the receipt.
     """
 
     is_judged = True
+    one_by_one = False
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
@@ -184,6 +189,13 @@ class RubricScore(SampleLevelComputation):
         if not self._checked and not TaskBindings.from_environ():
             made.check()
         made._checked = True
+        return made
+
+    def alone(self) -> Self:
+        """The same computation for samples that come one by one."""
+        made = copy.copy(self)
+        made._options = {**self._options, "logged": False}
+        made.one_by_one = True
         return made
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
@@ -216,14 +228,39 @@ class RubricScore(SampleLevelComputation):
         if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
         task = docs[0].task_name
-        with naming(task, self.name):
-            settings = resolve(self.declared, task, scoring)
+        settings = self._resolved(task, scoring)
         rows, tables, n_pairs = self._judge(settings, docs, responses, filled)
-        n_scored = sum(is_scored(self.name, row) for row in rows)
-        counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": len(rows) - len(filled)}
-        n_wanted = n_pairs * settings.spec.samples * len(settings.spec.judges)
-        leave_receipt(settings, task, self.name, tables, n_wanted, **counts)
+        if not self.one_by_one:
+            n_wanted = n_pairs * settings.spec.samples * len(settings.spec.judges)
+            self._leave_receipt(settings, task, rows, tables, n_wanted)
         return rows
+
+    def _resolved(self, task: str, scoring: Scoring) -> MetricSettings:
+        with naming(task, self.name):
+            return resolve(self.declared, task, scoring)
+
+    def _leave_receipt(
+        self, settings: MetricSettings, task: str, rows: Sequence[Mapping[str, Any]], tables: Sequence[pd.DataFrame],
+        n_wanted: int,
+    ) -> None:  # fmt: skip
+        n_scored = sum(is_scored(self.name, row) for row in rows)
+        counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
+        leave_receipt(settings, task, self.name, tables, n_wanted, **counts)
+
+    def leave_receipt(self, task: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the receipt of a task whose samples were judged one by one."""
+        scoring = Scoring.from_environ()
+        if scoring.mode != "deterministic" and rows:
+            settings = self._resolved(task, scoring)
+            table = judgments_of(self.name, rows)
+            lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
+            n_criteria = len(settings.spec.rubric.criteria)
+            n_lost = sum(row.get(f"{self.name}_n_criteria", n_criteria) for row in lost)
+            n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
+            self._leave_receipt(settings, task, rows, [table], n_wanted)
+
+    def _is_empty(self, row: Mapping[str, Any]) -> bool:
+        return bool(row[f"{self.name}_error"] == EMPTY_ANSWER)
 
     def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """The figures of a task as floats; see `judge_metric`."""
@@ -260,7 +297,9 @@ def judge_rows(
     as well. `shown` is the name in the log.
     """
     try:
-        evaluation = evaluate_spec(spec, items, Options(**{"progress": False, **options}))
+        asked = {name: value for name, value in options.items() if name != "logged"}
+        given = Options(**{"progress": False, **asked})
+        evaluation = evaluate_spec(spec, items, given, logged=options.get("logged", True))
     except JudgeError as problem:
         _log.error("%s: %s", shown, problem)
         lost = unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)

@@ -12,6 +12,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.lighteval.inspect_fields import with_inspect_fields
 from evalkit.runs.contract import TaskBindings
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 
@@ -76,7 +77,7 @@ def _table(where: str, load: Any) -> list[Any]:
     if not isinstance(table, (list, tuple)) or not all(hasattr(task, "prompt_function") for task in table):
         there = listed(name for name in vars(module) if not name.startswith("_"))
         raise ConfigError(f"{where} needs a variable TASKS_TABLE, a list of LightevalTaskConfig; it has only {there}")
-    return list(table)
+    return [with_inspect_fields(task) for task in table]
 
 
 TASKS_TABLE = gather()

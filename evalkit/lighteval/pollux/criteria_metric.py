@@ -17,12 +17,12 @@ from evalkit.core.allowed_choices import MISSING_CRITERIA
 from evalkit.engine import Spec
 from evalkit.engine.calls.event_loop import ending_signals
 from evalkit.errors import ConfigError, listed
+from evalkit.evaluation.sample_rows import mean_row
 from evalkit.lighteval.items import items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, judge_rows
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
-from evalkit.lighteval.sample_result_rows import mean_row
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 

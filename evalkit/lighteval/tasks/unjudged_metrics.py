@@ -9,9 +9,9 @@ from typing import Any
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
+from evalkit.evaluation.sample_rows import EMPTY_ANSWER, mean_row
 from evalkit.lighteval.items import answers_of
 from evalkit.lighteval.metrics import batched_metric
-from evalkit.lighteval.sample_result_rows import EMPTY_ANSWER, mean_row
 
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Maps an answer and a document to figures (NaN: unknown, or not applicable) and a note."""

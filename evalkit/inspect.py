@@ -1,0 +1,236 @@
+"""Inspect: a rubric or a profile as a scorer of Inspect's tasks and logs. Needs the extra `inspect`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import orjson
+import pandas as pd
+
+from evalkit.core.judges import JudgesLike
+from evalkit.core.settings import Options
+from evalkit.engine import Spec
+from evalkit.engine.providers import check_ready
+from evalkit.engine.specification import check_names
+from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
+from evalkit.evaluation.evaluating import evaluate_spec
+from evalkit.evaluation.rule_checks import try_rules
+from evalkit.evaluation.sample_rows import (
+    EMPTY_ANSWER,
+    TIED,
+    check_rubric,
+    mean_row,
+    sample_rows,
+    unjudged_row,
+)
+from evalkit.rubrics import Rubric, RubricLike
+
+try:
+    from anyio import to_thread
+    from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+    from inspect_ai.solver import TaskState
+except ModuleNotFoundError as problem:
+    raise MissingExtraError(f"Inspect is not installed; {advise_extra('inspect')}") from problem
+
+__all__ = ["judge_scorer"]
+
+_log = logging.getLogger("evalkit")
+_REASONS = {EMPTY_ANSWER: "no_response", TIED: TIED, "deterministic": "deterministic"}
+# Inspect puts the package's name before it, but not if the package is installed from a checkout under another name
+_NAME = "judge_scorer" if "site-packages" in __file__ else "evalkit/judge_scorer"
+_LIMITS = ("budget_usd", "max_calls")
+
+
+@metric
+def mean() -> Metric:
+    """Mean of the samples that have a value; NaN if none has."""
+
+    def compute(scores: list[SampleScore]) -> float:
+        return mean_row("x", [score.score.as_float() for score in scores])["x"]
+
+    return compute
+
+
+@metric
+def stderr() -> Metric:
+    """Standard error of the mean (sd with ddof 1 over √n); NaN under two values."""
+
+    def compute(scores: list[SampleScore]) -> float:
+        return mean_row("x", [score.score.as_float() for score in scores])["x_stderr"]
+
+    return compute
+
+
+@scorer(metrics={"*": [mean(), stderr()]}, name=_NAME)
+def judge_scorer(
+    rubric: RubricLike | Mapping[str, Any],
+    judges: JudgesLike | None = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    inputs: dict[str, str] | None = None,
+    name: str | None = None,
+    **options: Any,
+) -> Scorer:
+    """A scorer for Inspect: answers judged by a rubric, by one judge or a jury.
+
+    Use it in a task, ``Task(…, scorer=judge_scorer("safety", "openai:gpt-4o-mini"))``, or on a log that exists:
+    ``inspect score LOG --scorer evalkit/judge_scorer -S rubric=safety -S judges=openai:gpt-4o-mini``. Replies are in
+    evalkit's cache under the keys of `evalkit.judge`: a second run, and `evalkit.evaluate` on the same texts, pay
+    nothing.
+
+    Parameters
+    ----------
+    rubric
+        A Rubric, a Profile, or the name or path of one; in a log, names and paths can be read back.
+    judges, samples, template, criteria_per_call
+        As for `evalkit.judge`.
+    vote, ties, min_self_agreement, aggregate, quorum
+        Rules of `evalkit.vote` and `evalkit.aggregate`.
+    inputs
+        Input of the rubric -> key of the sample's metadata. By default ``answer`` is the model's output, ``question``
+        the last message of the user, ``conversation`` all messages before the answer, ``reference`` the target, and
+        every other input the metadata of its name.
+    name
+        Name of the figures; by default the rubric's id.
+    **options
+        Further options of `evalkit.judge`: ``cache``, ``offline``, ``concurrency``, ``retries`` …. ``budget_usd`` and
+        ``max_calls`` need ``run="a name"``, which all samples share.
+
+    Returns
+    -------
+    Scorer
+        Per sample a dictionary: `<name>` (0-1; NaN, which Inspect counts as unscored, if the judges gave no readable
+        verdict), `raw` (rubric units; rubrics with several criteria have each `<criterion>` instead, 0-1), `passed` (1,
+        0 or NaN), `coverage` (share of the judgments that have a score), `agreement` (largest share of one verdict; NaN
+        with one sample), and for juries `disagreement`. Each has `mean` and `stderr` over the samples that have it.
+        `explanation` is the judge's, `reason` says why there is no score, and `metadata` holds the rubric's version
+        and hash, the reason in evalkit's words (`error`), and the `judgments`.
+
+    Raises
+    ------
+    ConfigError, RubricError, JudgeError
+        When something is unknown, missing or contradictory, or a key is not set: before anything is asked.
+    """
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    try:
+        chosen = Rubric(**rubric) if isinstance(rubric, Mapping) else rubric
+        spec = Spec.of(chosen, judges, samples, template, rules, source="scorer", criteria_per_call=criteria_per_call)
+        settings = _checked(spec, inputs or {}, Options.of("judge_scorer", {"progress": False} | options))
+    except EvalkitError as problem:
+        _log.error("judge_scorer: %s", problem)  # `inspect score` says only that the scorer could not be loaded
+        raise
+    shown = name or spec.rubric.id
+
+    async def score(state: TaskState, target: Target) -> Score:
+        item, answer = _item(state, target, spec.rubric, inputs or {}), state.output.completion
+        if not str(item.get("answer", answer)).strip():
+            row, problem = unjudged_row(shown, spec.rubric, EMPTY_ANSWER, report_disagreement=len(spec.judges) > 1), ""
+        else:
+            # a thread: judging takes long, and Inspect's event loop may be trio's
+            row, problem = await to_thread.run_sync(partial(_judged, shown, spec, item, settings))
+        made = score_of({key.removeprefix(f"{shown}_"): value for key, value in row.items()}, answer)
+        made.explanation = made.explanation or problem or None
+        about = {"rubric": f"{spec.rubric.id}@{spec.rubric.version}", "rubric_hash": spec.rubric.content_hash}
+        made.metadata = about | (made.metadata or {})
+        return made
+
+    return score
+
+
+def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options:
+    check_names(inputs, spec.rubric)
+    if spec.rubric.mode == "pairwise":
+        raise ConfigError(
+            f"rubric {spec.rubric.id!r} compares two answers, but Inspect scores one model at a time; use a pointwise "
+            "rubric"
+        )
+    limits = [name for name in _LIMITS if getattr(options, name) is not None]
+    if limits and options.run is None:
+        raise ConfigError(f"{listed(limits)} would hold for each sample alone; pass run='a name' to share them")
+    check_rubric(spec.rubric)
+    try_rules(spec)
+    for judge in () if options.offline else spec.judges:
+        check_ready(judge)
+    return options
+
+
+def _judged(name: str, spec: Spec, item: Mapping[str, Any], options: Options) -> tuple[dict[str, Any], str]:
+    """The row of one sample, and the problem if no judge could be called."""
+    frame, several = pd.DataFrame([item]), len(spec.judges) > 1
+    try:
+        evaluation = evaluate_spec(spec, frame, options, logged=False)
+    except JudgeError as problem:
+        _log.error("%s: %s", name, problem)
+        return unjudged_row(name, spec.rubric, "judge_down", report_disagreement=several), str(problem)
+    return sample_rows(name, evaluation, report_disagreement=several)[item["item_id"]], ""
+
+
+def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
+    """A row of `sample_rows` as Inspect's score: numbers are its value, the rest its metadata."""
+    numbers = {
+        key: math.nan if value is None else float(value)
+        for key, value in row.items()
+        if isinstance(value, (bool, int, float)) or value is None
+    }
+    texts = {key: value for key, value in row.items() if key not in numbers}
+    judgments = f"{prefix}judgments"
+    if judgments in texts:
+        texts[judgments] = orjson.loads(texts[judgments])
+    error = str(texts.get(f"{prefix}error") or "")
+    reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
+    return Score(
+        value=numbers,
+        answer=answer,
+        explanation=texts.pop(f"{prefix}explanation", None) or None,
+        reason=reason,
+        metadata=texts,
+    )
+
+
+def row_of(score: Score, prefix: str) -> dict[str, Any]:
+    """The row that `score_of` got."""
+    row: dict[str, Any] = dict(score.as_dict()) | dict(score.metadata or {})
+    judgments, passed = f"{prefix}judgments", f"{prefix}passed"
+    if judgments in row:
+        row |= {judgments: orjson.dumps(row[judgments]).decode(), f"{prefix}explanation": score.explanation or ""}
+    if passed in row:
+        row[passed] = None if math.isnan(row[passed]) else bool(row[passed])
+    return row
+
+
+def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """The item of a sample: its inputs by the rubric's names."""
+    before = (
+        [{"role": message.role, "content": message.text} for message in state.messages if message.role != "assistant"]
+        if isinstance(state.input, str)
+        else [{"role": one.role, "content": one.text} for one in state.input]
+    )
+    known: dict[str, Any] = {"answer": state.output.completion, "conversation": before}
+    known["question"] = next((one["content"] for one in reversed(before) if one["role"] == "user"), state.input_text)
+    if target.text.strip():
+        known["reference"] = target.text
+    metadata = {key: value for key, value in (state.metadata or {}).items() if value is not None}
+    item: dict[str, Any] = {"item_id": str(state.sample_id)}
+    for one in rubric.input_names:
+        if one in inputs and inputs[one] in metadata:
+            item[one] = metadata[inputs[one]]
+        elif one not in inputs and (one in known or one in metadata):
+            item[one] = known[one] if one in known else metadata[one]
+    if lacking := [one for one in rubric.required_inputs if one not in item]:
+        raise InputError(
+            f"sample {state.sample_id!r} has no {listed(lacking)}, which rubric {rubric.id!r} needs; put it into the "
+            f"sample's metadata (it has {listed(metadata) or 'none'}), or name its key with inputs="
+        )
+    return item
