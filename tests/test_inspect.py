@@ -32,7 +32,8 @@ from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput,
 from inspect_ai.scorer import Score, Target
 from inspect_ai.solver import TaskState
 
-from evalkit.inspect import judge_scorer, row_of, score_of
+from evalkit.inspect import judge_scorer
+from evalkit.inspect.scorers import row_of, score_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
 
@@ -151,7 +152,7 @@ def state(messages: Any, answer: str, metadata: dict[str, Any]) -> TaskState:
 
 
 def item(rubric: str, given: TaskState, target: str = "", **inputs: str) -> dict[str, Any]:
-    from evalkit.inspect import _item
+    from evalkit.inspect.scorers import _item
     from evalkit.rubrics import load_rubric
 
     return _item(given, Target(target), load_rubric(rubric), inputs)
@@ -414,7 +415,7 @@ def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_light_import_and_a_clear_error_without_inspect(tmp_path: Path) -> None:
     light = "import sys, evalkit; evalkit.Judge; assert not [m for m in sys.modules if m.startswith('inspect_ai')]"
-    without = "import sys; sys.modules['inspect_ai'] = None; import evalkit.inspect"
+    without = "import sys; sys.modules['inspect_ai'] = None; from evalkit.inspect import judge_scorer"
     for code, ends in ((light, 0), (without, 1)):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == ends, done.stderr

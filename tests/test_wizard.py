@@ -25,8 +25,8 @@ from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
 from evalkit.evaluation.sample_rows import sample_rows
+from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples

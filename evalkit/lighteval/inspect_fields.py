@@ -23,7 +23,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 from lighteval.utils.utils import as_list
 
 from evalkit.core.formatting import figure, text_table
-from evalkit.inspect import mean, row_of, score_of, stderr
+from evalkit.inspect.scorers import mean, row_of, score_of, stderr
 from evalkit.lighteval.metrics import RubricScore
 
 _log = logging.getLogger("evalkit")

@@ -1,0 +1,1 @@
+from .scorers import judge_scorer as judge_scorer
