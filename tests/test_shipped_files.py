@@ -29,8 +29,20 @@ SHIPPED = (
     "relevancy",
     "safety",
 )
-TEMPLATES = ("default", "geval", "label", "number", "pairwise", "pollux", "reference", "tagged", "together")
+TEMPLATES = (
+    "commit_first",
+    "default",
+    "geval",
+    "label",
+    "number",
+    "pairwise",
+    "pollux",
+    "reference",
+    "tagged",
+    "together",
+)
 FORMS = {
+    "commit_first": "json",
     "default": "json",
     "geval": "number",
     "label": "label",

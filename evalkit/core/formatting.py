@@ -68,12 +68,20 @@ class Bill:
     n_unpriced: int
 
     @classmethod
-    def of(cls, judgments: pd.DataFrame) -> Bill:
-        """The bill of a judgments table. A reply that several rows share counts once; a missing reply does not count.
+    def of(cls, judgments: pd.DataFrame, source: str | None = None) -> Bill:
+        """The bill of a judgments table, or of its replies from one source (``live``, ``cache`` …).
 
-        Without the column `cost_usd` all prices are unknown.
+        A reply that several rows share counts once, and so does a judge's own answer (`own_key`); a missing reply does
+        not count. Without the column `cost_usd` all prices are unknown.
         """
         rows = judgments
+        if "own_key" in rows:
+            own = rows[["own_key", "own_source", "own_usd"]].set_axis(["key", "source", "cost_usd"], axis=1)
+            rows = pd.concat(
+                [rows[["key", "source", "error", "cost_usd"]], own.dropna(subset="key").assign(error=None)]
+            )
+        if source is not None:
+            rows = rows.loc[rows["source"].astype(object).eq(source).to_numpy()]
         if {"source", "error"} <= set(rows):
             rows = rows.loc[(rows["source"].notna() | rows["error"].isna()).to_numpy()]
         if "key" in rows:

@@ -34,6 +34,10 @@ class Message:
     content: str
 
 
+OWN_ANSWER = "own_answer"
+"""The input that holds a judge's own answer to the question, given before it saw the candidate."""
+
+
 @dataclass(frozen=True)
 class Prompt:
     """The prompt for one item and one criterion, ready to be sent.

@@ -25,6 +25,7 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.first_answers import first_stage, own_answers, rest, with_columns
 from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
@@ -177,18 +178,27 @@ def judge_worklist(
     if run.missing and not options.offline:
         from evalkit.engine.calls.event_loop import fetch
 
+        if (first := first_stage(run.worklist, run.missing)) is not None:
+            run.take_first(judge_worklist(first, run.first_options(), budget=budget))
+            options = run.options
         requests = run.requests()
         with run.calling() as on_progress:
             asked = fetch(
                 requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress, budget=budget
             )
             run.take(asked)
-    return run.columns.table(run.kept)
+    return run.table()
 
 
 def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
     """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
     run = _Run.open(worklist, options)
+    if (first := first_stage(run.worklist, run.missing) if run.missing else None) is not None:
+        requests, *others = missing_requests(first, run.first_options())
+        if requests:
+            _log.info("the judges' own answers come first; when they are collected, submit again")
+            return requests, *others  # type: ignore[return-value]
+        run.take_first(judge_worklist(first, replace(run.first_options(), offline=True, refresh=False)))
     return run.requests() if run.missing else [], run.store, run.newer_than, "" if run.missing else run.why_none()
 
 
@@ -215,14 +225,21 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     }
     spec = Spec.of(rubric, judges, **asked)
     chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
-    run = _Run.open(Worklist.of(spec, items, item_id), chosen)
-    if run.missing and not chosen.offline:
+    return await _ajudged(Worklist.of(spec, items, item_id), chosen)
+
+
+async def _ajudged(worklist: Worklist, options: Options) -> pd.DataFrame:
+    run = _Run.open(worklist, options)
+    if run.missing and not options.offline:
         from evalkit.engine.calls.event_loop import afetch
 
+        if (first := first_stage(run.worklist, run.missing)) is not None:
+            run.take_first(await _ajudged(first, run.first_options()))
+            options = run.options
         requests = run.requests()
         with run.calling() as on_progress:
-            run.take(await afetch(requests, run.store, chosen, newer_than=run.newer_than, on_progress=on_progress))
-    return run.columns.table(run.kept)
+            run.take(await afetch(requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress))
+    return run.table()
 
 
 @dataclass(slots=True)
@@ -256,6 +273,7 @@ class _Run:
     keys: dict[int, bytes] = field(default_factory=dict)
     unscored_before: set[int] = field(default_factory=set)
     kept: np.ndarray[Any, Any] | None = None
+    answered: set[str] = field(default_factory=set)
 
     @classmethod
     def open(cls, worklist: Worklist, options: Options, until: float | None = None) -> _Run:
@@ -406,6 +424,36 @@ class _Run:
                     stacklevel=5,
                 )
         self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
+
+    def first_options(self) -> Options:
+        """The options of the judges' own answers, which come before the judgments."""
+        refresh = False if self.options.refresh == "unscored" else self.options.refresh
+        return replace(self.options, on_miss="row", recorded="miss", refresh=refresh, adopt=False, replies=False,
+                       progress=False, on_progress=None)  # fmt: skip
+
+    def take_first(self, answers: pd.DataFrame) -> None:
+        """Take the judges' own answers; rows without one are not asked, for the same reason."""
+        self.worklist = replace(self.worklist, own=own_answers(self.worklist, answers))
+        self.answered |= set(answers.loc[answers["source"].eq("live").fillna(value=False), "key"])
+        self.options = rest(self.options, answers)
+        places = {row: self.worklist.place(row) for row in self.missing}
+        commits = [builder.template.commits for builder in self.worklist.spec.prompt_builders]
+        lost = {
+            row: reason
+            for row, (item, _, judge, _, _) in places.items()
+            if commits[judge] and (reason := self.worklist.own_answer(item, judge)[1]) is not None
+        }
+        rows = [row for row in lost if row not in self.unscored_before]
+        self.columns.fail(rows, [self.keys[row] for row in rows], [lost[row] for row in rows])
+        self.missing = [row for row in self.missing if row not in lost]
+
+    def table(self) -> pd.DataFrame:
+        """The judgments, with the own answers of judges that gave one."""
+        table = self.columns.table(self.kept)
+        if (first := first_stage(self.worklist)) is None:
+            return table
+        stored = replace(self.first_options(), offline=True, refresh=False)
+        return with_columns(table, self.worklist, judge_worklist(first, stored, until=self.until), self.answered)
 
     def requests(self) -> list[Request]:
         """The requests to send. The first prompt of each judge is rendered here: an invalid template costs nothing."""

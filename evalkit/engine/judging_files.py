@@ -245,7 +245,7 @@ class _Task:
                 manifest.unlink()
             self._check_shares_store()
             judgments = judge_worklist(work, self.options, budget=budget)
-            errors, paid = judgments["error"], Bill.of(judgments.loc[judgments["source"] == "live"])
+            errors, paid = judgments["error"], Bill.of(judgments, "live")
             said: dict[str, Any] = {
                 "evalkit": __version__,
                 "run": self.run,

@@ -19,6 +19,7 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.first_answers import first_stage
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.engine.worklist import Worklist
@@ -208,7 +209,20 @@ def plan_worklist(
         for at, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
-    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.where, len(work.skipped))
+    table = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
+    return Plan(table, work.shape[0], work.n_unique, store.where, len(work.skipped))
+
+
+def _with_first_answers(
+    table: pd.DataFrame, work: Worklist, missing: list[int], cache: str | Path | None
+) -> pd.DataFrame:
+    """The plan with the own answers that judges give before they judge the missing rows."""
+    stage = first_stage(work, missing)
+    if stage is not None:
+        more = plan_worklist(stage, cache=cache).table.set_index("judge").reindex(table["judge"], fill_value=0)
+        for name in ("n_to_call", *_PRICES):
+            table[name] += more[name].to_numpy()
+    return table
 
 
 def _prices(

@@ -23,6 +23,7 @@ from evalkit.core.settings import (
     check_criteria_per_call,
     check_samples,
 )
+from evalkit.engine.first_answers import check_question
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import load_rubric_or_profile
@@ -230,6 +231,9 @@ class Spec:
         per_call = check_criteria_per_call(settings["criteria_per_call"])
         if per_call == 1:
             del settings["criteria_per_call"]
+        for builder in prompt_builders:
+            if builder.template.commits:
+                check_question(rubric, builder.template.label)
         spec = cls(
             rubric, judges, prompt_builders, samples, profile, exact, rules, settings, criteria_per_call=per_call
         )

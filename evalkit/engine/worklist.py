@@ -5,18 +5,19 @@ from __future__ import annotations
 import gc
 import math
 import warnings
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
 import pandas as pd
 
-from evalkit.core.prompts_and_replies import Request
+from evalkit.core.prompts_and_replies import OWN_ANSWER, Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
-from evalkit.engine.specification import Spec
+from evalkit.engine.first_answers import question_of
+from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
@@ -33,7 +34,8 @@ class Worklist:
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
     `ids` are the ids under which replies were recorded for the items. `skipped` are the numbers of the items that
-    lack an input; no judge is asked about them.
+    lack an input; no judge is asked about them. `own` holds, by judge and hash of a question, the judge's own answer
+    and why there is none, for templates that ask for it first; keys do not depend on it.
     """
 
     spec: Spec
@@ -41,6 +43,7 @@ class Worklist:
     inputs: list[dict[str, Any]]
     ids: Sequence[str]
     skipped: frozenset[int] = frozenset()
+    own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -169,6 +172,11 @@ class Worklist:
         item, criterion = divmod(row, n_criteria)
         return item, criterion, judge, order, sample
 
+    def own_answer(self, item: int, judge: int) -> tuple[str, str | None]:
+        """A judge's own answer to the question of an item, and why there is none; a text of full length if unknown."""
+        limit = self.spec.judges[judge].max_tokens or TOKENS_PER_CRITERION
+        return self.own.get((judge, digest(question_of(self.inputs[item]))), ("x" * 4 * limit, None))
+
     def without_skipped(self, keys: dict[int, bytes]) -> dict[int, bytes]:
         """Rows and their keys without those of skipped items."""
         return {row: key for row, key in keys.items() if not self.skipped or self.place(row)[0] not in self.skipped}
@@ -199,6 +207,8 @@ class Worklist:
         for (criterion, judge, shown), numbers in samples_of.items():
             item, order = first[criterion, judge, shown]
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
+            if self.spec.prompt_builders[judge].template.commits:
+                inputs = {**inputs, OWN_ANSWER: self.own_answer(item, judge)[0]}
             builder, group = self.spec.prompt_builders[judge], [criteria[at] for at in groups[criterion]]
             alone = len(group) == 1
             prompt = (

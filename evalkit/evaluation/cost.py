@@ -38,7 +38,7 @@ class Cost:
     def of(cls, judgments: pd.DataFrame) -> Cost:
         """The cost of a judgments table; a reply that several rows share counts once."""
         source = judgments["source"].astype(object)
-        bills = {kind: Bill.of(judgments.loc[(source == kind).to_numpy()]) for kind in ("live", "cache", "recorded")}
+        bills = {kind: Bill.of(judgments, kind) for kind in ("live", "cache", "recorded")}
         paid, reused = bills["live"], bills["cache"]
         lost = judgments.loc[source.isna().to_numpy()]
         if "error" in lost:  # a skipped item has no reply to wait for

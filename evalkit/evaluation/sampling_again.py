@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import Bill
 from evalkit.core.settings import JudgeOptions, Options
+from evalkit.engine.first_answers import rest
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
@@ -82,7 +82,7 @@ def sample_again(
         judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen)
         if n_items is not None or n == len(ids) or judgments["error"].eq("budget").any():
             break
-        chosen = _rest(chosen, judgments)
+        chosen = rest(chosen, judgments)
         floors = _shown(evaluation, judgments)
         widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2
         if widest <= half_width or not floors:
@@ -114,19 +114,6 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
     work = _work(evaluation, ids[: _checked(n_items, len(ids))])
     asked = evaluation.options
     return plan_worklist(work, takes_recorded=asked.recorded == "use", cache=asked.cache)
-
-
-def _rest(options: Options, judgments: pd.DataFrame) -> Options:
-    """The options with what these judgments left of the limits; those of a shared run are counted in the cache."""
-    if options.run is not None:
-        return options
-    paid = Bill.of(judgments[judgments["source"].eq("live")])
-    budget, calls = options.budget_usd, options.max_calls
-    return replace(
-        options,
-        budget_usd=None if budget is None else max(0.0, budget - paid.known_usd),
-        max_calls=None if calls is None else max(0, calls - paid.n_replies),
-    )
 
 
 def _checked(n_items: int, most: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from evalkit.core.formatting import Bill
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_worklist
@@ -88,9 +89,8 @@ def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[li
     judgments = _with_misses(work, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
-    is_live = table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)
-    paid = table.loc[is_live].drop_duplicates("key")["cost_usd"]
-    return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
+    paid = Bill.of(table, "live")
+    return judgments, None if paid.n_unpriced else paid.known_usd, paid.n_replies
 
 
 def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.allowed_choices import OnMissing
+from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging import judge_worklist
@@ -96,7 +97,7 @@ class ProbeRun:
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
-        self.spent_usd += float(new["cost_usd"].sum())
+        self.spent_usd += Bill.of(judgments, "live").known_usd
         self.calls += len(new)
         # a rubric narrowed to one criterion has another label
         return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))

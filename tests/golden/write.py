@@ -101,6 +101,7 @@ CASES: dict[str, tuple[Rubric, dict[str, Any]]] = {
     "pairwise-bare": asked(
         "pairwise", PAIR, ["answer_a", "answer_b"], {"answer_a": "same", "answer_b": "same"}, mode="pairwise"
     ),
+    "commit_first-ordinal": asked("commit_first", ORDINAL, ["question", "answer"], _QA),
     "reference-ordinal": asked(
         "reference", ORDINAL, ["reference", "question", "answer"], _QA | {"reference": "49"}, description=_PURPOSE
     ),

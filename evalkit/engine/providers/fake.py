@@ -131,7 +131,9 @@ class FakeClient:
         sample = sample if temperature else 0
         text: str | None
         finish, refusal = "stop", None
-        if prompt.together:
+        if prompt.form == "text":
+            text = f"My own answer to: {next(iter(prompt.inputs.values()), '')}"
+        elif prompt.together:
             texts = {one.criterion: self.reply(one, sample, temperature).text or "" for one in prompt.together}
             text = "{" + ", ".join(f"{orjson.dumps(name).decode()}: {one}" for name, one in texts.items()) + "}"
         elif "edits" in ((prompt.schema or {}).get("properties") or {}):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evalkit.core.prompts_and_replies import Prompt
+from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
@@ -67,4 +67,6 @@ def build_prompt(
             f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs; "
             f"it has {listed(column_names(item), most=30)}"
         )
+    if builder.template.commits:
+        values[OWN_ANSWER] = "(the judge's own answer, which it gives before it sees this)"
     return builder.prompt(chosen.criterion(criterion), values)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables import canonical_text, input_text, is_missing
@@ -69,10 +69,15 @@ class Template:
         """sha256 of the source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    @cached_property
+    def commits(self) -> bool:
+        """Whether a judge answers the question first, as the block `commit` asks."""
+        return "commit" in self._syntax.reads
+
     @property
     def fields(self) -> frozenset[str]:
         """Fields of an item that the source names; a loop over the rubric's inputs names none."""
-        return frozenset(self._syntax.names - _VISIBLE)
+        return frozenset(self._syntax.names - _VISIBLE - {OWN_ANSWER})
 
     @classmethod
     def of_file(cls, label: str, path: Path) -> Template:
@@ -190,7 +195,7 @@ class Template:
     def check(self, inputs: tuple[str, ...]) -> None:
         """RubricError unless the template uses only visible names, and all of `inputs`."""
         names = self._syntax.names
-        unknown = names - _VISIBLE - set(inputs)
+        unknown = names - _VISIBLE - set(inputs) - ({OWN_ANSWER} if self.commits else set())
         if unknown:
             raise RubricError(
                 f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it; "
@@ -400,7 +405,7 @@ class PromptBuilder:
         views, known = prepared
 
         def fence(name: str) -> str:
-            if name not in self.rubric.input_names:
+            if name not in self.rubric.input_names and not (name == OWN_ANSWER and self.template.commits):
                 raise RubricError(
                     f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
                 )

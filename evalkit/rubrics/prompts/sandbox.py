@@ -269,10 +269,10 @@ def _check_blocks(tree: nodes.Template) -> None:
     if not blocks:
         return
     names = {block.name for block in blocks}
-    if names - {"system"} not in _LAYOUTS:
+    if names - {"system", "commit"} not in _LAYOUTS:
         raise TemplateSyntaxError(
             f"the blocks {', '.join(sorted(names))} cannot be combined; use either 'user', or 'task' and 'item' "
-            "(optionally with 'closing'). 'system' may be added to both",
+            "(optionally with 'closing'). 'system' and 'commit' may be added to both",
             blocks[0].lineno,
         )
     for node in tree.body:
