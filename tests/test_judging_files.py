@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.cli.main_command import main
 from evalkit.core.settings import Options
+from evalkit.engine.first_answers import rest as rest_of
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
-from evalkit.evaluation.sampling_again import _rest as rest_of
 from evalkit.tables.files import parts_of_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
