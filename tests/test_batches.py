@@ -1043,7 +1043,7 @@ def test_an_interrupted_collect_loses_nothing(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches.time, "sleep", interrupt)
+        patch.setattr(batches, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time))
         with pytest.raises(KeyboardInterrupt, match=f"nothing is lost: collect\\('{ticket.id}'\\) goes on"):
             ek.collect(ticket, progress=False)
     server.offset_s = 3601

@@ -575,16 +575,16 @@ def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
 
 
 def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
-    from types import SimpleNamespace as Counters
+    from types import SimpleNamespace
 
     from evalkit.lighteval import metrics
 
     clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
-    monkeypatch.setattr(metrics.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     told = metrics.ProgressLog("safety")
     with caplog.at_level("INFO"):
         for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
-            told(Counters(done=done, n_failed=failed, total=4))
+            told(SimpleNamespace(done=done, n_failed=failed, total=4))
     assert caplog.messages == [
         "safety: 2 of 4 calls judged",
         "safety: 4 of 4 calls judged, 1 of them without a reply",
