@@ -24,8 +24,10 @@ from evalkit.engine import batches
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
+from evalkit.lighteval.metric_receipts import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
+from evalkit.rubrics.prompts import load_template
 from evalkit.stats import halo
 
 NAMES = ("clear", "true", "kind")
@@ -397,8 +399,26 @@ def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert ek.judge_files("items.jsonl", "mine.yaml", out="files").parts["n_judgments"].sum() == 6
     with pytest.raises(InputError, match="settings"):
         ek.judge_files("items.jsonl", "mine.yaml", out="files", criteria_per_call=1)
-    past = ek.history().iloc[0]
-    assert "criteria_per_call" in past["rules"] or past["samples"] == 1
+    logged = {(past["template"], "criteria_per_call all" in past["rules"]) for past in ek.history().to_dict("records")}
+    assert logged == {("together@v1", True), ("default@v1", False)}
+
+
+def test_templates_are_those_that_made_the_prompts() -> None:
+    example = {"inputs": {"answer": "Yes."}, "label": 2}
+    shown = RUBRIC.criterion("clear").model_copy(update={"examples": (example,)})
+    mixed = ek.Rubric(id="mixed", inputs=["answer"], criteria=[shown, *RUBRIC.criteria[1:]])
+    for rubric, k, expected in (
+        (RUBRIC, 1, ["default@v1"]),
+        (RUBRIC, "all", ["together@v1"]),
+        (RUBRIC, 2, ["default@v1", "together@v1"]),
+        (mixed, "all", ["default@v1", "together@v1"]),
+    ):
+        spec = Spec.of(rubric, "fake:strict", 1, criteria_per_call=k)
+        (builder,) = spec.prompt_builders
+        assert [template.label for template in spec.templates_of(builder)] == expected
+        (used,) = _judges_used(spec, [], 0)
+        assert used.template == ", ".join(expected)
+        assert used.template_hash == ", ".join(load_template(label).hash for label in expected)
 
 
 def test_scoring_config_metric_and_receipt() -> None:

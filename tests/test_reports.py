@@ -16,6 +16,7 @@ from commandline import ITEMS, LABELS, evalkit, write_lines
 
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure
+from evalkit.evaluation.reports.provenance import provenance
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
 pytestmark = pytest.mark.long
@@ -262,6 +263,29 @@ class TestDegenerate:
         items, labels = ek.load_example("support")
         one = ek.evaluate(items.head(3), "faithfulness", "fake", labels=labels[:0], progress=False)
         written(one, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("judges", "options", "says"),
+    [
+        (["fake:strict"], {}, "['fake:strict'], samples=2, vote='mean'"),
+        (["fake:strict"], {"template": "reference@v1"}, "template='reference@v1'"),
+        (["fake:strict"], {"template": "commit_first@v1"}, "template='commit_first@v1'"),
+        ([ek.Judge("fake", "noisy", template="number@v1", temperature=0.5), "fake:strict"], {}, "template='number@v1'"),
+        ([ek.Judge("fake", "noisy", name="mine", score="expected")], {"template": "number@v1"}, "score='expected'"),
+        (["fake:strict"], {"criteria_per_call": "all"}, "criteria_per_call='all'"),
+    ],
+)
+def test_the_call_that_a_report_shows_repeats_the_evaluation(judges, options, says):
+    items, _ = ek.load_example("facts")
+    one = ek.evaluate(items.head(4), "correctness", judges, samples=2, **options)
+    call = provenance(one)["call"]
+    assert says in call
+    again = eval(call, {"ek": ek, "items": items.head(4)})
+    assert again.judgments["key"].tolist() == one.judgments["key"].tolist()
+    assert again.judgments["score"].tolist() == one.judgments["score"].tolist()
+    shown = {row["template"] for row in provenance(one)["judges"]}
+    assert set(provenance(one)["templates"]) == shown
 
 
 class TestFile:

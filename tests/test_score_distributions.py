@@ -521,6 +521,37 @@ def test_votes_have_the_spread_of_one_draw_and_no_self_agreement(tmp_path):
     assert ek.vote(frame.assign(score_sd=[1.0, math.nan], score=[2.0, 4.0]))["score_sd"].isna().all()
 
 
+def test_reliability_and_the_plot_say_how_much_one_draw_would_vary(tmp_path):
+    replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.5, "2": 0.5}], "b": [{"5": 1.0}]}
+    judgments = judgments_of(tmp_path / "cache", replies, 2)
+    # variances 1 and 0 on a scale of width 4: (1 / 16 + 0) / 2
+    for form in (judgments, ek.vote(judgments)):
+        assert ek.reliability(form)["spread_draw"].tolist() == pytest.approx([1 / 32], abs=1e-3)
+    without = judgments.drop(columns="score_sd").assign(score=[4.0, 4.0, 5.0, 5.0])
+    assert ek.reliability(without)["spread_draw"].isna().all()
+    unread = judgments.assign(error=["low_mass", "low_mass", None, None])
+    assert ek.reliability(unread)["spread_draw"].tolist() == pytest.approx([0.0], abs=1e-3)
+    (tmp_path / "out").mkdir()
+    judgments.to_parquet(tmp_path / "out" / "part.parquet")
+    assert ek.reliability(tmp_path / "out")["spread_draw"].tolist() == pytest.approx([1 / 32], abs=1e-3)
+    items = [{"item_id": "a", "answer": "4"}, {"item_id": "b", "answer": "5"}]
+    evaluation, plain = (
+        ek.Evaluation.of(table, items, rubric=rubric(FIVE, pass_at=4)) for table in (judgments, without)
+    )
+    assert "(one draw ± 0.71), 2 of 2 scored" in ek.plots.plot_scores(evaluation).alt  # √((1 + 0) / 2)
+    assert "one draw" not in ek.plots.plot_scores(plain).alt
+
+
+def test_expected_scores_agree_by_distance_and_by_their_labels(tmp_path):
+    replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.9, "2": 0.1}], "b": [{"2": 0.8, "1": 0.2}]}
+    expected = judgments_of(tmp_path, replies, 1).assign(judge="expected", score=[3.8, 1.8])
+    text = expected.assign(judge="text", score=[4.0, 2.0], score_sd=math.nan)
+    (row,) = ek.reliability(pd.concat([expected, text], ignore_index=True)).to_dict("records")
+    assert (row["metric"], row["percent_agreement"]) == ("interval", 1.0)
+    # α = 1 − Do/De: Do = .2²; De = mean square over the 6 pairs of 3.8, 4, 1.8, 2: (2 · .04 + 2 · 4 + 2.2² + 1.8²) / 6
+    assert row["alpha_single"] == pytest.approx(1 - 0.04 / ((0.08 + 8 + 4.84 + 3.24) / 6))
+
+
 def test_one_call_shows_the_noise_of_a_score_only_judge(tmp_path):
     replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.6, "2": 0.4}], "b": [{"5": 0.9, "1": 0.1}]}
     judgments = judgments_of(tmp_path, replies, 1)

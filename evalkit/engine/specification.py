@@ -100,6 +100,12 @@ class Spec:
         """Whether any reply judges several criteria."""
         return any(len(group) > 1 for group in self.groups)
 
+    def templates_of(self, builder: PromptBuilder) -> list[Template]:
+        """The templates that make the prompts of one of `prompt_builders`: its own, that for several criteria, both."""
+        several = {len(group) > 1 for group in self.groups}
+        makers = [*([builder] if False in several else []), *([builder.together] if True in several else [])]
+        return list({maker.template.label: maker.template for maker in makers}.values())
+
     @property
     def orders(self) -> tuple[str | None, ...]:
         """Orders in which the answers are shown: both for pairwise rubrics."""

@@ -116,7 +116,9 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
         "rubric_version": spec.rubric.label,
         "judges": ", ".join(name if name == model else f"{name} ({model})" for name, model in named),
         "samples": spec.samples,
-        "template": ", ".join(dict.fromkeys(builder.template.label for builder in spec.prompt_builders)),
+        "template": ", ".join(
+            dict.fromkeys(template.label for one in spec.prompt_builders for template in spec.templates_of(one))
+        ),
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "items": items[:10],
         "paid_usd": cost.paid_usd,

@@ -89,6 +89,7 @@ def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> lis
     used = []
     for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         mine = rows[rows["judge"] == judge.name]
+        templates = spec.templates_of(builder)
         reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
         if n_down:
             reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
@@ -97,8 +98,8 @@ def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> lis
             JudgeUsed(
                 **own,
                 params=dict(judge.params),
-                template=builder.template.label,
-                template_hash=builder.template.hash,
+                template=", ".join(template.label for template in templates),
+                template_hash=", ".join(template.hash for template in templates),
                 n_judgments=len(mine) + n_down,
                 n_scored=int(mine["error"].isna().sum()),
                 reasons=reasons,

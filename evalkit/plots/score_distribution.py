@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
-from evalkit.plots.inputs import LABELLED, Judged, parts_of, table_of
+from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, parts_of, table_of
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, name_columns, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
@@ -35,7 +35,8 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     matplotlib.figure.Figure
         One panel per criterion: number of items by score in rubric units (nominal: by label), filled where they
         passed, hatched where they failed, dotted without a verdict; the mean with its 95 % interval and
-        *n of n scored* above it; unscored and tied items have a bar of their own. `.alt` is the same in words.
+        *n of n scored* above it (an evaluation of expected scores: also the standard deviation of one
+        drawn verdict, in rubric units); unscored and tied items have a bar of their own. `.alt` is the same in words.
 
     Raises
     ------
@@ -57,7 +58,7 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     panels: list[Panel] = []
     kinds: set[str] = set()
     for (_, _, rows), (_, figures) in zip(parts_of(whole), summary.iterrows(), strict=True):
-        panels.append(_panel(rows, figures, several=several))
+        panels.append(_panel(rows, figures, several=several, drawn=_drawn(getattr(scores, "votes", None), rows)))
         kinds |= set(_kinds(rows))
     scored = int(summary["n_scored"].sum())
     keys = [Key(name, part, hatch) for name, part, hatch in _PARTS if name in kinds and kinds - {"", _NO_RULE}]
@@ -66,14 +67,23 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     return frame("Distribution of scores", subtitle, panels, theme=theme, columns=2, keys=keys)
 
 
-def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
+def _drawn(votes: pd.DataFrame | None, rows: pd.DataFrame) -> str:
+    """How far one drawn verdict of a judge is from the vote, in rubric units; nothing without distributions."""
+    if votes is None or "score_sd" not in votes:
+        return ""
+    key = rows[RUBRIC_KEY].iloc[0]
+    spread = votes.loc[(votes[RUBRIC_KEY].astype(str) == key.astype(str)).all(axis=1), "score_sd"].astype(np.float64)
+    return f" (one draw ± {figure(np.sqrt((spread**2).mean()))})" if spread.notna().any() else ""
+
+
+def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool, drawn: str) -> Panel:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     title = str(rows["criterion"].iloc[0])
     if several:
         title = f"{title} ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})"
     coverage = f"{count_of(summary['n_scored'], summary['n_items'])} scored"
     mean = figure(summary["mean"], summary["low"], summary["high"])
-    headline = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}, {coverage}"
+    headline = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}{drawn}, {coverage}"
     places, names, of_bar, width = _bars(rows, scale)
     kinds = _kinds(rows)
     counts = [np.bincount(of_bar[(kinds == name) & (of_bar >= 0)], minlength=len(places)) for name, *_ in _PARTS]

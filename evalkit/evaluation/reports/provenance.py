@@ -10,9 +10,11 @@ from importlib.metadata import version
 from typing import Any
 
 from evalkit._version import __version__
+from evalkit.core.judges import Judge
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics.prompts import Template
 
+_OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
 
 
@@ -27,8 +29,9 @@ def provenance(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _templates(evaluation: Evaluation) -> dict[str, Template]:
-    builders = () if evaluation.spec is None else evaluation.spec.prompt_builders
-    return {builder.template.label: builder.template for builder in builders}
+    if (spec := evaluation.spec) is None:
+        return {}
+    return {template.label: template for one in spec.prompt_builders for template in spec.templates_of(one)}
 
 
 def _call(evaluation: Evaluation) -> str:
@@ -45,8 +48,25 @@ def _call(evaluation: Evaluation) -> str:
     name = repr(f"{rubric.id}@{rubric.version}")
     if evaluation.spec is None:
         return f"{edited}ek.Evaluation.of(judgments, items, rubric={name}, {', '.join(settings)})"
-    judges = ", ".join(map(repr, evaluation.judges))
+    spec = evaluation.spec
+    asked = zip(spec.judges, spec.prompt_builders, strict=True)
+    common = {builder.template.label for judge, builder in asked if not judge.template} - {rubric.template}
+    settings = [f"template={label!r}" for label in common] + settings
+    if spec.criteria_per_call != 1:
+        settings.insert(0, f"criteria_per_call={spec.criteria_per_call!r}")
+    judges = ", ".join(map(_judge_call, spec.judges))
     return f"{edited}ek.evaluate(items, {name}, [{judges}], samples={evaluation.samples}, {', '.join(settings)})"
+
+
+def _judge_call(judge: Judge) -> str:
+    """The judge as an argument: its name, or with the settings that are not the default; not where it is served."""
+    plain = Judge(judge.provider, judge.model, ask=judge.ask, score=judge.score)
+    own = {name: getattr(judge, name) for name in _OF_JUDGE if getattr(judge, name) != getattr(plain, name)}
+    own |= {"score": judge.score} if judge.score else {}
+    if not own or judge.provider == "function":
+        return repr(judge.name)
+    values = "".join(f", {name}={value!r}" for name, value in own.items())
+    return f"ek.Judge({judge.provider!r}, {judge.model!r}{values})"
 
 
 def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
@@ -66,7 +86,7 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
             "score": judge.score or "from the text",
             "weight": f"{judge.weight:g}",
             "other parameters": ", ".join(f"{name}={value!r}" for name, value in judge.params.items()) or "none",
-            "template": builder.template.label,
+            "template": ", ".join(template.label for template in evaluation.spec.templates_of(builder)),
         }
         for judge, builder in zip(evaluation.spec.judges, evaluation.spec.prompt_builders, strict=True)
     ]
@@ -76,6 +96,8 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     spec = evaluation.spec
     yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} distinct)"
     yield "samples per judge, item and criterion", str(evaluation.samples)
+    if spec is not None:
+        yield "criteria per call", str(spec.criteria_per_call)
     for name, value in asdict(evaluation.rules).items():
         yield f"rule: {name.replace('_', ' ')}", "none" if value is None else str(value)
     yield "replies", str(evaluation.cost)

@@ -42,7 +42,8 @@ class JudgeUsed(_Part):
     weight, temperature, max_tokens, params, score
         Its weight in the jury, its sampling settings, and how its score is read (None: from the text).
     template, template_hash
-        Its prompt template: ``name@version`` and sha256 of the source.
+        Its prompt template: ``name@version`` and sha256 of the source. Two with a comma between, if some criteria are
+        asked alone and others together.
     base_url
         Its server; None for the provider's own server, or no server.
     n_judgments, n_scored

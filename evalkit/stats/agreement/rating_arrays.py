@@ -35,7 +35,8 @@ def checked(judged: Any, form: str) -> pd.DataFrame:
     Of a folder of judgments, it has only what `answered` needs, with item ids as a category.
     """
     if is_folder(judged):
-        parts = (checked(part, form)[_OF_SAMPLES] for part in read_parts(judged, _NEED))
+        kept = [*_OF_SAMPLES, "score_sd"]
+        parts = (checked(part, form).filter(kept) for part in read_parts(judged, _NEED))
         return one_table(part.astype({"item_id": "category"}) for part in parts)
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
@@ -114,6 +115,14 @@ class Answered:
         return answer_norms(score, texts, measures(self.rows))
 
     @property
+    def drawn(self) -> float:
+        """Mean variance of one drawn verdict around its expected score, 0-1; NaN without distributions."""
+        if "score_sd" not in self.rows or self.scale.level == "nominal":
+            return float("nan")
+        spread = self.rows["score_sd"].astype(np.float64)[self.scored] / (self.scale.highest - self.scale.lowest)
+        return float((spread**2).mean())
+
+    @property
     def tied(self) -> Flags:
         """Per row: has a vote no label because of a tie?"""
         if self.form == "samples" or "tied" not in self.rows:
@@ -185,7 +194,10 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
-    by_score = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all() and scale.level != "nominal"
+    # expected scores lie between codes: their distances count, and their labels are the most probable codes
+    expected = "score_sd" in rows and rows["score_sd"].notna().any()
+    averaged = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all()
+    by_score = (expected or averaged) and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
     value = score if form == "samples" or by_score else _numbers(rows["label"], label, scale)
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
@@ -200,8 +212,8 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     # only the interval metric needs numbers
     value = value[scored] if metric == "interval" else np.broadcast_to(0.0, len(answer))
     labels = cells = Cells(items[scored], judges[scored], answer, value, unit, n_units).paired()
-    if form == "votes":
-        named, kinds = label >= 0, _places(rows["label"], scale)
+    if form == "votes" or expected:
+        named, kinds = (label >= 0) & (scored | (form == "votes")), _places(rows["label"], scale)
         labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
     most = int(np.bincount(_cells(items, judges, len(people))).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0

@@ -30,8 +30,8 @@ _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
 _COLUMNS = columns(
     CRITERION_KEY,
     "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters; number: alpha_single± "
-    "alpha_vote± percent_agreement± phi± spread_item spread_judge spread_item_judge spread_sample; count: "
-    "n_tied; text: ties",
+    "alpha_vote± percent_agreement± phi± spread_item spread_judge spread_item_judge spread_sample "
+    "spread_draw; count: n_tied; text: ties",
 )
 _FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±")
 
@@ -65,14 +65,16 @@ def reliability(
     DataFrame
         One row per `rubric, rubric_version, criterion`:
 
-        - `form`: ``samples`` or ``votes``; `metric`: ``nominal``, ``ordinal`` or ``interval``. Votes by mean
-          or median take the interval metric on scores, majority votes that of the scale on labels;
+        - `form`: ``samples`` or ``votes``; `metric`: ``nominal``, ``ordinal`` or ``interval``. Expected scores and
+          votes by mean or median take the interval metric on scores, others that of the scale on labels;
         - `alpha_single` or `alpha_vote` (the other is NA): Krippendorff's alpha, 1 perfect, 0 chance. A judge is
           one coder, its samples are shares: o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1);
         - `percent_agreement` 0-1: share of pairs with equal labels;
         - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of
           `score_norm` on complete blocks (every judge with all its samples), negative ones set to 0; with one
           sample each the last is part of the third. `phi` 0-1: Φ(J, k) of the jury as it is (Brennan 2001);
+        - `spread_draw`: of expected scores, the mean variance of one drawn verdict around them: what reading the
+          distribution leaves out of the other components. After an explanation it is too small;
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
           `n_clusters`; `ties` as chosen, `n_tied`: votes without a label because of a tie; `notes`: why something is
@@ -136,7 +138,7 @@ def _row(data: Answered, votes: Answered | None, columns: Iterable[str]) -> dict
         row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels")
-    row |= _spread(data, notes)
+    row |= _spread(data, notes) | {"spread_draw": data.drawn}
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.n_clusters, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -87,11 +88,24 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-    if judges_several_criteria(judgments):
-        shown += ", several criteria per call"
+    shown = ", ".join([shown, *_ways_of_asking(source, judgments)])
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
     return Side(used, votes, scores, rules, f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
+
+
+def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
+    """What differs from the rubric's own template, one criterion per call and scores read from the text."""
+    spec = getattr(source, "spec", None)
+    if spec is not None:
+        labels = dict.fromkeys(builder.template.label for builder in spec.prompt_builders)
+        yield from (label for label in labels if label != spec.rubric.template)
+    elif "own_key" in judgments and judgments["own_key"].notna().any():
+        yield "own answer first"
+    if judges_several_criteria(judgments):
+        yield "several criteria per call"
+    if "score_mass" in judgments and judgments["score_mass"].notna().any():
+        yield "expected scores" if judgments["score_sd"].notna().any() else "most probable scores"
 
 
 def judges_several_criteria(judgments: pd.DataFrame) -> bool:
