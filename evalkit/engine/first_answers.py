@@ -36,15 +36,10 @@ _SHOWN = (*_ASKED, "context", "contexts", "source", "document", "documents")
 class _FirstPrompts(PromptBuilder):
     """Builds the prompts of first answers: the block `commit` alone."""
 
-    def _prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         text = self._blocks(criterion, inputs, others)["commit"]
-        made = super()._prompt(criterion, inputs, others)
+        made = super().prompt(criterion, inputs, others)
         return replace(made, messages=(Message("user", text),), form="text", schema=None)
-
-
-def commits(builder: PromptBuilder) -> bool:
-    """Whether its judge answers the question first."""
-    return builder.template.commits and not isinstance(builder, _FirstPrompts)
 
 
 def check_question(rubric: Rubric, template: str) -> None:
@@ -62,11 +57,9 @@ def question_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Worklist | None:
-    """The first answers that these rows need (None: all rows of items that are judged); None if none does."""
+    """The first answers that these rows of a specification that commits need (None: all rows); None if none does."""
     spec = worklist.spec
-    committed = [at for at, builder in enumerate(spec.prompt_builders) if commits(builder)]
-    if not committed:
-        return None
+    committed = [at for at, builder in enumerate(spec.prompt_builders) if builder.template.commits]
     places = [worklist.place(row) for row in rows] if rows is not None else []
     judges = committed if rows is None else sorted({place[2] for place in places} & {*committed})
     items = (
@@ -93,7 +86,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
     asked = tuple(spec.judges[at].replace(score=None) for at in judges)
     return replace(
         spec, rubric=builders[0].rubric, judges=asked, samples=1, exact=True,
-        prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={},
+        prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
 
 

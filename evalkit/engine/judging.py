@@ -178,7 +178,7 @@ def judge_worklist(
     if run.missing and not options.offline:
         from evalkit.engine.calls.event_loop import fetch
 
-        if (first := first_stage(run.worklist, run.missing)) is not None:
+        if run.worklist.spec.commits and (first := first_stage(run.worklist, run.missing)) is not None:
             run.take_first(judge_worklist(first, run.first_options(), budget=budget))
             options = run.options
         requests = run.requests()
@@ -193,7 +193,8 @@ def judge_worklist(
 def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
     """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
     run = _Run.open(worklist, options)
-    if (first := first_stage(run.worklist, run.missing) if run.missing else None) is not None:
+    commits = run.missing and run.worklist.spec.commits
+    if commits and (first := first_stage(run.worklist, run.missing)) is not None:
         requests, *others = missing_requests(first, run.first_options())
         if requests:
             _log.info("the judges' own answers come first; when they are collected, submit again")
@@ -233,7 +234,7 @@ async def _ajudged(worklist: Worklist, options: Options) -> pd.DataFrame:
     if run.missing and not options.offline:
         from evalkit.engine.calls.event_loop import afetch
 
-        if (first := first_stage(run.worklist, run.missing)) is not None:
+        if run.worklist.spec.commits and (first := first_stage(run.worklist, run.missing)) is not None:
             run.take_first(await _ajudged(first, run.first_options()))
             options = run.options
         requests = run.requests()
@@ -450,7 +451,7 @@ class _Run:
     def table(self) -> pd.DataFrame:
         """The judgments, with the own answers of judges that gave one."""
         table = self.columns.table(self.kept)
-        if (first := first_stage(self.worklist)) is None:
+        if not self.worklist.spec.commits or (first := first_stage(self.worklist)) is None:
             return table
         stored = replace(self.first_options(), offline=True, refresh=False)
         return with_columns(table, self.worklist, judge_worklist(first, stored, until=self.until), self.answered)

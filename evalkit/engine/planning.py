@@ -217,7 +217,7 @@ def _with_first_answers(
     table: pd.DataFrame, work: Worklist, missing: list[int], cache: str | Path | None
 ) -> pd.DataFrame:
     """The plan with the own answers that judges give before they judge the missing rows."""
-    stage = first_stage(work, missing)
+    stage = first_stage(work, missing) if work.spec.commits else None
     if stage is not None:
         more = plan_worklist(stage, cache=cache).table.set_index("judge").reindex(table["judge"], fill_value=0)
         for name in ("n_to_call", *_PRICES):

@@ -65,6 +65,8 @@ class Spec:
         Whether an item that lacks a required input is an error, or skipped.
     criteria_per_call
         How many criteria one reply judges: a number, or ``all``.
+    commits
+        Whether a judge answers the question before it sees a candidate, as its template asks.
     """
 
     rubric: Rubric
@@ -78,6 +80,7 @@ class Spec:
     inputs: Mapping[str, str] = field(default_factory=dict)
     on_missing: OnMissing = "raise"
     criteria_per_call: int | str = 1
+    commits: bool = False
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -237,13 +240,14 @@ class Spec:
         per_call = check_criteria_per_call(settings["criteria_per_call"])
         if per_call == 1:
             del settings["criteria_per_call"]
-        for builder in prompt_builders:
-            if builder.template.commits:
-                check_question(rubric, builder.template.label)
+        commits = [builder.template.label for builder in prompt_builders if builder.template.commits]
+        for label in commits:
+            check_question(rubric, label)
         spec = cls(
-            rubric, judges, prompt_builders, samples, profile, exact, rules, settings, criteria_per_call=per_call
-        )
-        if spec.is_grouped:
+            rubric, judges, prompt_builders, samples, profile, exact, rules, settings,
+            criteria_per_call=per_call, commits=bool(commits),
+        )  # fmt: skip
+        if per_call != 1 and spec.is_grouped:
             _warn_of_short_replies(judges, max(map(len, spec.groups)))
             for judge, builder in zip(judges, prompt_builders, strict=True):
                 builder.together.template.check(rubric.input_names)

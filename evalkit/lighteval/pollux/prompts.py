@@ -7,7 +7,7 @@ markers get full-width brackets in question, answer and reference.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,8 +174,9 @@ class PolluxPromptBuilder(PromptBuilder):
         source = f"{_SOURCE}\n{form}" if embedded else _SOURCE
         return cls(rubric, Template("pollux_lighteval", "v1", source, form))
 
-    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
-        """The prompt for one item's inputs."""
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
+        """The prompt for one item's inputs; several criteria in one call are refused before."""
+        del others
         name, scale = criterion.description, criterion.scale
         messages = get_judge_prompt_pollux(
             inputs["question"],

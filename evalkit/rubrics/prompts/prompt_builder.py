@@ -344,7 +344,7 @@ class PromptBuilder:
 
     def prompt_together(self, criteria: Sequence[Criterion], inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for several criteria and one item's inputs: one JSON object with an object for each criterion."""
-        prompt = self.together._prompt(criteria[0], inputs, criteria[1:])
+        prompt = self.together.prompt(criteria[0], inputs, criteria[1:])
         schemas = {criterion.name: reply_schema(criterion) for criterion in criteria}
         parts = tuple(
             replace(
@@ -356,12 +356,8 @@ class PromptBuilder:
         schema = {"type": "object", "properties": schemas, "required": [*schemas], "additionalProperties": False}
         return replace(prompt, schema=schema, criterion=", ".join(schemas), together=parts)
 
-    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
-        """The prompt for one criterion and one item's inputs."""
-        return self._prompt(criterion, inputs)
-
-    def _prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
-        """The prompt for a criterion; `others` are further ones of the same call."""
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
+        """The prompt for one criterion and one item's inputs; `others` are further criteria of the same call."""
         blocks = self._blocks(criterion, inputs, others)
         if criterion.examples:
             blocks = {**blocks, "task": self._with_examples(criterion, blocks)}
