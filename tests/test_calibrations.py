@@ -208,6 +208,8 @@ def test_a_profile_keeps_the_calibration(evaluation, tmp_path):
     # other judges or another rubric: not for them
     assert profile.with_judges("fake:other").calibration is None
     assert profile.with_rubric("helpfulness").calibration is None
+    with pytest.raises(ConfigError, match="calibrate and freeze again"):
+        profile.model_copy(update={"samples": profile.samples + 1})
 
 
 @pytest.mark.parametrize("change", [{"samples": 5}, {"template": "qa@v1"}, {"judges": ["fake:x"]}, {"vote": "median"}])

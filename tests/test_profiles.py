@@ -82,6 +82,13 @@ class TestRoundTrip:
     def test_version_may_be_a_number(self):
         assert Profile(profile="p", version=2).version == "2"
 
+    def test_a_copy_by_pydantic_is_checked_and_keeps_its_rubric(self):
+        made = Profile(profile="p").with_rubric(load_rubric("faithfulness"))
+        assert made.model_copy(update={"judges": "fake:strict"}).judges == (Judge.of("fake:strict"),)
+        assert made.model_copy(update={"samples": 5}).load() is made.load()
+        with pytest.raises(ConfigError, match="samples"):
+            made.model_copy(update={"samples": 0})
+
 
 class TestJudges:
     def test_from_texts_mappings_and_judges(self):

@@ -180,6 +180,39 @@ class TestHashes:
         moved = set(changes) & {"id", "version"}
         assert (after.content_hash != before.content_hash) is not bool(moved)
 
+    @pytest.mark.parametrize(("changes", "_"), RUBRIC_EDITS)
+    def test_a_copy_by_pydantic_has_hashes_of_its_own(self, changes, _):
+        before, edited = rubric(), rubric().edit(**changes)
+        names = ("prompt_hashes", "content_hash", "label", "names", "input_names", "required_inputs")
+        assert all(getattr(before, name) for name in names)  # kept in the object
+        after = before.model_copy(update=changes)
+        for own in names:
+            assert getattr(after, own) == getattr(edited, own)
+
+    def test_a_copy_by_pydantic_with_other_criteria(self):
+        before = rubric()
+        assert len(before.prompt_hashes) == len(before.names)
+        one, two = before.criteria
+        after = before.model_copy(update={"criteria": [two, one.model_copy(update={"description": "new"})]})
+        assert after.names == (two.name, one.name)
+        assert after.prompt_hashes[two.name] == before.prompt_hashes[two.name]
+        assert after.prompt_hashes[one.name] != before.prompt_hashes[one.name]
+        assert after.label == f"v1+{after.content_hash[:8]}"
+        assert before.model_copy() == before.model_copy(deep=True) == before
+        assert (before.model_copy().label, before.model_copy(deep=True).label) == ("v1", "v1")
+
+    @pytest.mark.parametrize(
+        ("changes", "problem"),
+        [
+            ({"pass_at": 7}, "pass_at 7 is not on the scale"),
+            ({"scale": {1: "only"}}, "only one level"),
+            ({"descripton": "new"}, "did you mean 'description'"),
+        ],
+    )
+    def test_a_copy_by_pydantic_is_checked(self, changes, problem):
+        with pytest.raises(RubricError, match=problem):
+            rubric().criteria[0].model_copy(update=changes)
+
     def test_one_content_has_one_hash_however_it_is_written(self):
         other = rubric(
             criteria=[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -26,6 +26,14 @@ class FileModel(BaseModel):
         except ValidationError as error:
             name = fields.get(next(iter(type(self).model_fields)), "?")
             raise self.error_type(f"{type(self).__name__.lower()} {name!r}: {explain(error, type(self))}") from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; one with changed fields is checked like a new object."""
+        if not update:
+            return super().model_copy(deep=deep)
+        copy = type(self)(**({name: getattr(self, name) for name in self.model_fields_set} | dict(update)))
+        copy.__pydantic_private__ = dict(self.__pydantic_private__ or {})
+        return copy
 
     def _file_values(self, *always: str) -> dict[str, Any]:
         """The fields for a file, in order: those of `always`, and others that are not the default."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import pandas as pd
 from pydantic import Field, PrivateAttr, field_validator, model_validator
@@ -237,6 +237,10 @@ class Rubric(FileModel):
         if (made.id, made.version) == (self.id, self.version):
             made._saved = self._saved
         return made
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; with changed keys, what `edit` returns."""
+        return cast(Self, self.edit(**update)) if update else super().model_copy(deep=deep)
 
     def with_examples(self, examples: pd.DataFrame) -> Rubric:
         """A copy whose prompts show these judged items, in place of earlier examples of the same criteria.
