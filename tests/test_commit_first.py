@@ -112,6 +112,28 @@ def test_what_is_paid_is_on_the_bill(tmp_path: Path) -> None:
 
 
 @pytest.mark.network
+@pytest.mark.parametrize("rows", [4, 100])
+def test_a_folder_of_judgments_has_the_answers_on_its_bill(tmp_path: Path, rows: int) -> None:
+    pd.DataFrame(some_items()).to_json(tmp_path / "items.jsonl", orient="records", lines=True)
+    ask: dict[str, Any] = {"samples": 1, "template": TEMPLATE, "cache": tmp_path / "c", "progress": False}
+    with judge_server(faults=Judge()) as server:
+        ek.judge_files(tmp_path / "items.jsonl", TWO, on(server.url), out=tmp_path / "out", rows=rows, **ask)
+    cost = ek.Evaluation.of(tmp_path / "out", pd.DataFrame(some_items()), rubric=TWO).cost
+    each = (100 * 1.0 + 11 * 4.0) / 1e6
+    assert (cost.n_live, cost.paid_usd) == (28, pytest.approx(28 * each))
+    assert cost.n_cached == {4: 2, 100: 0}[rows], "the second file has the first one's answer from the cache"
+
+
+def test_a_folder_of_several_templates_has_its_answers_on_the_bill(tmp_path: Path) -> None:
+    ask: dict[str, Any] = {"samples": 1, "cache": tmp_path / "c"}
+    (tmp_path / "out").mkdir()
+    for name, items, template in (("a", some_items(2), "default@v1"), ("b", some_items(4)[6:], TEMPLATE)):
+        ek.judge(items, TWO, "fake:strict", template=template, **ask).to_parquet(tmp_path / "out" / f"{name}.parquet")
+    cost = ek.Evaluation.of(tmp_path / "out", pd.DataFrame(some_items()), rubric=TWO).cost
+    assert (cost.n_live, cost.n_missing) == (12 + 12 + 2, 0)
+
+
+@pytest.mark.network
 def test_no_own_answer_no_score(tmp_path: Path) -> None:
     server_judge = Judge(lost=2)
     ask: dict[str, Any] = {"samples": 1, "template": TEMPLATE, "cache": tmp_path, "progress": False}

@@ -14,6 +14,9 @@ import pandas as pd
 from evalkit.core.printable_text import one_line
 from evalkit.errors import counted
 
+OWN_COSTS = ("own_key", "own_source", "own_usd")
+"""Columns of judgments by templates that ask for a judge's own answer: its reply key, source and cost."""
+
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
     """A number with its 95 % interval; a small number without an interval is not rounded to 0.
@@ -76,7 +79,7 @@ class Bill:
         """
         rows = judgments
         if "own_key" in rows:
-            own = rows[["own_key", "own_source", "own_usd"]].set_axis(["key", "source", "cost_usd"], axis=1)
+            own = rows[list(OWN_COSTS)].set_axis(["key", "source", "cost_usd"], axis=1)
             rows = pd.concat(
                 [rows[["key", "source", "error", "cost_usd"]], own.dropna(subset="key").assign(error=None)]
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
 from evalkit.engine.specification import Spec, check_names
@@ -172,11 +173,16 @@ class Evaluation:
             return self.judged
         return one_table(read_parts(self.judged, tables.columns_of("judgments")))
 
-    def columns_of_judgments(self, *names: str) -> pd.DataFrame:
-        """Some columns of the judgments; of a folder only these are read. In the place of a key is its hash."""
+    def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
+        """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.
+
+        In the place of a key is its hash.
+        """
         if isinstance(self.judged, pd.DataFrame):
-            return self.judged[list(names)]
-        return one_table(_hashed(part[list(names)]) for part in read_parts(self.judged, names))
+            return self.judged[[*names, *(name for name in wish if name in self.judged)]]
+        parts = [_hashed(part) for part in read_parts(self.judged, names, wish=wish)]
+        columns = [*names, *(name for name in wish if any(name in part for part in parts))]
+        return one_table(parts.pop(0).reindex(columns=columns) for _ in range(len(parts)))
 
     @cached_property
     def judges(self) -> tuple[str, ...]:
@@ -278,7 +284,7 @@ class Evaluation:
         """The cost of its replies."""
         if isinstance(self.judged, pd.DataFrame):
             return Cost.of(self.judged)
-        return Cost.of(self.columns_of_judgments("key", "source", "error", "cost_usd"))
+        return Cost.of(self.columns_of_judgments("key", "source", "error", "cost_usd", wish=OWN_COSTS))
 
     def wide(self) -> pd.DataFrame:
         """One row per item: its columns, then for each criterion the score and verdict, and those of each judge.
@@ -314,7 +320,8 @@ def _content(rubric: Rubric, columns: Mapping[str, str], items: pd.DataFrame) ->
 
 def _hashed(part: pd.DataFrame) -> pd.DataFrame:
     """The columns with numbers for the keys, which take a tenth of their room."""
-    if "key" not in part:
-        return part
-    numbers = pd.util.hash_pandas_object(part["key"], index=False).to_numpy().view(np.int64)
-    return part.assign(key=pd.arrays.IntegerArray(numbers, part["key"].isna().to_numpy()))
+    for name in ("key", "own_key"):
+        if name in part:
+            numbers = pd.util.hash_pandas_object(part[name], index=False).to_numpy().view(np.int64)
+            part[name] = pd.arrays.IntegerArray(numbers, part[name].isna().to_numpy())
+    return part if "own_source" not in part else part.astype({"own_source": "str"})
