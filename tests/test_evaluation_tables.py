@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from judgment_tables import BINARY, PLAIN, TOPIC, judgments
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
@@ -83,6 +84,33 @@ def test_what_asks_the_judges_again_says_why_it_cannot(judged, table, tmp_path, 
     with pytest.raises(InputError, match=r"made from a table.*judge the items with evaluate"):
         call(of(judged, table), tmp_path)
     assert not list(tmp_path.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("scale", "tie"),
+    [
+        (BINARY, "1 item tied: counted as scored, but without verdict\n"),
+        (TOPIC, "1 item tied: counted as scored, but without score\n"),  # both labels pass
+        (PLAIN, None),  # no pass rule, and the mean of the two is a score
+    ],
+)
+def test_it_says_what_ties_lack(scale, tie):
+    low, high = scale.codes[:2]
+    said = {("t", "a"): [low, high], ("n", "a"): [low, low], ("y", "a"): [high, high], ("f", "a"): ["!unreadable"]}
+    made = ek.Evaluation.of(judgments(said, scale), [{"item_id": item} for item in "tnyf"])
+    text = str(made)
+    assert "not all scored: unreadable 1\n" in text
+    assert (tie in text) if tie else ("tied" not in text)
+    assert bool(tie) == (made.summary["n_tied"].iloc[0] == 1)
+
+
+@pytest.mark.parametrize("method", ["mean", "majority"])
+def test_it_says_why_scored_items_have_no_verdict(method):
+    said = {("o", "a"): [0, 0], ("o", "b"): [0, 1], ("n", "a"): [0, 0], ("n", "b"): [0, 0]}
+    made = ek.Evaluation.of(judgments(said, BINARY), [{"item_id": item} for item in "on"], aggregate=method)
+    assert "1 item scored, but without verdict: no_majority 1\n" in str(made)
+    assert "(0 of 1)" in str(made)
+    assert "tied" not in str(made)
 
 
 class TestRubric:

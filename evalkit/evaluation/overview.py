@@ -136,11 +136,15 @@ def _passing(row: dict[str, Any]) -> str:
 def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
     """Notes on a row of the summary: why a figure is NA, and warnings."""
     rubric, name = evaluation.rubric, row["criterion"]
+    whole = name == _ALL
+    rules = [one.scale.has_rule for one in rubric.criteria if whole or one.name == name]
+    has_rule = any(rules) or (whole and rubric.pass_at is not None)
+    scores = evaluation.rubric_scores.assign(label=None) if whole else evaluation.scores.query("criterion == @name")
+    bare, tied = scores["score_norm"].isna() & scores["label"].isna(), scores["status"].eq("tied")
     if row["n_scored"] < row["n_items"]:
-        scores = evaluation.scores if name != _ALL else evaluation.rubric_scores.assign(criterion=_ALL, label=None)
-        silent = scores[(scores["criterion"] == name) & scores["score_norm"].isna() & scores["label"].isna()]
-        why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
-        missed = 0 if name == _ALL else int((silent["n_scored"] > 0).sum())
+        silent = scores[bare & ~tied]
+        why = _reasons(silent)
+        missed = 0 if whole else int((silent["n_scored"] > 0).sum())
         if missed and len(evaluation.judges) > 1:
             quorum = evaluation.rules.quorum
             share = "all" if quorum == 1 else f"more than {quorum:.0%}"
@@ -148,16 +152,24 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
     if not row["n_scored"]:
         return
-    if row["n_tied"]:
-        yield f"{counted(row['n_tied'], 'item')} tied: counted as scored, but without verdict and score"
+    if n_tied := row["n_tied"]:
+        lack = {"verdict": has_rule & scores["passed"].isna() & tied, "score": bare & tied}
+        lacks = [what if n == n_tied else f"{what} ({n})" for what, at in lack.items() if (n := int(at.sum()))]
+        yield f"{counted(n_tied, 'item')} tied: counted as scored, but without {' and '.join(lacks)}"
     if pd.isna(row["mean"]):
-        yield "no mean on a nominal scale" if name != _ALL else "no item is scored on every criterion"
+        yield "no mean on a nominal scale" if not whole else "no item is scored on every criterion"
     if pd.isna(row["pass_rate"]):
-        whole = name == _ALL
-        rule = any(one.scale.has_rule for one in rubric.criteria) if whole else rubric.criterion(name).scale.has_rule
-        yield "no verdict" if rule or (whole and rubric.pass_at is not None) else "no pass rule"
+        yield "no verdict" if has_rule else "no pass rule"
+    elif len(undecided := scores[~bare & ~tied & scores["passed"].isna()]):
+        why = _reasons(undecided) or "no reason known"
+        yield f"{counted(len(undecided), 'item')} scored, but without verdict: {why}"
     if not pd.isna(row["notes"]):
         yield str(row["notes"])
+
+
+def _reasons(scores: pd.DataFrame) -> str:
+    """The reasons of these rows, each with its number of items."""
+    return ", ".join(f"{reason} {n}" for reason, n in scores["reason"].astype(object).value_counts().items())
 
 
 def _flips(evaluation: Evaluation, criterion: str) -> Iterator[str]:
