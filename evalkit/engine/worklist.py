@@ -72,7 +72,6 @@ class Worklist:
             )
         with gc_paused():
             inputs = item_inputs(rubric, columns, len(frame))
-        _refuse_examples(frame["item_id"].tolist(), inputs, spec)
         skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
         return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
 
@@ -253,19 +252,17 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
     )
 
 
-def _refuse_examples(ids: Sequence[str], inputs: Sequence[dict[str, Any]], spec: Spec) -> None:
-    """InputError for items whose label the prompt shows as that of an example."""
+def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> frozenset[int]:
+    """The numbers of the items that lack an input, or raise for them; warn of very long and of empty inputs.
+
+    InputError also for items whose label the prompt shows as that of an example.
+    """
     known = spec.rubric.example_inputs
-    same = [item for item, shown in zip(ids, inputs, strict=True) if shown in known] if known else []
-    if same:
+    if known and (same := [item for item, shown in zip(ids, inputs, strict=True) if shown in known]):
         raise InputError(
             f"{counted(len(same), 'item')} cannot be judged, because the rubric shows their labels as examples: "
             f"{listed(same, most=5)}; pass rubric.without_examples(items)"
         )
-
-
-def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> frozenset[int]:
-    """The numbers of the items that lack an input, or raise for them; warn of very long and of empty inputs."""
     needed = spec.rubric.required_inputs
     skipped: set[int] = set()
     for name in needed:
@@ -282,16 +279,9 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
         inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
     asked = [(item, values) for item, values in zip(ids, inputs, strict=True) if _LACKS not in values]
     for name in needed:
-        long, empty = [], []
-        for item, values in asked:
-            value = values[name]
-            if isinstance(value, str):
-                if len(value) > _LONG:
-                    long.append(item)
-                elif not value or value.isspace():
-                    empty.append(item)
-            elif value == []:
-                empty.append(item)
+        texts = [(item, values[name]) for item, values in asked]
+        long = [item for item, text in texts if isinstance(text, str) and len(text) > _LONG]
+        empty = [item for item, text in texts if text in ("", []) or (isinstance(text, str) and text.isspace())]
         for items, have, then in (
             (long, "more than a million characters in",
              "few judges read that much, and you pay for all of it; plan shows the cost"),

@@ -134,18 +134,19 @@ class Claims:
     def take_all(self, asked: Sequence[Asked]) -> list[Asked]:
         """As `take` for what several calls ask for: those that were granted."""
         self._open()
-        return [one for one in asked if self._take(one.keys)]
-
-    def _take(self, keys: Iterable[bytes]) -> bool:
-        taken: list[bytes] = []
-        for key in keys:
-            offset = int.from_bytes(key[:8]) >> 2
-            if key in self._held or not self._lock(offset):
-                self.release(taken)
-                return False
-            self._held[key] = offset
-            taken.append(key)
-        return True
+        granted = []
+        for one in asked:
+            taken: list[bytes] = []
+            for key in one.keys:
+                offset = int.from_bytes(key[:8]) >> 2
+                if key in self._held or not self._lock(offset):
+                    self.release(taken)
+                    break
+                self._held[key] = offset
+                taken.append(key)
+            else:
+                granted.append(one)
+        return granted
 
     def release(self, keys: Iterable[bytes]) -> None:
         """Release claimed keys."""

@@ -85,7 +85,7 @@ class ReplyStore(Maintenance, Tickets):
         self.cache: Path | str = cache
         self.folder, self.path = cache, cache / FILE_NAME
         self.where: Path | str = cache
-        self.place, self.read_only = str(self.path), read_only or not _can_write(self.path)
+        self.place, self.read_only = str(self.path), read_only
         self.database = Connections(self.path, self.read_only)
         self.counters, self.claims = Counters(), Claims(self.folder)
         self._writer, self._learnt = Writer(self.database, self.counters), {}
@@ -117,10 +117,13 @@ class ReplyStore(Maintenance, Tickets):
             # only there: the driver is an extra
             return import_module("evalkit.engine.cache.server_store").open_server(cache, read_only)  # type: ignore[no-any-return]
         folder = Path(cache).expanduser().resolve()
+        path = folder / FILE_NAME
+        there = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
+        writable = not read_only and there[-1].is_dir() and all(os.access(one, os.W_OK) for one in there)
         with gate.opening:
             store = _open.get((folder, read_only))
             # a folder whose permissions were corrected is to be writable without a new process
-            if store is None or store.read_only != (read_only or not _can_write(store.path)):
+            if store is None or store.read_only == writable:
                 if folder.exists() and not folder.is_dir():
                     raise CacheError(f"cache folder {folder} is a file; set EVALKIT_CACHE to a folder")
                 network = network_file_system(folder)
@@ -130,7 +133,7 @@ class ReplyStore(Maintenance, Tickets):
                         "work and replies could be lost; set EVALKIT_CACHE to a local folder, or to the address of a "
                         "PostgreSQL database, which machines can share"
                     )
-                store = cls(folder, read_only=read_only)
+                store = cls(folder, read_only=not writable)
                 with store.database.reading():  # checks the file, if there is one
                     _open[folder, read_only] = store
         return store
@@ -265,10 +268,3 @@ class ReplyStore(Maintenance, Tickets):
         self._writer.close()
         self.claims.close()
         self.database.close()
-
-
-def _can_write(path: Path) -> bool:
-    if path.exists():
-        return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-    existing = next(folder for folder in path.parents if folder.exists())
-    return existing.is_dir() and os.access(existing, os.W_OK)

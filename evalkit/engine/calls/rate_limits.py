@@ -43,12 +43,9 @@ class RateLimiter:
         """The limit learned from the server's refusals; None if there were none."""
         return None if self._most == math.inf else int(self._most)
 
-    def _has_room(self, concurrency: int) -> bool:
-        return self.in_flight + 1 <= min(concurrency, self._most)
-
     async def enter(self, options: Options) -> None:
         """Wait for a free place; the call then counts as in flight, until `leave`."""
-        if self._waiting or not self._has_room(options.concurrency):
+        if self._waiting or self.in_flight + 1 > min(options.concurrency, self._most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, options.concurrency))
             try:
@@ -91,8 +88,11 @@ class RateLimiter:
     def leave(self) -> None:
         """Count one call less, and start waiting calls."""
         self.in_flight -= 1
-        while self._waiting and (self._waiting[0][0].done() or self._has_room(self._waiting[0][1])):
-            turn, _ = self._waiting.popleft()
+        while self._waiting:
+            turn, concurrency = self._waiting[0]
+            if not turn.done() and self.in_flight + 1 > min(concurrency, self._most):
+                return
+            self._waiting.popleft()
             if not turn.done():
                 self.in_flight += 1
                 turn.set_result(None)

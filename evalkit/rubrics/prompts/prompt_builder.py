@@ -158,13 +158,8 @@ class Template:
             When the template uses a name that it does not see.
         """
         known = {} if known is None else known
-        if not known.keys() >= self._syntax.reads.keys():
-            return self._rendered(variables, fence, known)
-        return {name: _filled(texts, fence) for name, texts in known.items()}
-
-    def _rendered(
-        self, variables: Mapping[str, Any], fence: Callable[[str], str], known: dict[str, list[str]]
-    ) -> dict[str, str]:
+        if known.keys() >= self._syntax.reads.keys():
+            return {name: _filled(texts, fence) for name, texts in known.items()}
         from evalkit.rubrics.prompts.sandbox import ERRORS, WORK_PER_CHARACTER, metered
 
         def marked(name: str) -> str:
@@ -392,7 +387,13 @@ class PromptBuilder:
         if prepared is None:
             self.template.check(self.rubric.input_names)
             names = tuple(name for name in self.rubric.input_names if name in inputs)
-            shown = tuple(_criterion_view(one) for one in (criterion, *others))
+            shown = tuple(
+                _CriterionView(
+                    one.name, one.description.strip(), one.level, one.steps,
+                    tuple(map(_LevelView, one.scale.labels, one.scale.texts)),
+                )
+                for one in (criterion, *others)
+            )  # fmt: skip
             views: dict[str, Any] = {
                 "rubric": _RubricView(self.rubric.description.strip(), names, self.rubric.mode, shown),
                 "criterion": shown[0],
@@ -422,12 +423,6 @@ class PromptBuilder:
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)
-
-
-def _criterion_view(criterion: Criterion) -> _CriterionView:
-    pairs = zip(criterion.scale.labels, criterion.scale.texts, strict=True)
-    levels = tuple(_LevelView(*pair) for pair in pairs)
-    return _CriterionView(criterion.name, criterion.description.strip(), criterion.level, criterion.steps, levels)
 
 
 def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
@@ -495,7 +490,8 @@ def fenced(name: str, value: Any) -> str:
     held = plain.casefold()
     while mark in held:
         mark = hashlib.sha256((mark + plain).encode()).hexdigest()[:12]
-    return f"<{name}-{mark}>\n{_marked(value, mark)}\n</{name}-{mark}>"
+    text = value if isinstance(value, str) else _marked(value, mark)
+    return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
 
 
 def _json(value: Any) -> str:
@@ -503,8 +499,6 @@ def _json(value: Any) -> str:
 
 
 def _marked(value: Any, mark: str) -> str:
-    if isinstance(value, str):
-        return value
     if value == []:
         return ""
     if isinstance(value, list):
