@@ -297,7 +297,7 @@ class TestRefusals:
             ({}, "either judge=, which suggests edits, or candidate="),
             ({"judge": "fake:strict", "candidate": RUBRIC}, "either judge="),
             ({"judge": "fake:strict", "rounds": 0}, "rounds must be a whole number from 1 to 100"),
-            ({"judge": "fake:strict", "refresh": True}, "improve does not take 'refresh'"),
+            ({"judge": "fake:strict", "refresh": True}, "improve has no option 'refresh'"),
         ],
     )
     def test_settings(self, options, message):

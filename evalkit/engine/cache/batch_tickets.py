@@ -152,8 +152,8 @@ class Tickets(Lookups):
         known = [one.ticket for one in self.tickets(only_open=True)]
         open_ones = f"open ones there: {listed(known)}" if known else "no ticket is open there"
         raise InputError(
-            f"there is no ticket {start!r} in {self.place} ({open_ones}); a ticket is in the store of the call of "
-            "submit: pass the same cache"
+            f"there is no ticket {start!r} in {self.place} ({open_ones}); pass the same cache as to submit: the ticket "
+            "is kept there"
         )
 
     def manifest(self, ticket: str) -> dict[str, Any]:

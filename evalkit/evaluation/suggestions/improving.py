@@ -121,7 +121,7 @@ def improve(
     (True, True)
     """
     if wrong := [name for name in options if name in _OWN]:
-        raise ConfigError(f"improve does not take {listed(wrong)}; it asks for what it needs, once")
+        raise ConfigError(f"improve has no option {listed(wrong)}; leave it out (to limit the cost, pass budget_usd)")
     if isinstance(rounds, bool) or not isinstance(rounds, int) or not 1 <= rounds <= 100:
         raise ConfigError(f"rounds must be a whole number from 1 to 100, not {rounds!r}")
     if (judge is None) == (candidate is None):

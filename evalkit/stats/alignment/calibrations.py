@@ -195,7 +195,7 @@ class Calibration:
         if other - own:
             raise InputError(
                 f"the calibration was fitted on rubric {listed(sorted(own))}, and this table is of "
-                f"{listed(sorted(other - own))}; a map holds for one version: calibrate again"
+                f"{listed(sorted(other - own))}; a calibration holds for one version: calibrate again"
             )
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
