@@ -470,7 +470,7 @@ def test_a_guess_of_the_price_counts_the_criteria_of_a_reply(tmp_path: Path) -> 
     plans = [ek.plan(ITEMS, RUBRIC, judge, samples=1, criteria_per_call=k, cache=tmp_path) for k in (1, 2, 3)]
     # 120 tokens are expected for each criterion, in as few replies as may be
     assert [plan.usd for plan in plans] == pytest.approx([6 * 120] * 3)
-    with pytest.warns(EvalkitWarning, match=r"end after 300 tokens, but judge up to 3 criteria.*max_tokens=360"):
+    with pytest.warns(EvalkitWarning, match=r"are cut off after 300 tokens, but one reply has up to 3.*max_tokens=360"):
         ek.plan(ITEMS, RUBRIC, judge.replace(max_tokens=300), samples=1, criteria_per_call="all", cache=tmp_path)
 
 

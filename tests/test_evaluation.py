@@ -302,6 +302,11 @@ class TestShown:
         assert set(evaluation.rubric_scores["n_criteria"]) == {1}
         assert "fake:first changes its answer with the order on 4 of 4 items" in str(evaluation)
         assert "fake:verbose changes its answer with the order on 1 of 1 item" in evaluation._repr_html_()
+        reliability, split = evaluation.reliability.iloc[0], evaluation.disagreement["disagreement"].notna().sum()
+        assert reliability["n_pairable"] == 4
+        assert split == 0
+        said = " ".join(str(evaluation).split())
+        assert "compare votes, 4 items with fewer than two votes (a tie is none) left out" in said
 
     def test_pollux(self):
         evaluation = ek.evaluate(rows(2), "pollux", "fake:strict", template="pollux@v1")

@@ -146,8 +146,8 @@ class TestShapes:
         [
             ([1, 2], r"item 'a': expected a string, a Reply, None, .* got int \(1\); .*import_judgments\(…, score=…\)"),
             ([["1", 2.5], None], r"item 'a': expected a string, .* got float \(2\.5\)"),
-            ({"a": "1", "z": "2"}, "replies has 1 item id that the items do not have: 'z'"),
-            ({"a": "1", "z": {"x": 1}}, "replies has 1 item id that the items do not have: 'z'"),
+            ({"a": "1", "z": "2"}, "replies= has 1 item id that the items do not have: 'z'"),
+            ({"a": "1", "z": {"x": 1}}, "replies= has 1 item id that the items do not have: 'z'"),
             ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
             ("1", r"replies must be a list with one entry per item \(2 items\), a Series, .* or a table, got str"),
             (

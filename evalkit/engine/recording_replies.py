@@ -130,7 +130,7 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
         ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
         if unknown := sorted(set(ids) - set(worklist.ids)):
             raise InputError(
-                f"replies has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}; pass "
+                f"replies= has {counted(len(unknown), 'item id')} that the items do not have: {listed(unknown)}; pass "
                 "the items that these replies belong to"
             )
         by_id = dict(zip(ids, replies.values(), strict=True))
@@ -176,7 +176,7 @@ def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     for name in ("criterion", "judge", "order"):
         if name in replies.columns and replies[name].nunique() > 1:
             raise InputError(
-                f"record takes one {name} at a time, but replies has several in column {name!r}: "
+                f"record takes one {name} at a time, but replies= has several in column {name!r}: "
                 f"{listed(replies[name].unique())}"
             )
     ids = pd.Series(id_texts(replies["item_id"], "item_id"), dtype=object)
@@ -184,7 +184,7 @@ def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     by_item: dict[str, dict[int, Any]] = {}
     for item, sample, reply in zip(ids, samples, replies["reply"].tolist(), strict=True):
         if sample in by_item.setdefault(item, {}):
-            raise InputError(f"replies has item {item!r}, sample {sample} twice; drop one of the rows")
+            raise InputError(f"replies= has item {item!r}, sample {sample} twice; drop one of the rows")
         by_item[item][sample] = reply
     return {item: [own.get(sample) for sample in range(max(own) + 1)] for item, own in by_item.items()}
 

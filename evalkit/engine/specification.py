@@ -264,8 +264,9 @@ def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
     need = n_criteria * TOKENS_PER_CRITERION
     if short := [judge for judge in judges if judge.max_tokens is not None and judge.max_tokens < need]:
         warnings.warn(
-            f"replies of {listed([judge.name for judge in short])} end after {short[0].max_tokens} tokens, but judge "
-            f"up to {n_criteria} criteria: those behind the cut would be unscored; set max_tokens={need} or more",
+            f"replies of {listed([judge.name for judge in short])} are cut off after {short[0].max_tokens} tokens, but "
+            f"one reply has up to {n_criteria} criteria; those after the cut would be unscored; set "
+            f"max_tokens={need} or more",
             EvalkitWarning,
             stacklevel=6,
         )

@@ -69,7 +69,7 @@ def reliability(
           votes by mean or median take the interval metric on scores, others that of the scale on labels;
         - `alpha_single` or `alpha_vote` (the other is NA): Krippendorff's alpha, 1 perfect, 0 chance. A judge is
           one coder, its samples are shares: o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1);
-        - `percent_agreement` 0-1: share of pairs with equal labels;
+        - `percent_agreement` 0-1: share of pairs of judges with equal labels: of votes or, from judgments, of samples;
         - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of
           `score_norm` on complete blocks (every judge with all its samples), negative ones set to 0; with one
           sample each the last is part of the third. `phi` 0-1: Φ(J, k) of the jury as it is (Brennan 2001);

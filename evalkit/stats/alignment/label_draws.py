@@ -286,7 +286,7 @@ def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
         raise InputError(
             f"the probability with which item {item!r} was drawn to be labelled (criterion {criterion!r}) {why}; it "
-            "must be above 0 and at most 1; labels of items that were chosen by hand cannot stand for others"
+            "must be above 0 and at most 1; items chosen by hand do not represent others, so leave out their labels"
         )
 
 

@@ -98,7 +98,7 @@ def halo(
         found.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
     found = {head: parts for head, parts in found.items() if len(parts) > 1}
     if not found:
-        raise InputError("single and together share no judge with two criteria or more; judge the same rubric in both")
+        raise InputError("no judge has two criteria or more in both single= and together=; judge one rubric in both")
     rows = [
         {"rubric": rubric, "judge": judge} | row
         for (rubric, judge), parts in found.items()
