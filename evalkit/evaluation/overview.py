@@ -206,7 +206,7 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
             }
         )
         notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
-        if lacking := int(row["n_pairable"]) - len(values):
+        if (lacking := int(row["n_pairable"]) - len(values)) > 0:
             left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is none) left out"
             compared_by = "alpha and percent agreement compare samples"
             notes.append(

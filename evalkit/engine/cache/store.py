@@ -118,9 +118,9 @@ class ReplyStore(Maintenance, Tickets):
             return import_module("evalkit.engine.cache.server_store").open_server(cache, read_only)  # type: ignore[no-any-return]
         folder = Path(cache).expanduser().resolve()
         path = folder / FILE_NAME
-        there = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
-        writable = not read_only and there[-1].is_dir() and all(os.access(one, os.W_OK) for one in there)
         with gate.opening:
+            there = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
+            writable = not read_only and there[-1].is_dir() and all(os.access(one, os.W_OK) for one in there)
             store = _open.get((folder, read_only))
             # a folder whose permissions were corrected is to be writable without a new process
             if store is None or store.read_only == writable:
