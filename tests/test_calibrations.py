@@ -153,6 +153,7 @@ def test_a_map_holds_for_items_like_those_labelled():
             made.check(votes, labels, margin=wrong)
 
 
+@pytest.mark.long
 def test_sets_hold_the_label_in_nine_of_ten():
     draw = np.random.default_rng(6)
     held, sizes = [], []

@@ -144,6 +144,7 @@ def _by_probability(draw, votes, truth, n, strategy, round_=None):
     return drawn.assign(annotator="ann", label=[truth[item] for item in drawn["item_id"]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["random", "balanced"])
 def test_estimates_of_weighted_labels_are_unbiased_and_the_plain_mean_is_not(strategy):
     draw = np.random.default_rng(11)

@@ -514,6 +514,7 @@ WIDE = ek.Rubric(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
 def test_halo_of_a_judge_whose_halo_is_known(tmp_path: Path, spread: float) -> None:
     own, judge = simulated(800, spread)

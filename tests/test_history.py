@@ -22,6 +22,8 @@ from evalkit.errors import CacheMiss, EvalkitWarning, InputError
 from evalkit.evaluation import open_evaluation
 from evalkit.rubrics.prompts.prompt_builder import load_template
 
+pytestmark = pytest.mark.long
+
 JURY = ["fake:strict", "fake:lenient"]
 FIGURES = ["mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items"]
 

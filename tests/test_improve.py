@@ -23,6 +23,8 @@ from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
 from evalkit.stats.alignment.held_out_tests import HeldOutLog, alpha_of, evidence, flip_p, power_of
 from evalkit.stats.alignment.label_splits import held_out_looks
 
+pytestmark = pytest.mark.long
+
 RUBRIC = ek.Rubric(
     id="r",
     inputs=["answer"],

@@ -35,7 +35,7 @@ from inspect_ai.solver import TaskState
 from evalkit.inspect import judge_scorer
 from evalkit.inspect.scorers import row_of, score_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::ResourceWarning")]  # of Inspect's own streams
 
 N = 20
 

@@ -19,6 +19,8 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.stats.agreement import krippendorff
 from evalkit.tables.judgment_folders import one_table, read_parts
 
+pytestmark = pytest.mark.long
+
 SCALES = {"ordinal": ORDINAL, "binary": BINARY, "low": LOW, "topic": TOPIC, "names": NAMES, "decimal": DECIMAL}
 JUDGES = ("x", "y", "z")
 N_ITEMS = 40

@@ -228,6 +228,7 @@ def test_guessing_never_fails_and_gives_each_column_one_role(table):
     assert len(set(used)) == len(used)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.data())
 def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):

@@ -14,6 +14,8 @@ from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.version_history import changed_words, rebase
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
+pytestmark = pytest.mark.long
+
 RUBRIC = ek.Rubric(
     id="r",
     description="Is it so?",
