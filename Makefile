@@ -16,6 +16,8 @@ SITE ?= out/docs
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Hundreds of processes are started by the tests, and each would compile every module of evalkit anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests, notebooks and examples write into a folder of their own, not into the paid replies of cache/.
 OWN_CACHE = own=$$(mktemp -d) && trap 'rm -rf "$$own"' EXIT && EVALKIT_CACHE="$$own"
 # The tuner is driven on the last ipykernel of version 6 as well: it lies beside the environment's own, in a folder.
@@ -40,7 +42,7 @@ QUICK = $(shell grep -LE '^pytestmark\b.*mark\.(long|network|slow)|^    pytest\.
 	tests/test_*.py tests/unit/metrics/test_*.py)
 
 quick: .venv-test/.built ## the tests to run while editing, under a minute: no process, server, browser or notebook
-	@$(PYTEST) -q -m "not (long or network or browser or slow)" $(QUICK) $(ARGS)
+	@$(PYTEST) -q -p no:nbval -m "not (long or network or browser or slow)" $(QUICK) $(ARGS)
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow
 	@$(PYTEST) -m "not slow" \

@@ -8,6 +8,8 @@ import pytest
 import evalkit as ek
 from evalkit.errors import InputError
 
+pytestmark = pytest.mark.long
+
 RUBRIC = ek.Rubric(
     id="tone", inputs=["answer"], criteria=[{"name": "kind", "scale": {0: "no", 1: "yes"}, "pass_at": 1}]
 )

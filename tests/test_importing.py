@@ -270,6 +270,7 @@ class TestDownstream:
                     rows.append({"item_id": str(at), "judge": judge, "mark": mark, "truth": truth})
         return pd.DataFrame(rows)
 
+    @pytest.mark.long
     def test_every_function_takes_it(self):
         long = self.table()
         table = ek.import_judgments(long, RUBRIC, score="mark")

@@ -124,6 +124,7 @@ def test_the_parts_together_are_what_judge_returns(tmp_path: Path, form: str) ->
     same_as_at_once(items, out)
 
 
+@pytest.mark.long
 def test_a_streaming_data_set_is_a_source(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     items = some_items(25)

@@ -217,6 +217,7 @@ def tables(draw):
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in cells.items()})
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(tables())
 def test_guessing_never_fails_and_gives_each_column_one_role(table):
