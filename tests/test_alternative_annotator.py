@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, imported, published_rows
 from pandas.testing import assert_frame_equal
+from scipy.stats import wilcoxon
 from test_alignment import labels_of, votes_of
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment import alternative_annotator
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.label_splits import split_labels
@@ -282,3 +284,16 @@ def test_confusion_of_verdicts_intervals_and_nothing():
         confusion(votes_of([5, 4, 1]).iloc[::-1], labels_of({"ann": [1, 2, 3]}).iloc[[1, 2, 0]]),
         confusion(votes_of([5, 4, 1]), labels_of({"ann": [1, 2, 3]})),
     )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_p_of_few_items_is_that_of_scipy(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    for n in range(2, 9):
+        for epsilon in (0.0, 0.1, 0.2, 1.0):
+            outcome = draw.integers(0, 3, n)
+            gaps = (outcome != 1).astype(int) - (outcome != 0).astype(int)
+            if np.ptp(gaps):
+                row = alternative_annotator._against(outcome != 0, outcome != 1, epsilon)
+                expected = wilcoxon(gaps - epsilon, alternative="less").pvalue
+                assert row["p"] == pytest.approx(expected, abs=1e-12), (gaps, epsilon)

@@ -16,6 +16,7 @@ from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
+from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
@@ -27,6 +28,7 @@ ScoringOption = Literal["accuracy", "rmse"]
 
 _FALSE_DISCOVERIES = 0.05
 _FEW_ITEMS = 30
+_ALL_SIGNS = 13
 _FEW_PEOPLE = 3
 _PAIR = 2
 _EACH = columns(
@@ -282,10 +284,10 @@ def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
 
 def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
     """The test against one annotator: is mean(W^h − W^f) below epsilon?"""
-    from scipy.stats import ttest_1samp, wilcoxon
+    from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
     if len(won) < 2:
-        return {"test": None, "p": np.nan, "notes": "not tested: under two items in common with judge and others"}
+        return {"test": None, "p": np.nan, "notes": "not tested: shares under two items with the judge and others"}
     gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
     row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
     notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
@@ -294,7 +296,12 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
     elif len(gaps) < _FEW_ITEMS:
         # the gaps vary, so that at least one of them is not epsilon: the test has a side to see
-        row |= {"test": "wilcoxon", "p": float(wilcoxon(gaps - epsilon, alternative="less").pvalue)}
+        if len(gaps) <= _ALL_SIGNS:  # as scipy's exact p, which takes a second, because it loops over all signs
+            below = epsilon - gaps[gaps != epsilon]
+            p = flip_p(np.round(2 * np.sign(below) * rankdata(np.abs(below))).astype(np.int64))
+        else:
+            p = float(wilcoxon(gaps - epsilon, alternative="less").pvalue)
+        row |= {"test": "wilcoxon", "p": p}
     else:
         row |= {"test": "t", "p": float(ttest_1samp(gaps, epsilon, alternative="less").pvalue)}
     return row | {"notes": joined(notes)}
