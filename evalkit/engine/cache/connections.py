@@ -48,9 +48,15 @@ class Connection(sqlite3.Connection):
         places = ", ".join("?" * len(columns))
         self.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)  # noqa: S608  # our own names
 
-    def schema(self) -> int:
-        """See `database.Connection`."""
-        return schema_of(self)
+    def schema(self, path: Path | None = None) -> int:
+        """See `database.Connection`. The log counts too (the file's first bytes may be older).
+
+        With `path`, CacheError if a newer evalkit has written the store there.
+        """
+        number: int = self.execute("PRAGMA user_version").fetchone()[0]
+        if path is not None and number > schema.SCHEMA:
+            raise CacheError(f"{path} {schema.newer_text(number)}; it was left untouched")
+        return number
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -106,7 +112,7 @@ class Connections:
                 return
             try:
                 try:
-                    schema_of(connection, self.path)
+                    connection.schema(self.path)
                 except CacheError:
                     self.close()  # so that nothing stays open, and the next use checks again
                     raise
@@ -140,7 +146,7 @@ class Connections:
                 self._writing = None
 
     @contextlib.contextmanager
-    def transaction(self, connection: sqlite3.Connection | None = None) -> Iterator[Any]:
+    def transaction(self, connection: Connection | None = None) -> Iterator[Any]:
         """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
         with gate.using(self.path):
             if connection is None:
@@ -152,7 +158,7 @@ class Connections:
                 connection = self._writing
             connection.execute("BEGIN IMMEDIATE")
             try:
-                schema_of(connection, self.path)
+                connection.schema(self.path)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -168,14 +174,14 @@ class Connections:
     def compact(self) -> None:
         """Free the space of removed rows, as far as the disk and other processes allow."""
         with self.writer() as connection, contextlib.suppress(sqlite3.OperationalError):
-            schema_of(connection, self.path)
+            connection.schema(self.path)
             connection.execute("VACUUM")
             self.checkpoint(connection)
 
     @staticmethod
-    def checkpoint(connection: sqlite3.Connection) -> None:
+    def checkpoint(connection: Connection) -> None:
         """Move the log into the file, unless others are reading it or a newer evalkit has written it."""
-        if schema_of(connection) > schema.SCHEMA:
+        if connection.schema() > schema.SCHEMA:
             return
         connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -188,16 +194,16 @@ class Connections:
             connection.execute(f"PRAGMA {setting}")
         return connection
 
-    def let_go(self, connection: sqlite3.Connection) -> None:
+    def let_go(self, connection: Connection) -> None:
         """Close a connection; the log of a newer evalkit's store stays, as long as one that only reads is open."""
         newer = False
         with contextlib.suppress(sqlite3.Error):  # the file may be gone, or damaged
-            newer = schema_of(connection) > schema.SCHEMA
+            newer = connection.schema() > schema.SCHEMA
         if not newer:
             connection.close()
             return
         with contextlib.closing(self._connect("mode=ro")) as reader:
-            schema_of(reader)  # only now it holds its lock
+            reader.schema()  # only now it holds its lock
             connection.close()
 
     def make(self) -> None:
@@ -254,14 +260,16 @@ class Connections:
             )
         if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:
-                schema_of(connection, self.path)
+                connection.schema(self.path)
         with contextlib.closing(self._connect()) as connection:
-            if schema_of(connection, self.path) < schema.SCHEMA and not self.read_only:
+            with connection.snapshot():  # another process may migrate it at this moment
+                found = connection.schema(self.path)
+                schema.check_objects(self.path, connection, found)
+            if found < schema.SCHEMA and not self.read_only:
                 with self.transaction(connection):
-                    found = schema_of(connection)  # another process may have been faster
+                    found = connection.schema()  # another process may have been faster
                     if found < schema.SCHEMA:
                         schema.migrate(self.path, connection, found)
-            schema.check_objects(self.path, connection, schema_of(connection))
         self._seen = self.identity()
         return self._seen
 
@@ -286,17 +294,6 @@ class Connections:
         self._guard, self._seen = threading.RLock(), None
         self._idle, self._used, self._writing = [], {}, None
         return inherited
-
-
-def schema_of(connection: sqlite3.Connection, path: Path | None = None) -> int:
-    """The schema number, including the log (the file's first bytes may be older).
-
-    With `path`, CacheError if a newer evalkit has written the store there.
-    """
-    number: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if path is not None and number > schema.SCHEMA:
-        raise CacheError(f"{path} {schema.newer_text(number)}; it was left untouched")
-    return number
 
 
 class _Gate:

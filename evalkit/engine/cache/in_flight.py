@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -77,35 +77,6 @@ class Asked(NamedTuple):
     keys: Sequence[bytes]
     since: float | None
     answer: Any
-
-
-def answer_all(
-    asked: Sequence[Asked],
-    take: Callable[[Sequence[Asked]], list[Asked]],
-    release: Callable[[list[bytes]], object],
-    look_up: Callable[..., Mapping[bytes, bytes]],
-) -> None:
-    """Claim what several calls ask for, as many as `take` grants, and look up its stored replies all at once."""
-    granted: list[Asked] = []
-    try:
-        granted = take(asked)
-        found = {
-            since: look_up(
-                {key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False
-            )
-            for since in {one.since for one in granted}
-        }
-    # every error goes to those who wait: nothing else reports it
-    except Exception as problem:  # noqa: BLE001
-        release([key for one in granted for key in one.keys])
-        for one in asked:
-            one.answer.set_exception(problem)
-        return
-    held = {id(one) for one in granted}
-    for one in asked:
-        stored = found.get(one.since, {})
-        values = {key: stored[key] for key in one.keys if key in stored}
-        one.answer.set_result(values if id(one) in held else None)
 
 
 def was_granted(answer: Any) -> bool:

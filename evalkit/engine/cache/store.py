@@ -25,7 +25,7 @@ from evalkit.core.settings import default_cache
 from evalkit.engine.cache.batch_tickets import Tickets
 from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.database import Database
-from evalkit.engine.cache.in_flight import Asked, Claims, answer_all, was_granted
+from evalkit.engine.cache.in_flight import Asked, Claims, was_granted
 from evalkit.engine.cache.leases import BudgetLease, RateLease
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
@@ -232,9 +232,29 @@ class ReplyStore(Maintenance, Tickets):
             raise
 
     def _claim_all(self, waiting: list[Asked]) -> None:
+        """Claim what was asked for, as much of it as is free, and look up its stored replies all at once."""
         asked = [one for one in waiting if not one.answer.done()]
         waiting.clear()
-        answer_all(asked, self.claims.take_all, self.claims.release, self.stored_or_asked)
+        granted: list[Asked] = []
+        try:
+            granted = self.claims.take_all(asked)
+            found = {
+                since: self.stored_or_asked(
+                    {key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False
+                )
+                for since in {one.since for one in granted}
+            }
+        # every error goes to those who wait: nothing else reports it
+        except Exception as problem:  # noqa: BLE001
+            self.claims.release([key for one in granted for key in one.keys])
+            for one in asked:
+                one.answer.set_exception(problem)
+            return
+        held = {id(one) for one in granted}
+        for one in asked:
+            stored = found.get(one.since, {})
+            values = {key: stored[key] for key in one.keys if key in stored}
+            one.answer.set_result(values if id(one) in held else None)
 
     def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
         """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).
