@@ -1,11 +1,17 @@
 """What the tests of the command line share: small files, and real processes."""
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+from functools import cache
 from pathlib import Path
+
+from warm_process import OF_EVALKIT, WarmProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 ANSWERS = [
@@ -39,12 +45,27 @@ def environment(**changes: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"} | changes
 
 
+@cache
+def _warm() -> WarmProcess:
+    folder = Path(tempfile.mkdtemp(prefix="evalkit-tests-"))
+    process = WarmProcess(folder / "warm", OF_EVALKIT)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(process.stop)
+    return process
+
+
 def evalkit(
-    *arguments: object, folder: Path, stdin: str | None = None, **changes: str
+    *arguments: object, folder: Path, stdin: str | None = None, cold: bool = False, **changes: str
 ) -> subprocess.CompletedProcess[str]:
-    """`evalkit` as a process of its own."""
+    """`evalkit` as a process of its own: a fork of one that has loaded the libraries, or `cold` as a user starts it.
+
+    Variables that Python or the C library read at their start need a cold one.
+    """
+    words = [str(argument) for argument in arguments]
+    if not cold and not any(name.startswith(("PYTHON", "LC_", "LANG", "MALLOC", "COLUMNS")) for name in changes):
+        return _warm()(*words, folder=folder, environ=environment(**changes), stdin=stdin, timeout_s=300)
     return subprocess.run(
-        [sys.executable, "-m", "evalkit", *map(str, arguments)],
+        [sys.executable, "-m", "evalkit", *words],
         cwd=folder,
         env=environment(**changes),
         input=stdin,

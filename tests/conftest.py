@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from warm_lighteval import WarmLighteval
+    from warm_process import WarmProcess
 
 # Generated examples are the same in every run, so that a change is refused for what it did and not by chance.
 # New ones: make test ARGS="--hypothesis-profile=search"
@@ -112,11 +112,11 @@ def published_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_lighteval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmLighteval]:
+def warm_lighteval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcess]:
     """Starts `evalkit lighteval …` without loading the libraries again each time."""
-    from warm_lighteval import WarmLighteval
+    from warm_process import OF_LIGHTEVAL, WarmProcess
 
-    made = WarmLighteval(tmp_path_factory.mktemp("warm") / "lighteval")
+    made = WarmProcess(tmp_path_factory.mktemp("warm") / "lighteval", OF_LIGHTEVAL)
     yield made
     made.stop()
 

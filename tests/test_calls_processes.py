@@ -402,6 +402,7 @@ def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_pa
         assert out.strip() == "12 set() 12", err
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(tmp_path: Path) -> None:
     with judge_server(always={"delay": 30, **REPLY}) as server:
         first = started(BESIDE, server.url, tmp_path, 2, 600)

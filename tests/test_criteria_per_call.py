@@ -515,7 +515,9 @@ WIDE = ek.Rubric(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "spread", [pytest.param(0.0, marks=pytest.mark.slow), 0.5, pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_halo_of_a_judge_whose_halo_is_known(tmp_path: Path, spread: float) -> None:
     own, judge = simulated(800, spread)
     items = [{"item_id": str(at), "answer": str(at)} for at in range(800)]
@@ -572,9 +574,9 @@ def test_halo_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     single, together = (
         ek.judge(items, WIDE, judge, samples=1, criteria_per_call=k, cache=tmp_path) for k in (1, "all")
     )
-    with pytest.raises(InputError, match="replies of single judged several criteria"):
+    with pytest.raises(InputError, match="some replies in single= judge several criteria"):
         halo(together, single)
-    with pytest.raises(InputError, match="no reply of together judged several criteria"):
+    with pytest.raises(InputError, match="no reply in together= judges several criteria"):
         halo(single, single)
     with pytest.raises(InputError, match="two criteria or more"):
         halo(single[single["criterion"] == "true"], together)

@@ -85,7 +85,7 @@ def test_a_cache_miss_with_no_judge_lists_three_ways_out(here: Path, judge: Judg
     named = {"VERDICT_JUDGE_MODEL": "m", "VERDICT_JUDGE_TEMPERATURE": "0"}
     done = ci(here, "--judge", "none", "--judge-base-url", judge.url, **named)
     assert done.returncode == 2
-    assert "temperature: cached at 1.0, needed 0.0" in done.stdout
+    assert "temperature: 1.0 cached, 0.0 needed" in done.stdout
     ways = [line for line in done.stderr.splitlines() if "three ways to continue" not in line and "warning" not in line]
     assert [line.split(": evalkit ")[1].split()[0] for line in ways] == ["ci", "judge", "cache"]
 
@@ -114,7 +114,7 @@ def test_repeats_with_different_verdicts_are_flaky(here: Path, flags: tuple[str,
 
 def test_a_time_out_of_every_call(here: Path, judge: JudgeServer) -> None:
     judge.always = {"hang": 3}
-    done = ci(here, *live(judge))
+    done = ci(here, *live(judge), "--retries", "1")
     assert done.returncode == 2
     assert "could not be judged: 3 of 3 samples unscored (timeout 3)" in done.stdout
     assert "3 samples had no reply in time: raise settings.timeout_seconds" in done.stderr
@@ -126,7 +126,7 @@ def test_a_time_out_of_half_of_the_calls(here: Path, judge: JudgeServer) -> None
     tests = "".join(f"  - {{id: t{at}, expected: {{type: faithfulness}}}}\n" for at in range(2))
     (here / "eval.yaml").write_text(f"settings: {{timeout_seconds: 0.4}}\ntests:\n{tests}", encoding="utf-8")
     judge.faults = lambda body: {"hang": 3} if "ITEM-1" in body["messages"][-1]["content"] else None
-    done = ci(here, *live(judge), "--json", "result.json")
+    done = ci(here, *live(judge), "--retries", "1", "--json", "result.json")
     assert done.returncode == 2
     statuses = [test["status"] for test in json.loads((here / "result.json").read_text())["tests"]]
     assert statuses == ["pass", "error"]
@@ -176,7 +176,7 @@ def test_faults_of_the_trace_file(here: Path, text: str, said: str) -> None:
 
 
 def test_a_server_that_is_down(here: Path) -> None:
-    done = ci(here, "--judge", "openai:m", "--judge-base-url", "http://127.0.0.1:9/v1")
+    done = ci(here, "--judge", "openai:m", "--judge-base-url", "http://127.0.0.1:9/v1", "--retries", "1")
     assert done.returncode == 2
     assert done.stdout.startswith(
         "error  refund: faithfulness: could not be judged: nothing was scored, because no judge could be called"
@@ -213,7 +213,7 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         (
             ("--no-judge", "--judge", "fake"),
             {},
-            "--judge takes one judge with --trace-file, got fake, none",
+            "with --trace-file, --judge takes one judge, got fake, none",
         ),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),

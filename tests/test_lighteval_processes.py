@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lighteval_parts import make_llama, make_parts, write_sums
 from servers import judge_server
-from warm_lighteval import WarmLighteval
+from warm_process import WarmProcess
 
 from evalkit.runs.contract import Scoring, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
@@ -64,7 +64,7 @@ def start_cold(
 
 
 @pytest.fixture
-def lighteval(warm_lighteval: WarmLighteval) -> Start:
+def lighteval(warm_lighteval: WarmProcess) -> Start:
     """`start_cold`, in a fork of a process that has loaded the libraries already."""
 
     def start(*words: str, place: Path, out: str = "out", environ: dict[str, str] | None = None) -> Any:
@@ -225,6 +225,7 @@ def test_from_python_with_a_profile_and_read_back_as_tables(parts, tmp_path, mon
     assert (tmp_path / "run" / "run.log").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_run_from_python_that_fails_says_why_and_where_its_log_is(parts, tmp_path, monkeypatch):
     from evalkit.errors import LightevalError
 
@@ -238,6 +239,7 @@ def test_a_run_from_python_that_fails_says_why_and_where_its_log_is(parts, tmp_p
     assert "run.log" in str(problem.value)
 
 
+@pytest.mark.slow
 def test_the_plugin_module_works_by_its_path_in_plain_lighteval(parts, tmp_path):
     import evalkit
 

@@ -15,6 +15,8 @@ from evalkit.gate.pytest_plugin import _with_pytest_options
 
 pytestmark = pytest.mark.network
 
+# heavy plugins of other packages
+_WITHOUT = ("-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:hypothesispytest", "-p", "no:anyio")
 ITEM = '{"question": "How long?", "answer": ANSWER, "context": ["Returns are taken back within 30 days."]}'
 GOOD = ITEM.replace("ANSWER", '"Returns are taken back within 30 days."')
 BAD = ITEM.replace("ANSWER", '"Never, and shipping costs 900 euro."')
@@ -28,7 +30,7 @@ def ran(folder: Path, test: str, *options: str, **variables: str) -> tuple[int, 
     installed = entry_points(group="pytest11", name="evalkit")
     plugin = [] if installed else ["-p", "evalkit.gate.pytest_plugin"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "test_it.py"],
+        [sys.executable, "-m", "pytest", "-q", *_WITHOUT, *plugin, *options, "test_it.py"],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr

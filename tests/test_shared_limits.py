@@ -298,7 +298,7 @@ def test_a_caller_that_is_cancelled_loses_no_money(store: ReplyStore) -> None:
 
 @pytest.mark.parametrize("run", ["", "  ", 3])
 def test_a_run_needs_a_name(run: Any) -> None:
-    with pytest.raises(ConfigError, match="run must be a name"):
+    with pytest.raises(ConfigError, match="run= must be a name"):
         Options(run=run)
 
 
@@ -366,6 +366,7 @@ def test_four_processes_spend_one_budget_by_the_servers_own_count(cache: str) ->
     assert all(scored + beyond == 100 for scored, beyond in outcomes)
 
 
+@pytest.mark.slow
 def test_four_processes_make_one_number_of_calls(cache: str) -> None:
     with judge_server(always={"delay": 0.02, **REPLY}) as server:
         processes = [started(server, cache, 100 * n, 100, max_calls=150) for n in range(4)]
@@ -375,6 +376,7 @@ def test_four_processes_make_one_number_of_calls(cache: str) -> None:
         assert ended(started(server, cache, 400, 100, max_calls=160))[0] == 10  # what was spent still counts
 
 
+@pytest.mark.slow
 def test_a_killed_process_costs_what_it_held_and_the_others_spend_the_rest(cache: str) -> None:
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
         processes = [started(server, cache, 300 * n, 300, max_calls=400) for n in range(4)]
@@ -389,6 +391,7 @@ def test_a_killed_process_costs_what_it_held_and_the_others_spend_the_rest(cache
     assert all(scored + beyond == 300 for scored, beyond in outcomes)
 
 
+@pytest.mark.slow
 def test_four_processes_keep_one_rate_and_that_of_a_killed_one_comes_back(cache: str) -> None:
     with judge_server(always=REPLY) as server:
         processes = [started(server, cache, 50 * n, 50, requests_per_minute=1500) for n in range(4)]
@@ -405,6 +408,7 @@ def test_four_processes_keep_one_rate_and_that_of_a_killed_one_comes_back(cache:
 
 @pytest.mark.long
 @pytest.mark.skipif(tools() is None, reason="no PostgreSQL on this machine")
+@pytest.mark.slow
 def test_a_store_that_goes_away_in_the_middle_is_waited_for_and_the_limit_holds() -> None:
     pytest.importorskip("psycopg")
     with stoppable_server() as postgres, judge_server(always={"delay": 0.05, **REPLY}) as server:

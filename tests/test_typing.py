@@ -46,7 +46,7 @@ def pyright(script: Path, folder: Path) -> set[int]:
     }
 
 
-@pytest.fixture(params=["mypy", "pyright"])
+@pytest.fixture(params=[pytest.param("mypy", marks=pytest.mark.slow), "pyright"])
 def flagged(request: pytest.FixtureRequest, tmp_path: Path):
     """The lines of a script that a type checker flags."""
     return mypy if request.param == "mypy" else lambda script: pyright(script, tmp_path)

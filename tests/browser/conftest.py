@@ -57,7 +57,7 @@ def kernel() -> str:
     return "python3"
 
 
-@pytest.fixture(params=["installed", "ipykernel6"])
+@pytest.fixture(params=["installed", pytest.param("ipykernel6", marks=pytest.mark.slow)])
 def each_kernel(request: pytest.FixtureRequest) -> str:
     """The ipykernel that is installed, and the last one of version 6."""
     if request.param == "installed":
