@@ -230,7 +230,7 @@ def test_a_batch_that_runs_and_may_be_the_one_is_waited_for(
     for _ in range(2):
         shown = ek.collect(ticket, wait=False)
         assert shown.table["state"].tolist() == ["sending"]
-        assert "batch msgbatch_000001 may be the one that was sent" in shown.table["problem"].iloc[0]
+        assert "batch msgbatch_000001 may belong to this ticket" in shown.table["problem"].iloc[0]
     assert judged(some_items(3), judge_at(server), folder)["error"].eq("in_batch").all()
     server.offset_s = 3601
     assert ek.collect(ticket, wait=False).table["n_stored"].tolist() == [9]
@@ -264,7 +264,7 @@ def test_a_batch_that_turns_out_to_be_anothers_frees_the_replies(
     server.statuses["/v1/messages/batches"] = [500]
     ticket = sent(some_items(3), judge_at(server), folder)
     monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
-    assert "may be the one" in ek.collect(ticket, wait=False).table["problem"].iloc[0]
+    assert "may belong to this ticket" in ek.collect(ticket, wait=False).table["problem"].iloc[0]
     server.offset_s = 3601
     row = ek.collect(ticket, wait=False).table.iloc[0]
     assert (row["state"], "HTTP 500" in row["problem"], "may be" in row["problem"]) == ("unsent", True, False)

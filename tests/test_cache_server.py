@@ -77,7 +77,7 @@ def test_what_was_answered_while_the_server_was_away_is_kept_here_and_written_la
     assert len([waiter.result(60) for waiter in waiters]) == 299
     assert len(store.get_many(KEYS)) == 300
     assert kept.get_many(KEYS) == {}
-    assert f"postgresql://evalkit@127.0.0.1:{server.url.split(':')[-1]} cannot take" in caplog.text
+    assert f"postgresql://evalkit@127.0.0.1:{server.url.split(':')[-1]} cannot store" in caplog.text
 
 
 def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the_next(server: PostgresServer) -> None:

@@ -339,7 +339,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile with judges was passed; pass one, or name a judge"),
         (["--judge", "none", "--profile", "strict"], "no profile with judges was passed"),
-        (["--judge", "none", "--judge", "fake"], "without other judge flags"),
+        (["--judge", "none", "--judge", "fake"], "and no other --judge flag"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
         (
             ["--judge", "fake", "--judge-model", "m"],
@@ -909,4 +909,4 @@ def test_the_judge_profile_is_all_judges_of_the_profile(run):
     assert set(judges[1]) == {"fake:strict", "fake:first"}
     for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
         code, _, err = run(*asked, *flags)
-        assert (code, "pass one of them with --profile and without other judge flags" in err) == (2, True)
+        assert (code, "pass --profile as well, and no other --judge flag" in err) == (2, True)

@@ -241,7 +241,7 @@ def test_committed_keys() -> None:
 
 def test_what_cannot_be_answered_first_is_refused() -> None:
     rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
-    with pytest.raises(RubricError, match="has no input that is a question"):
+    with pytest.raises(RubricError, match="needs one of the inputs"):
         ek.plan([{"answer": "a"}], rubric, "fake:strict", template=TEMPLATE)
     with pytest.raises(RubricError, match="criteria_per_call"):
         ek.plan(some_items(), TWO, "fake:strict", template=TEMPLATE, criteria_per_call=2)

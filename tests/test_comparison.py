@@ -165,7 +165,7 @@ def test_three_samples_allow_a_wide_range():
     assert math.isnan(row["floor"])
     assert row["chance_up_to"] == chance_limit(149, Floor(ends=Interval(row["floor_low"], row["floor_high"])))
     assert f"up to {row['chance_up_to']:.0f} (not measured)" in str(made)
-    assert row["notes"].startswith("noise floor not measured: 3 samples allow 0.0")
+    assert row["notes"].startswith("noise floor not measured: 3 samples put it between 0.0")
     assert "too wide to be useful" in row["notes"]
     # fewer independent items allow more
     few = flip_rate_range((40, 8, 8, 44), 5.0)
@@ -452,7 +452,7 @@ def test_only_an_evaluation_is_sampled_again(again):
 
 def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
-    with pytest.raises(InputError, match="no judgments of the same rubric version, criterion and judge as before"):
+    with pytest.raises(InputError, match="have no rubric version, criterion and judge in common"):
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
     with pytest.raises(InputError, match=r"floor is not a judgments table .*got float"):
         compare(a, b, floor=0.03)

@@ -162,7 +162,7 @@ def test_bindings_are_found_by_task_with_and_without_shots():
 BROKEN = {
     "unknown key": ({"t": {"profile": "strict"}}, "task 't': unknown key 'profile'; did you mean 'judge_profile'?"),
     "changed template": ({"t": {"templates": [template() | {"text": "another"}]}}, "does not match its hash"),
-    "twice": ({"t|0": {}, "t|1": {}}, "bound twice"),
+    "twice": ({"t|0": {}, "t|1": {}}, "has two bindings"),
     "a list": (["t"], "expected an object (task → binding)"),
 }
 

@@ -188,7 +188,7 @@ class TestLabels:
             (lambda make: make("tidy", 1), "not on its scale: 'tidy'"),
             (lambda make: pd.concat([make(1)] * 2), "have the same key as another row"),
             (lambda make: make(1, criterion="other"), "none of the labels is for a criterion of rubric 'mixed'"),
-            (lambda make: make(1, items=("x",)), "none of the labels belongs to any of these items"),
+            (lambda make: make(1, items=("x",)), "the labels and the items have no item_id in common"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
             (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),
@@ -306,7 +306,7 @@ class TestShown:
         assert reliability["n_pairable"] == 4
         assert split == 0
         said = " ".join(str(evaluation).split())
-        assert "compare votes, 4 items with fewer than two votes (a tie is none) left out" in said
+        assert "leave out 4 items with fewer than two votes (a tie is no vote)" in said
 
     def test_pollux(self):
         evaluation = ek.evaluate(rows(2), "pollux", "fake:strict", template="pollux@v1")

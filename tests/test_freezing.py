@@ -286,7 +286,7 @@ def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monke
 
 
 def test_what_is_no_evaluation_or_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(ek.errors.InputError, match="freeze takes what evaluate returned, not DataFrame"):
+    with pytest.raises(ek.errors.InputError, match="freeze needs the result of evaluate, got DataFrame"):
         ek.freeze(ek.judge(ROWS, hand(), JURY), "p.yaml")
     (tmp_path / "file").write_text("")
     with pytest.raises(RubricError, match=r"file/p\.yaml cannot be written"):

@@ -198,7 +198,7 @@ class TestMisuse:
         ("flags", "message"),
         [
             (("--drift", "2026-01-31"), "--drift needs a judge to call, but the judge is 'none'"),
-            (("--judge", "fake", "--drift", "2100-01-01"), "pass a date that is past"),
+            (("--judge", "fake", "--drift", "2100-01-01"), "pass a date in the past"),
             (("--judge", "fake", "--drift", "soon"), "unknown refresh='soon'"),
             (("--judge", "fake", "--drift", "--judge-refresh"), "remove --judge-refresh"),
         ],
@@ -210,7 +210,7 @@ class TestMisuse:
         assert message in done.stderr
 
     def test_in_python_a_date_is_needed(self):
-        with pytest.raises(ConfigError, match="pass a date that is past"):
+        with pytest.raises(ConfigError, match="pass a date in the past"):
             GateOptions(judge="fake", drift=True, refresh=True)
 
 
@@ -246,7 +246,7 @@ class TestBaseline:
         assert judge_changed([]) == ""
         assert judge_changed([([True], [False])]) == (
             "1 of 1 test with the same prompt and settings have other samples "
-            "(one sample each, so chance cannot be told)"
+            "(one sample each, so the part of chance is unknown)"
         )
 
 

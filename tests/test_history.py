@@ -208,7 +208,7 @@ def test_columns_of_other_names_and_skipped_items_are_opened_as_they_were(exampl
     assert same(open_evaluation(name, again, inputs={"answer": "text"}), made)
     assert ek.evaluate(again, "faithfulness", JURY, samples=2, inputs={"answer": "text"}, on_missing="skip") is not None
     assert ids() == [name], "the same evaluation, whatever the columns are called"
-    with pytest.raises(InputError, match="inputs maps 'answer' to column 'response', which the items do not have"):
+    with pytest.raises(InputError, match="inputs= maps 'answer' to column 'response', which the items do not have"):
         open_evaluation(name, again)
 
 
@@ -261,7 +261,7 @@ def test_other_scores_than_then_are_a_warning(example, monkeypatch) -> None:
         connection.execute("UPDATE replies SET value = replace(CAST(value AS TEXT), 'score', 'scored')")
     connection.close()
     with pytest.warns(
-        EvalkitWarning, match=r"the replies of evaluation \w{10} have other scores than when it was made"
+        EvalkitWarning, match=r"evaluation \w{10} has other scores now than at the time when it was made"
     ):
         open_evaluation(ids()[0], items)
 

@@ -53,7 +53,7 @@ def test_a_run_that_makes_progress_is_started_again_as_often_as_workers_die() ->
 
 def test_one_attempt_that_finishes_nothing_is_repeated_and_said() -> None:
     work = Deaths(0)
-    with pytest.warns(EvalkitWarning, match=r"RuntimeError: a worker died.; evalkit starts what is unfinished again"):
+    with pytest.warns(EvalkitWarning, match=r"RuntimeError: a worker died.; evalkit starts the unfinished parts again"):
         assert work.run(2) == [0, 1]
 
 
@@ -77,7 +77,7 @@ def test_what_another_attempt_does_not_help_is_raised(work: Deaths, repeat: bool
     ("module", "message"),
     [
         ("evalkit.engine", f"evalkit is not installed on the workers; install evalkit-jury {ek.__version__} on each"),
-        ("my_judges", "the workers cannot import 'my_judges'; install it on each of them, or, if it is a file of your"),
+        ("my_judges", "the workers cannot import 'my_judges'; install it on each of them or, if it is your own file"),
     ],
 )
 def test_a_module_that_workers_lack_is_named(module: str, message: str) -> None:

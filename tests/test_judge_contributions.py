@@ -191,7 +191,7 @@ def test_effective_judges_by_hand():
     # d = 1: the lower part is below 0.
     values, why = effective_judges(said, people + np.array([[1.0, -1]]), np.arange(4))
     assert math.isnan(values[0])
-    assert "err no more than the people differ" in why
+    assert "no larger than the differences among people" in why
 
 
 @pytest.mark.parametrize(("shared", "expected"), [(0.0, 4.0), (0.5, 1.6), (0.9, 1.0810810810810811)])

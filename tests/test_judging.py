@@ -245,9 +245,9 @@ class TestOffline:
     def test_a_miss_names_the_field_that_differs(self):
         judge = Judge("fake", "strict")
         ek.judge(rows(), two_criteria(), judge)
-        with pytest.raises(CacheMiss, match=r"temperature: cached at 1\.0, asked 0\.5"):
+        with pytest.raises(CacheMiss, match=r"temperature: 1\.0 cached, 0\.5 needed"):
             ek.judge(rows(), two_criteria(), judge.replace(temperature=0.5), offline=True, on_miss="raise")
-        with pytest.raises(CacheMiss, match=r"model: cached at 'strict', asked 'lenient'"):
+        with pytest.raises(CacheMiss, match=r"model: 'strict' cached, 'lenient' needed"):
             ek.judge(rows(), two_criteria(), "fake:lenient", offline=True, on_miss="raise")
 
     def test_a_miss_is_a_row_with_its_reason(self):

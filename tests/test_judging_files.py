@@ -167,7 +167,7 @@ def test_a_part_that_fails_is_named_and_stops_no_other(tmp_path: Path) -> None:
     bad = tmp_path / "a.jsonl"
     bad.write_text('{"question": "1 + 1?", "answer": "2"}\n')  # without the reference that the rubric needs
     path = lines(some_items(5), tmp_path / "b.jsonl")
-    with pytest.warns(EvalkitWarning, match="1 part of 2 failed .'part-000000'.; the column problem says why"):
+    with pytest.warns(EvalkitWarning, match="1 part of 2 failed .'part-000000'.; see the column 'problem'"):
         result = judged([bad, path], tmp_path / "out", rows=10)
     assert result.parts["state"].tolist() == ["failed", "judged"]
     assert "reference" in result.parts["problem"][0]
@@ -191,7 +191,7 @@ def test_what_was_made_otherwise_is_refused(tmp_path: Path) -> None:
         ({"judges": "fake:lenient"}, r"judged with judges \['fake:strict'\], not \['fake:lenient'\]"),
         ({"samples": 3}, "judged with samples 2, not 3"),
         ({"rubric": "relevancy"}, "judged with rubric correctness@v1, not relevancy"),
-        ({"judges": ek.Judge("fake", "strict", temperature=0.5)}, "with other texts or settings of these judges"),
+        ({"judges": ek.Judge("fake", "strict", temperature=0.5)}, "with other texts or judge settings"),
     ):
         arguments = {"rubric": "correctness", "judges": "fake:strict", "samples": 2, "rows": 10} | change
         with pytest.raises(InputError, match=message):
@@ -211,12 +211,12 @@ def test_parts_that_the_source_no_longer_has_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"rows": 0}, ConfigError, "rows must be 1 or more"),
+        ({"rows": 0}, ConfigError, "rows= must be 1 or more"),
         ({"shard": (4, 3)}, ConfigError, "shard="),
         (
             {"on_progress": print, "n_jobs": 2},
             ConfigError,
-            "on_progress is called in this process alone; pass n_jobs=1, not 2",
+            "on_progress= works only with n_jobs=1, got n_jobs=2",
         ),
         ({"shard": (3, 3)}, InputError, "no part for shard="),
     ],
@@ -325,7 +325,7 @@ def test_after_a_killed_worker_what_is_unfinished_is_started_again(tmp_path: Pat
     path = lines(items, tmp_path / "items.jsonl")
     with (
         joblib.parallel_config("loky", n_jobs=2),
-        pytest.warns(EvalkitWarning, match="starts what is unfinished again"),
+        pytest.warns(EvalkitWarning, match="starts the unfinished parts again"),
     ):
         result = ek.engine.judge_files(
             path, "correctness", ek.Judge.function(kill_once, name="killer", version="1"), samples=1, out=out, rows=4,

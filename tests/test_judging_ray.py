@@ -109,7 +109,7 @@ def test_after_a_killed_actor_the_table_is_that_of_one_process_and_nothing_store
         threading.Thread(target=tell, daemon=True).start()
         with (
             joblib.parallel_config("ray", n_jobs=-1),
-            pytest.warns(EvalkitWarning, match="ActorDiedError.*starts what is unfinished again"),
+            pytest.warns(EvalkitWarning, match="ActorDiedError.*starts the unfinished parts again"),
         ):
             done = ek.judge_files(tmp_path / "items.jsonl", RUBRIC, jury, out=tmp_path / "out", rows=4, **arguments)
         assert (tmp_path / "killed").exists()

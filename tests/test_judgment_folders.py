@@ -261,7 +261,7 @@ def test_a_criterion_of_an_item_in_two_files_is_an_error(tmp_path):
     (tmp_path / "out").mkdir()
     for judge in ("x", "y"):
         judgments({("a", judge): [1], ("b", judge): [2]}).to_parquet(tmp_path / "out" / f"{judge}.parquet")
-    with pytest.raises(InputError, match=r"item 'a' are both in .*x\.parquet and in y\.parquet, but those of one item"):
+    with pytest.raises(InputError, match=r"item 'a' has judgments in .*x\.parquet and in y\.parquet; write all"):
         ek.aggregate(tmp_path / "out")
 
 

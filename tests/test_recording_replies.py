@@ -149,7 +149,7 @@ class TestShapes:
             ({"a": "1", "z": "2"}, "replies= has 1 item id that the items do not have: 'z'"),
             ({"a": "1", "z": {"x": 1}}, "replies= has 1 item id that the items do not have: 'z'"),
             ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
-            ("1", r"replies must be a list with one entry per item \(2 items\), a Series, .* or a table, got str"),
+            ("1", r"replies= must be a list with one entry per item \(2 items\), a Series, .* or a table, got str"),
             (
                 3,
                 r"one entry per item \(2 items\), a Series, a mapping from item id to replies, or a table, got int",
@@ -165,7 +165,7 @@ class TestShapes:
 
     def test_an_index_that_could_be_either_is_refused(self):
         items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
-        with pytest.raises(ek.errors.InputError, match="it matches both the index of the items and their item ids"):
+        with pytest.raises(ek.errors.InputError, match="could mean the index of the items or their item ids"):
             ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
 
 
@@ -218,7 +218,7 @@ class TestLiveAndRecorded:
     def test_a_miss_names_the_part_that_differs(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
         cold = WHO.replace(temperature=0.5)
-        with pytest.raises(ek.errors.CacheMiss, match=r"item 'a'; temperature: cached at 1\.0, asked 0\.5"):
+        with pytest.raises(ek.errors.CacheMiss, match=r"item 'a'; temperature: 1\.0 cached, 0\.5 needed"):
             ek.judge(TWINS, RUBRIC, cold, samples=1, offline=True, on_miss="raise")
         renamed = [{"item_id": "z", "answer": "same"}]
         with pytest.raises(ek.errors.CacheMiss, match="nothing recorded for this item id"):

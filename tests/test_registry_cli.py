@@ -157,7 +157,7 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
     assert main(["pack", "show", "support"]) == 0
     out = capsys.readouterr().out
     assert "strict-tone" in out
-    assert "primary metric: tone; tasks to one figure: mean" in out
+    assert "primary metric: tone; tasks are combined by: mean" in out
     assert main(["pack", "tasks"]) == 0, "an empty table is no fault"
 
 

@@ -307,7 +307,7 @@ class TestFile:
         (tmp_path / "file").write_text("")
         with pytest.raises(ek.errors.ConfigError, match="cannot be written"):
             ek.report(support[0], tmp_path / "file" / "report.html")
-        with pytest.raises(ek.errors.InputError, match="what evaluate returned"):
+        with pytest.raises(ek.errors.InputError, match="report needs the result of evaluate, got DataFrame"):
             ek.report(support[0].judgments, tmp_path / "report.html")
 
     def test_without_matplotlib_the_report_stands_without_plots(self, tmp_path):

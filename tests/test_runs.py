@@ -319,7 +319,7 @@ ENDS = [
     ("fail=137", "LightEval was killed by signal 9"),
     ("cut=results", "is truncated or not JSON"),
     ("cut=details,details=1", "is truncated or not a parquet file"),
-    ("cut=receipts", "not a file of receipts: invalid JSON"),
+    ("cut=receipts", "not a receipts file of a run: invalid JSON"),
     ("lose=tone", r"has no results for 'tone\|0'; it has results for 'plain\|0'"),
 ]
 

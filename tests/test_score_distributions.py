@@ -418,10 +418,10 @@ def test_providers_without_log_probabilities_are_refused_before_any_call(provide
 def test_contradictions_are_refused():
     with pytest.raises(ConfigError, match="score of judge 'fake:noisy' must be 'expected', 'mode' or None"):
         Judge("fake", "noisy", score="mean")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="must not set logprobs"):
+    with pytest.raises(ConfigError, match="remove logprobs from params="):
         Judge("fake", "noisy", score="mode", params={"logprobs": False})
     judge = Judge("fake", "noisy", score="mode")
-    with pytest.raises(ConfigError, match="min_self_agreement compares"):
+    with pytest.raises(ConfigError, match="min_self_agreement= compares"):
         Spec.of("correctness", judge, 3, rules={"min_self_agreement": 0.5})
     with pytest.warns(EvalkitWarning, match="use temperature=1.0"):
         Spec.of("correctness", judge.replace(temperature=0.5))
@@ -462,7 +462,7 @@ def test_readings_of_the_same_replies_are_not_taken_for_one_another(tmp_path):
     ask = {"out": tmp_path / "out", "samples": 1, "cache": tmp_path / "c"}
     ek.judge_files(tmp_path / "items.jsonl", made, judge, **ask)
     assert ek.vote(tmp_path / "out")["score_sd"].tolist() == pytest.approx(expected["score_sd"].tolist())
-    with pytest.raises(InputError, match="other texts or settings of these judges"):
+    with pytest.raises(InputError, match="other texts or judge settings"):
         ek.judge_files(tmp_path / "items.jsonl", made, judge.replace(score="mode"), **ask)
 
 

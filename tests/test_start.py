@@ -309,7 +309,7 @@ def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
     assert not any("saved session" in note for note in card.notes)
     card.tuner().run()
     saved = tmp_path / "pairs-preference.tuner.json"
-    assert f"a saved session exists ({saved}): Open the tuner continues it" in start(path).notes
+    assert f"a saved session exists ({saved}); press 'Open the tuner' to continue it" in start(path).notes
 
 
 def test_a_limit_that_cannot_be_kept_is_reported_before_run():
@@ -680,7 +680,7 @@ def test_a_judge_that_may_be_on_several_servers_is_a_problem():
     card.receive({"do": "judges", "text": "openai:stub-a, openai:other"})
     (problem,) = card.problems
     assert problem.startswith(
-        "which server is openai:other on? pass it to start with its base_url: 'http://127.0.0.1:8"
+        "judge openai:other names no server; pass it to start with its base_url: 'http://127.0.0.1:8"
     )
     assert card.state["card"]["judges"] == "openai:stub-a, openai:other"
     with pytest.raises(InputError, match="which server"):

@@ -94,7 +94,7 @@ def test_the_cost_after_stop_is_what_the_server_was_asked_and_run_asks_the_remai
         assert cost_tile(tuner)["note"].startswith(f"{paid} live replies")
         assert tuner.session.evaluation.cost.paid_usd == pytest.approx(paid * 122e-6)
         assert ek.history().iloc[0]["paid_usd"] == pytest.approx(paid * 122e-6)
-        rest = f"Press Run to ask the remaining {80 - paid}."
+        rest = f"Press Run to request the remaining {80 - paid}."
         again = tuner_of(judges, tmp_path)
         for shown in (tuner, again):
             assert (shown.state["alert"], len(shown.state["notices"])) == ("", 1)
@@ -151,7 +151,7 @@ def test_on_several_servers_the_person_is_asked(tmp_path):
     judges = [ek.Judge("openai", name, base_url=f"http://127.0.0.1:{port}/v1") for name, port in (("x", 9), ("y", 19))]
     tuner = tuner_of(judges, tmp_path)
     do(tuner, do="judge", judge="openai:z")
-    assert "which server is openai:z on?" in tuner.state["alert"]
+    assert "judge openai:z names no server" in tuner.state["alert"]
     assert len(tuner.state["jury"]["judges"]) == 2
     servers = tuner.state["jury"]["servers"]
     assert servers == ["http://127.0.0.1:19/v1", "http://127.0.0.1:9/v1", "the provider's own"]

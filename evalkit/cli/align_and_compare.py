@@ -32,8 +32,8 @@ _COMPARE = """\
   evalkit compare before after --floor twice.jsonl              BEFORE judged with twice the samples
   evalkit compare before after --fail-on-worse                  exit code 1 if AFTER is worse
 
-AFTER is worse if, on any criterion, more items broke than were fixed or (without labels) the mean
-score fell, by more than chance explains (p ≤ 0.05 by Holm). A jury's row replaces those of its judges"""
+AFTER is worse if one criterion got worse by more than chance explains (p ≤ 0.05 by Holm): more items
+broke than were fixed or, if there are no labels, the mean score fell. With a jury, only its row counts"""
 _FAILED = 1
 
 
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
     add_flags(parser, "items", "item-id")
     for name, choices, text in (
         ("reference", REFERENCES, "people to compare with (default: each annotator; the figures are averaged)"),
-        ("ties", TIES, "a tie of t labels is left out (default), counts as 1/t right, or as wrong"),
+        ("ties", TIES, "how a tie of t labels counts: left out (default), as 1/t right, or as wrong"),
         ("unscored", UNSCORED, "an item without a score is left out (default), or counts as wrong"),
     ):
         parser.add_argument(f"--{name}", choices=choices, default=choices[0], help=text)
@@ -65,7 +65,9 @@ def add(commands: Commands) -> None:
         "after", metavar="AFTER", help="the later evaluation, of the same items; judgments or a folder as for BEFORE"
     )
     parser.add_argument(
-        "--labels", metavar="FILE", help="human labels, or items with --label: shows which changes are right"
+        "--labels",
+        metavar="FILE",
+        help="human labels, or items with the columns of --label; show which changes are right",
     )
     add_label_columns(parser, "--labels")
     add_flags(parser, "items", "item-id")

@@ -137,7 +137,7 @@ seconds = read_as("seconds, more than 0 and less than a day", _seconds)
 _input = read_as("INPUT=COLUMN as in answer=response", _input_column)
 _columns = read_as("CRITERION=COLUMN,COLUMN as in faithfulness=ann1,ann2", _label_columns)
 _refresh = read_as(
-    "nothing, 'unscored' or a time (files go before --refresh)",
+    "no value, 'unscored' or a time (put files before --refresh)",
     lambda text: text if text == "unscored" else _moment(text),
 )
 
@@ -169,8 +169,8 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "judge-model": _value("MODEL", "model for a --judge that names only its provider"),
     "judge-base-url": _value("URL", "OpenAI-compatible server, as in http://localhost:8000/v1"),
     "judge-api-key-env": _value("NAME", "environment variable that holds the key"),
-    "judge-temperature": _value("T", "default 1.0; 'none' sends none", type=number_or("none")),
-    "judge-max-tokens": _value("N", "default 512; 'none' sends none", type=number_or("none", int)),
+    "judge-temperature": _value("T", "default 1.0; 'none' sends no temperature", type=number_or("none")),
+    "judge-max-tokens": _value("N", "default 512; 'none' sends no limit", type=number_or("none", int)),
     "judge-score": {
         "choices": SCORE_READINGS,
         "help": "read the score from log-probabilities: their mean over the codes, or the most probable code",
@@ -194,8 +194,8 @@ _FLAGS: dict[str, dict[str, Any]] = {
         "help": "an item without a required input is an error (default), or skipped and unscored",
     },
     "cache": _value("DIR", "cache folder or postgresql://… (default: EVALKIT_CACHE, else cache/ of the project)"),
-    "recorded": {"choices": RECORDED, "default": "miss", "help": "'use' lets recorded replies answer for live judges"},
-    "adopt": _switch("also use replies of other rubric versions to unchanged criteria"),
+    "recorded": {"choices": RECORDED, "default": "miss", "help": "'use' takes recorded replies in place of live calls"},
+    "adopt": _switch("for unchanged criteria, also use replies to other versions of the rubric"),
     # calls
     "offline": _switch("never open a connection: cached and recorded replies only"),
     "on-miss": {
@@ -225,14 +225,12 @@ _FLAGS: dict[str, dict[str, Any]] = {
     ),
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
-    "run": _value(
-        "NAME", "these limits hold for all processes with this name and cache, together, also for later ones"
-    ),
+    "run": _value("NAME", "all processes with this name and this cache, now or later, share these limits"),
     # from samples to scores
     "vote": {"choices": tuple(VOTE_RULES), "help": f"how samples become a vote: {meanings(VOTE_RULES)} (default mean)"},
     "ties": {"choices": tuple(VOTE_TIES), "help": f"vote if the samples tie: {meanings(VOTE_TIES)} (default na)"},
     "min-self-agreement": _value(
-        "SHARE", "leave out a judge's vote on an item if a smaller share of its samples agree (0-1)", type=float
+        "SHARE", "leave out a judge's vote on an item if less than this share (0-1) of its samples agree", type=float
     ),
     "aggregate": {
         "choices": tuple(AGGREGATE_RULES),
@@ -286,7 +284,7 @@ def add_running(parser: Parser) -> None:
 
 def add_rules(parser: Parser) -> None:
     """From samples to scores."""
-    group = parser.add_argument_group("from samples to scores (default: the profile's)")
+    group = parser.add_argument_group("rules from samples to scores (default: those of the profile)")
     add_flags(group, *(name.replace("_", "-") for name in RULE_NAMES))
 
 

@@ -24,6 +24,7 @@ _EXPORT = """\
 --to requests.jsonl
   vllm run-batch -i requests.jsonl -o answers.jsonl --model MODEL
   evalkit batch import TICKET answers.jsonl"""
+_TICKET = "its id or the beginning of it"
 
 
 def add(commands: Commands) -> None:
@@ -35,28 +36,24 @@ def add(commands: Commands) -> None:
 
     parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
     _add_requests(parser)
-    text = "such as 20h: the next collect, status, submit or judge cancels an older ticket; judge asks the rest live"
+    text = "maximum age, such as 20h: collect, status, submit or judge cancels an older ticket; judge then calls live"
     parser.add_argument("--live-after", metavar="TIME", help=text)
-    text = "take the replies of a ticket, or of all open ones, into the cache; may be stopped and repeated"
+    text = "fetch the replies of a ticket, or of all open tickets, into the cache; may be stopped and repeated"
     parser = add_part("collect", _collect, text)
-    parser.add_argument("ticket", metavar="TICKET", nargs="?", help="its id or the beginning of it")
-    parser.add_argument("--no-wait", action="store_true", help="take what has ended by now")
-    add_flags(parser, "judge-base-url")
-    text = "ask the provider how far a ticket is, and take what has ended; cancels what is older than its --live-after"
-    parser = add_part("status", _status, text)
-    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
-    add_flags(parser, "judge-base-url")
-    parser = add_part("cancel", _cancel, "cancel what has not ended; what is answered by then is billed, and stored")
-    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
-    add_flags(parser, "judge-base-url")
+    _add_ticket(parser, nargs="?")
+    parser.add_argument("--no-wait", action="store_true", help="fetch what has ended, and do not wait for the rest")
+    text = "show the progress of a ticket, and fetch what has ended; a ticket older than its --live-after is cancelled"
+    _add_ticket(add_part("status", _collect, text), no_wait=True)
+    text = "cancel what has not ended; replies that exist by then are billed and stored"
+    _add_ticket(add_part("cancel", _collect, text), cancel=True)
     parser = add_part("list", _list, "the tickets of a cache, without asking the provider")
     parser.add_argument("--all", action="store_true", help="also those that have ended")
     text = "write the requests to a file, for a program such as vllm run-batch; prints a ticket"
     parser = add_part("export", _submit, text, _EXPORT)
     _add_requests(parser)
-    parser.add_argument("--to", metavar="FILE", required=True, help="the file (.jsonl); with several judges, one each")
+    parser.add_argument("--to", metavar="FILE", required=True, help="the file (.jsonl); one file per judge")
     parser = add_part("import", _import, "read the answers to the requests that export wrote")
-    parser.add_argument("ticket", metavar="TICKET", help="its id or the beginning of it")
+    parser.add_argument("ticket", metavar="TICKET", help=_TICKET)
     parser.add_argument("files", metavar="FILE", nargs="+", help="the output of the program")
 
 
@@ -64,6 +61,12 @@ def _add_requests(parser: Parser) -> None:
     parser.add_argument("items", metavar="ITEMS", help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
     add_what(parser)
     add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd", "run")
+
+
+def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> None:
+    parser.add_argument("ticket", metavar="TICKET", nargs=nargs, help=_TICKET)
+    add_flags(parser, "judge-base-url")
+    parser.set_defaults(**{"no_wait": False, "cancel": False} | defaults)
 
 
 def _submit(args: argparse.Namespace) -> None:
@@ -74,7 +77,7 @@ def _submit(args: argparse.Namespace) -> None:
     ticket = submit(read_items(args), **spec_arguments(args), **data_arguments(args), **options)
     _put(args, [ticket])
     if ticket.is_open and not hasattr(args, "to"):
-        note(args, f"evalkit batch collect {ticket.id} takes the replies when they are there")
+        note(args, f"to fetch the replies when they are ready, run: evalkit batch collect {ticket.id}")
 
 
 def _collect(args: argparse.Namespace) -> None:
@@ -82,29 +85,17 @@ def _collect(args: argparse.Namespace) -> None:
     from evalkit.engine import tickets
 
     ids = [args.ticket] if args.ticket else [one.id for one in tickets(args.cache, only_open=True)]
-    progress, found, failed = False if args.quiet else None, [], list[EvalkitError]()
+    options = {"cache": args.cache, "base_url": args.judge_base_url, "wait": not args.no_wait, "cancel": args.cancel}
+    found, failed = [], list[EvalkitError]()
     for one in ids:
         try:
-            found.append(collect(one, wait=not args.no_wait, progress=progress, **_where(args)))
+            found.append(collect(one, progress=False if args.quiet else None, **options))
         except EvalkitError as error:
             failed.append(error)
     if found or not failed:
         _put(args, found)
     if failed:
         raise failed[0]
-
-
-def _status(args: argparse.Namespace) -> None:
-    from evalkit import collect
-
-    _put(args, [collect(args.ticket, wait=False, progress=False, **_where(args))])
-
-
-def _cancel(args: argparse.Namespace) -> None:
-    from evalkit import collect
-
-    progress = False if args.quiet else None
-    _put(args, [collect(args.ticket, cancel=True, progress=progress, **_where(args))])
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -117,10 +108,6 @@ def _import(args: argparse.Namespace) -> None:
     from evalkit import collect
 
     _put(args, [collect(args.ticket, results=args.files, wait=False, cache=args.cache)])
-
-
-def _where(args: argparse.Namespace) -> dict[str, Any]:
-    return {"cache": args.cache, "base_url": args.judge_base_url}
 
 
 def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:

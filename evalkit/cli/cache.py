@@ -42,10 +42,10 @@ def add(commands: Commands) -> None:
     _add_choice(parser)
     parser.add_argument("--source", choices=REPLY_SOURCES, help="only replies of this source")
 
-    parser = add_part("import", _import, "read a file that export wrote: all of it or, after an error, nothing")
+    parser = add_part("import", _import, "add the replies in a file that export wrote; after an error, none is added")
     parser.add_argument("file", metavar="FILE", help="the file")
 
-    text = "copy what one store has and another lacks; it goes on where an earlier one ended"
+    text = "copy from SOURCE what TARGET lacks; a repeated sync goes on where the last one ended"
     parser = add_command(parts, "sync", _sync, text, _SYNC, flags=("json", "quiet"))
     for name in ("source", "target"):
         parser.add_argument(name, metavar=name.upper(), help="cache folder, or postgresql://user@host/database")
@@ -120,7 +120,7 @@ def _sync(args: argparse.Namespace) -> None:
 
     source, target = (ReplyStore.open(place, read_only=place is args.source) for place in (args.source, args.target))
     if source.place == target.place:
-        raise ConfigError(f"SOURCE and TARGET are the same store, {source.place}; name two")
+        raise ConfigError(f"SOURCE and TARGET are the same store, {source.place}; name two different stores")
     report = sync(source, target)
     _put(args, asdict(report), f"{report} in {target.place}")
 

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
         metavar="SINCE",
         nargs="?",
         const=datetime.now().astimezone().date().isoformat(),
-        help="test whether the judge changed: ask it again, and compare with its replies from before this date (today)",
+        help="test whether the judge changed: compare its replies from before this date (default: today) with new ones",
     )
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
@@ -62,7 +62,10 @@ def record_parser() -> Parser:
 def _add_traces(parser: Parser) -> Any:
     """Traces, and who judges them; returns the group of output flags."""
     parser.add_argument(
-        "--config", metavar="FILE", required=True, help="settings, tests and suite bounds: YAML or JSON"
+        "--config",
+        metavar="FILE",
+        required=True,
+        help="YAML or JSON: settings, tests, limits for all tests together",
     )
     parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
     group = parser.add_argument_group("who judges")
@@ -78,10 +81,10 @@ def _add_traces(parser: Parser) -> Any:
     group.add_argument(
         "--judge-refresh", action="store_true", help="ignore recorded and cached judgments, and call again"
     )
-    group.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
+    group.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other rubric versions")
     add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
-    output.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers, everywhere")
+    output.add_argument("--redact", action="store_true", help="write [REDACTED] in place of all prompts and answers")
     add_flags(output, "quiet")
     return output
 
@@ -111,8 +114,8 @@ def _options(args: argparse.Namespace) -> GateOptions:
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
         raise ConfigError(
-            f"--judge takes one judge with --trace-file, got {', '.join(judges)} (--no-judge is --judge none); keep "
-            "one or, for a jury, pass --profile"
+            f"with --trace-file, --judge takes one judge, got {', '.join(judges)} (--no-judge stands for the judge "
+            "'none'); keep one judge, or name a profile with a jury by --profile"
         )
     if judges == ["none"] and args.judge_refresh:
         raise ConfigError(
@@ -126,7 +129,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
     if drift is not None:
         if args.judge_refresh:
-            raise ConfigError("--drift asks the judge again by itself; remove --judge-refresh")
+            raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
         asked |= {"refresh": drift, "drift": True}
     return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
 

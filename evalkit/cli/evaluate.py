@@ -53,8 +53,8 @@ _REPORT = """\
   evalkit report items.jsonl --profile support.yaml --judge none --out report.html    (only what is cached)
   evalkit report items.jsonl --profile support.yaml --baseline before --out report.html
 
-takes the arguments of 'evalkit evaluate': cached replies are not paid again. --baseline is a table of
-'evalkit judge' or a folder of 'evalkit evaluate --out'"""
+'evalkit report' takes the arguments of 'evalkit evaluate', and does not pay for cached replies again.
+--baseline is a table of 'evalkit judge' or a folder of 'evalkit evaluate --out'"""
 
 
 def add(commands: Commands) -> None:
@@ -67,9 +67,9 @@ def add(commands: Commands) -> None:
     add_flags(group, "json", "quiet")
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
-    group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page, FILE.html; one there is replaced")
+    group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page (.html), replaced if it exists")
     group.add_argument(
-        "--baseline", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out': what changed"
+        "--baseline", metavar="A", help="earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
     )
     add_flags(group, "quiet")
 
@@ -79,7 +79,7 @@ def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str
     parser: Parser = add_command(commands, name, run, text, end, _USAGE.format(name))
     add_judging(parser, n_items="?")
     parser.add_argument(
-        "--judgments", metavar="FILE", help="judgments that exist already: makes no calls; ITEMS may be left out"
+        "--judgments", metavar="FILE", help="existing judgments: no judge is called, and ITEMS may be left out"
     )
     add_flags(parser, "labels")
     add_label_columns(parser, "the items")

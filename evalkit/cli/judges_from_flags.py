@@ -49,9 +49,8 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     if "none" in names or "profile" in names:
         if len(names) > 1 or changes or args.judge_model or (names == ["profile"] and args.profile is None):
             raise ConfigError(
-                "--judge none and --judge profile stand for the judges of a profile; pass one of them with "
-                "--profile and without other judge flags. To read the replies of other judges from the cache, name "
-                "these judges and pass --offline"
+                "--judge none and --judge profile mean the judges of a profile: pass --profile as well, and no other "
+                "--judge flag. To read the cached replies of other judges, name these judges and pass --offline"
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):
@@ -61,7 +60,7 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     if args.judge_model and all(":" in name or name == "fake" for name in names):
         raise ConfigError(
             "--judge-model applies only to a --judge that names just a provider (such as openai), not to "
-            f"{names[0]!r}; remove it"
+            f"{names[0]!r}; remove --judge-model"
         )
     if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
         raise ConfigError(

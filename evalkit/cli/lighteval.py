@@ -9,8 +9,8 @@ from evalkit.cli.arguments import Commands, add_command
 _HELP = ("-h", "--help")
 _ABOUT = """\
 Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.
-It adds evalkit's tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks of judges,
-keys and data before a model is loaded, and a cache of the model's answers.
+evalkit adds its tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks judges, keys
+and data before a model is loaded, and caches the model's answers.
 
 who judges, by variables:
   EVALUATOR_SCORING_MODE     deterministic (default) | judge | jury

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--refresh",
         action="store_true",
-        help="first list the tasks of LightEval, evalkit, installed bundles and registered plugins (offline)",
+        help="first add all tasks of LightEval, evalkit, installed bundles and registered plugins (offline)",
     )
     add_output(parser, rows=50)
 
@@ -59,7 +59,7 @@ def _apply(args: argparse.Namespace) -> None:
             pack = registry.apply_pack(file)
             note(args, f"{pack.label}: {counted(len(pack.tasks), 'task')}")
         if registry.benchmarks().empty:
-            note(args, "task names were not checked: evalkit pack tasks --refresh lists the tasks that exist")
+            note(args, "task names were not checked; to list the existing tasks, run: evalkit pack tasks --refresh")
 
 
 def _starter(args: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def _show(args: argparse.Namespace) -> None:
     rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]
     metric = pack.primary_metric or "the first of each task"
     put_text(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
-    put_text(f"primary metric: {one_line(metric)}; tasks to one figure: {pack.task_aggregation}\n")
+    put_text(f"primary metric: {one_line(metric)}; tasks are combined by: {pack.task_aggregation}\n")
     put_shown(pd.DataFrame(rows), rows=200, fit=False)
 
 

@@ -59,11 +59,11 @@ def add(commands: Commands) -> None:
 
 
 def _add_starting(parts: Commands) -> None:
-    text = "check a pack and run it with a model: here and now, or later by a worker; exit code 2 unless it succeeds"
+    text = "check a pack and run it with a model, now or later by a worker; exit code 2 if the run does not succeed"
     parser = _add_part(parts, "start", _start, text, _START)
     parser.add_argument("pack", metavar="PACK[@VERSION]", help="a registered pack (default: the version applied last)")
     parser.add_argument(
-        "--model", metavar="M", required=True, help="name, KEY=VALUE,… or YAML file for LightEval; custom: NAME=FILE.py"
+        "--model", metavar="M", required=True, help="name, KEY=VALUE,… or YAML file; for --backend custom: NAME=FILE.py"
     )
     parser.add_argument(
         "--backend", metavar="B", default="accelerate", help="accelerate (default), custom, vllm, endpoint-litellm …"
@@ -94,7 +94,7 @@ def _add_starting(parts: Commands) -> None:
 
 def _add_reading(parts: Commands) -> None:
     parser = _add_part(parts, "list", _list, "all runs, newest last")
-    parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack, in this or any version")
+    parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack, or of this version of it")
     parser.add_argument("--status", choices=RUN_STATUSES, help="only runs with this status")
     add_output(parser, rows=50)
 
@@ -111,7 +111,7 @@ def _add_reading(parts: Commands) -> None:
     parser.add_argument("after", metavar="AFTER", help="another run that succeeded; differences are AFTER - BEFORE")
     add_output(parser, rows=200)
 
-    text = "runs of a pack, ranked only among those that are scored in the same way"
+    text = "runs of a pack; only runs that are scored in the same way are ranked together"
     parser = _add_part(parts, "leaderboard", _leaderboard, text)
     parser.add_argument("pack", metavar="PACK[@VERSION]", help="a pack")
     parser.add_argument("--all", action="store_true", help="every run, not only the newest of each model")
@@ -133,7 +133,7 @@ def _with_run(parser: Parser) -> None:
 
 
 def _with_queue(parser: Parser) -> None:
-    parser.add_argument("--queue", action="store_true", help="leave it to 'evalkit worker'")
+    parser.add_argument("--queue", action="store_true", help="put the run into the queue of 'evalkit worker'")
     _with_folder(parser)
 
 

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         metavar="drop|NUMBER",
         type=number_or("drop"),
         default="drop",
-        help="leave out (default), or count as this number",
+        help="unscored samples are left out (drop, the default), or get this score",
     )
     add_output(parser)
 
@@ -54,8 +54,8 @@ def add(commands: Commands) -> None:
     text = "one row of figures per criterion, with intervals and coverage"
     parser = add_command(commands, "summarize", _summarize, text, _SUMMARIZE)
     parser.add_argument("scores", metavar="SCORES", help="table of 'evalkit aggregate'; '-': JSONL on stdin")
-    parser.add_argument("--by", metavar="COLUMN", action="append", help="also by this column of scores or items")
-    parser.add_argument("--items", metavar="ITEMS", help="items: their columns for --by, their group_id for intervals")
+    parser.add_argument("--by", metavar="COLUMN", action="append", help="one row per value of this column")
+    parser.add_argument("--items", metavar="ITEMS", help="file of items: columns for --by, group_id for intervals")
     add_flags(parser, "item-id")
     add_output(parser)
 

@@ -78,9 +78,9 @@ def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, w
         return params
     if not PROVIDERS[provider].logprobs:
         raise ConfigError(
-            f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples, or "
+            f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or "
             "serve an open model (as by `vllm serve`) and use the provider 'openai'"
         )
     if params.get("logprobs", True) is not True:
-        raise ConfigError(f"{who} has score={score!r}, so params must not set logprobs to another value")
+        raise ConfigError(f"{who}: score={score!r} sets logprobs itself; remove logprobs from params=")
     return _LOGPROBS | dict(params)

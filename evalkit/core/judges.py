@@ -177,8 +177,8 @@ class Judge:
             return
         name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))
         raise ConfigError(
-            f"{name} of a judge contains an API key ({where}; not shown here), and {name} is stored; put the key into "
-            "an environment variable and pass the variable's name as api_key_env"
+            f"{name} of a judge contains an API key ({where}; not shown here), but evalkit stores the {name}; put the "
+            "key into an environment variable and pass the variable's name as api_key_env"
         )
 
     @classmethod

@@ -293,7 +293,7 @@ class Options:
             if not fits:
                 raise ConfigError(f"{name} must be {kind} {sign} {limit}, not {value!r}")
         if self.run is not None and not (isinstance(self.run, str) and self.run.strip()):
-            raise ConfigError(f"run must be a name, such as 'october', not {self.run!r}")
+            raise ConfigError(f"run= must be a name, such as 'october', not {self.run!r}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:

@@ -42,7 +42,7 @@ from evalkit.tables import ItemsLike
 
 _FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 60.0
 _LONGEST_CANCEL_S = 900.0
-_TAKEN = "during this call, others sent, asked for or stored all of these replies; `evalkit batch list` shows tickets"
+_TAKEN = "meanwhile, other processes sent, requested or stored all of these replies; see `evalkit batch list`"
 _KEYS_PER_CLAIM = 500
 _overdue_since: dict[str, float] = {}
 """When this process first found a ticket overdue, by its monotonic clock: all calls together wait for it once."""
@@ -111,13 +111,13 @@ def submit(
     )
     options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd, run=run)
     if is_none(judges):
-        raise ConfigError("judges 'none' makes no calls, so there is nothing to send; name judges, or omit them")
+        raise ConfigError("judges='none' makes no calls, so there is nothing to send; name judges, or omit judges=")
     for judge in spec.judges:
         if to is None:
             service_of(judge)
             check_ready(judge)
         elif judge.provider in ("fake", "function"):
-            raise ConfigError(f"judge '{judge.name}' runs in this process and reads no file of requests")
+            raise ConfigError(f"judge '{judge.name}' runs in this process and reads no request file; call ek.judge")
     for judge in spec.judges if budget_usd is not None else ():
         Budget(options).check(judge)
     requests, store, newer_than, why_none = missing_requests(Worklist.of(spec, items, item_id), options)
@@ -224,7 +224,7 @@ def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[st
     """
     overdue = [stored for stored in store.tickets(only_open=True) if stored.ticket in ids and is_overdue(stored)]
     for stored in overdue:
-        _log.info("ticket %s is older than its live_after; what still runs is cancelled", stored.ticket)
+        _log.info("ticket %s is older than its live_after; its running batches are cancelled", stored.ticket)
         until = _overdue_since.setdefault(stored.ticket, time.monotonic()) + _LONGEST_CANCEL_S
         opened = OpenTicket(store, stored, servers)
         if _advanced(opened, (), wait=True, cancel=True, progress=False, until=until).is_open:

@@ -46,8 +46,8 @@ def check_question(rubric: Rubric, template: str) -> None:
     """RubricError if there is no question to answer first."""
     if not {*_ASKED} & {*rubric.input_names}:
         raise RubricError(
-            f"template {template} asks the judge for an answer of its own first, but rubric {rubric.id!r} has no input "
-            f"that is a question ({', '.join(_ASKED)}); its inputs are {', '.join(rubric.input_names)}"
+            f"template {template} first asks the judge for its own answer to a question, so rubric {rubric.id!r} needs "
+            f"one of the inputs {', '.join(_ASKED)}; it has {', '.join(rubric.input_names)}; use another template"
         )
 
 

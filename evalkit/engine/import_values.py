@@ -44,7 +44,7 @@ class Values:
         """The values as strings; a missing one is an error."""
         for at, value in enumerate(self.values):
             if is_missing(value) or not str(value).strip():
-                raise self.error(at, f"no {self.name}; fill it or leave the row out")
+                raise self.error(at, f"the {self.name} is missing; fill it in or drop the row")
         return [str(text) for text in self.texts()]
 
     def texts(self) -> list[str | None]:
@@ -228,7 +228,7 @@ class Rows:
         values = self.values("weight", given)
         weights = values.numbers(least=0)
         if weights.isna().any():
-            raise values.error(int(weights.isna().argmax()), "no weight; fill it or leave the row out")
+            raise values.error(int(weights.isna().argmax()), "the weight is missing; fill it in or drop the row")
         values.same_for("judge", judges, weights)
         return weights.tolist()
 
@@ -248,7 +248,7 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
     if isinstance(given, pd.Series):
         missing = frame.index.difference(given.index)
         if len(missing) or given.index.has_duplicates:
-            why = "has an index value twice" if given.index.has_duplicates else f"lacks {listed(missing)}"
+            why = "has a value twice" if given.index.has_duplicates else f"lacks {listed(missing)}"
             raise InputError(f"{name}= is a Series whose index {why}; it needs one value for each row of the table")
         return given.reindex(frame.index)
     if isinstance(given, Mapping) and ids is not None:

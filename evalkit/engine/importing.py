@@ -131,8 +131,8 @@ def import_judgments(
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(
-            "read= needs text=, and codes= needs score= (with text=, codes= may contain only the meaning of a "
-            "missing text)"
+            "read= is for raw replies (text=), codes= for scores (score=); with text=, codes= may only say what a "
+            "missing text means"
         )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(

@@ -59,7 +59,7 @@ def run_parts(
                 raise
             text = next(iter(str(problem).splitlines()), "")
             warnings.warn(
-                f"joblib ended the run ({type(problem).__name__}: {text}); evalkit starts what is unfinished again",
+                f"joblib ended the run ({type(problem).__name__}: {text}); evalkit starts the unfinished parts again",
                 EvalkitWarning,
                 stacklevel=3,
             )
@@ -90,6 +90,6 @@ def _advice(module: str) -> str:
     if module == "evalkit":
         return f"evalkit is not installed on the workers; install evalkit-jury {__version__} on each of them"
     return (
-        f"the workers cannot import {module!r}; install it on each of them, or, if it is a file of your own, put it "
-        "where they find it"
+        f"the workers cannot import {module!r}; install it on each of them or, if it is your own file, add its folder "
+        "to their PYTHONPATH"
     )

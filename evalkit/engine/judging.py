@@ -197,7 +197,7 @@ def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request
     if commits and (first := first_stage(run.worklist, run.missing)) is not None:
         requests, *others = missing_requests(first, run.first_options())
         if requests:
-            _log.info("the judges' own answers come first; when they are collected, submit again")
+            _log.info("these batches ask for the judges' own answers; collect them, then submit again for the scores")
             return requests, *others  # type: ignore[return-value]
         run.take_first(judge_worklist(first, replace(run.first_options(), offline=True, refresh=False)))
     return run.requests() if run.missing else [], run.store, run.newer_than, "" if run.missing else run.why_none()
@@ -342,7 +342,7 @@ class _Run:
         self.columns.fail(rows, [left[row] for row in rows], ["in_batch"] * len(rows))
         self.missing = [row for row in self.missing if row not in left]
         for ticket, n in Counter(asked.values()).most_common():
-            _log.warning("%s in ticket %s, which collect has to bring first", counted(n, "reply", "replies"), ticket)
+            _log.warning("%s still in ticket %s; collect it, then judge again", counted(n, "reply", "replies"), ticket)
         return False
 
     def why_none(self) -> str:
@@ -404,7 +404,7 @@ class _Run:
             row = self.missing[0]
             item = self.worklist.items["item_id"].iloc[self.worklist.place(row)[0]]
             near = nearest(self.worklist, self.store, row) or {}
-            differences = [f"{name}: cached at {cached!r}, asked {asked!r}" for name, (cached, asked) in near.items()]
+            differences = [f"{name}: {cached!r} cached, {asked!r} needed" for name, (cached, asked) in near.items()]
             difference = "; ".join(differences) or (
                 "nothing is stored for this input, and nothing recorded for this item id"
             )
@@ -529,5 +529,5 @@ class _Run:
     def _stopped(self) -> str:
         again = "run it again: you pay only for the rest"
         if self.newer_than is not None and self.options.refresh != "unscored":
-            again = f"run it again with refresh {self.newer_than!r}: you pay only for the rest"
+            again = f"run it again with refresh={self.newer_than!r}: you pay only for the rest"
         return f"stopped; all replies received so far are stored in {self.store.where}; {again}"

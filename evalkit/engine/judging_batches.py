@@ -68,7 +68,7 @@ class JudgeBatch:
     ) -> None:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
         if limits and options.get("run") is None:
-            raise ConfigError(f"{listed(limits)} would hold for each batch alone; pass run='a name' to share them")
+            raise ConfigError(f"each batch would have its own {listed(limits)}; to share it, pass run='a name'")
         self._spec = Spec.of(
             rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
         )

@@ -147,9 +147,9 @@ def judge_files(
     )
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
-        raise ConfigError(f"rows must be 1 or more and shard=(part, of) within 1 to of, got rows={rows!r}, {shard=}")
+        raise ConfigError(f"rows= must be 1 or more, and shard=(i, n) needs i from 1 to n; got rows={rows!r}, {shard=}")
     if chosen.on_progress is not None and n_jobs not in (None, 1):
-        raise ConfigError(f"on_progress is called in this process alone; pass n_jobs=1, not {n_jobs}, or omit it")
+        raise ConfigError(f"on_progress= works only with n_jobs=1, got n_jobs={n_jobs}; omit one of them")
     totals = chosen.budget_usd is not None or chosen.max_calls is not None
     name, alone = secrets.token_hex(8), chosen.on_progress is not None
     if chosen.run is None and not alone:
@@ -179,7 +179,7 @@ def judge_files(
     if shard is None and extra:
         raise InputError(
             f"{folder} has {counted(len(extra), 'part')} that the source does not have "
-            f"({listed(sorted(extra), most=5)}); remove them, or name another folder as out"
+            f"({listed(sorted(extra), most=5)}); remove them, or pass another folder as out="
         )
     counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
     if not counts.exists() or counts.read_bytes() != text:
@@ -189,8 +189,8 @@ def judge_files(
     failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
     if len(failed):
         warnings.warn(
-            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); the column "
-            "problem says why; make the same call again to do these alone",
+            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); see the "
+            "column 'problem'. To judge only these parts, make the same call again",
             EvalkitWarning,
             stacklevel=2,
         )
@@ -306,11 +306,8 @@ def _check_same(folder: Path, spec: Spec, rows: int) -> None:
         except FileNotFoundError:  # another shard is judging this part again
             continue
         except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise InputError(f"{path} was not written by evalkit ({problem}); name another folder as out") from None
+            raise InputError(f"{path} was not written by evalkit ({problem}); pass another folder as out=") from None
         if others:
             name = others[0]
-            was = f"with {name} {found[name]}" if name != "asked" else "with other texts or settings of these judges"
-            raise InputError(
-                f"{folder} has parts that were judged {was}, not {made_of[name] if name != 'asked' else 'these'}; name "
-                "another folder as out"
-            )
+            was = f"{name} {found[name]}, not {made_of[name]}" if name != "asked" else "other texts or judge settings"
+            raise InputError(f"{folder} has parts that were judged with {was}; pass another folder as out=")

@@ -43,7 +43,7 @@ _TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malforme
 _NOT_FOUND = 404
 _CUT_TRIES = 5
 _WHEN_CUT = (
-    "; what could be read is stored: collect the ticket again later, or cancel it to give up the rest (it was billed)"
+    "; the readable replies are stored. Collect the ticket again later, or cancel it to give up the others (billed too)"
 )
 _log = logging.getLogger("evalkit")
 
@@ -147,8 +147,8 @@ class OpenTicket:
         known = url in named or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
         if judge.api_key_env and not known and self.batches[at]["state"] != "file":  # a file is sent nowhere
             raise ConfigError(
-                f"ticket {self.stored.ticket} would send the key in {judge.api_key_env} to {judge.base_url}, as it is "
-                f"written in {self.store.place}; if that is your server, pass base_url={judge.base_url!r}"
+                f"ticket {self.stored.ticket} in {self.store.place} would send the key in {judge.api_key_env} to "
+                f"{judge.base_url}; if this is your server, pass base_url={judge.base_url!r}"
             )
         return judge
 
@@ -341,8 +341,8 @@ class OpenTicket:
                     found[at].store_rows()
         if not found:
             raise InputError(
-                f"{listed(files)} has no answer to a request of ticket {self.stored.ticket} that is still open; pass "
-                "the file that the program wrote from the requests of this ticket"
+                f"{listed(files)} answers no open request of ticket {self.stored.ticket}; pass the file of answers "
+                "that your batch program wrote for this ticket"
             )
         for at, results in found.items():
             self._end(at, results, billed_usd=results.billed_usd())

@@ -136,13 +136,13 @@ def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any
         by_id = dict(zip(ids, replies.values(), strict=True))
         if len(by_id) < len(ids):
             raise InputError(
-                f"two keys of replies are the same item id when read as text, among {listed(ids)}; keep one of them"
+                f"replies= has two keys with the same text (such as 1 and '1') among {listed(ids)}; keep one of the two"
             )
         return [by_id.get(item) for item in worklist.ids]
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
         n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
         raise InputError(
-            f"replies must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
+            f"replies= must be a list with one entry per item ({n_items} items), a Series, a mapping from item id to "
             f"replies, or a table, got {type(replies).__name__}{n}"
         )
     return list(replies)
@@ -157,8 +157,8 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
-                "the index of replies is ambiguous, because it matches both the index of the items and their item "
-                "ids, with different results; pass a mapping from item id to replies"
+                "the index of the Series replies= could mean the index of the items or their item ids, which name "
+                "different items; pass a mapping from item id to replies"
             )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
@@ -171,7 +171,7 @@ def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     missing = [name for name in ("item_id", "reply") if name not in replies.columns]
     if missing:
         raise InputError(
-            f"replies is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
+            f"replies= is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
         )
     for name in ("criterion", "judge", "order"):
         if name in replies.columns and replies[name].nunique() > 1:

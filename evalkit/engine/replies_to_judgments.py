@@ -195,8 +195,8 @@ class Columns(VerdictColumns):
         if plain.any():
             warnings.warn(
                 f"{int(plain.sum())} of {int(scored.sum())} scores of {listed(judges)} are read from the text, because "
-                "the reply has no log-probabilities or the scale is an interval: score= has no effect on them, and "
-                "their score_mass is NA; with several samples, the vote is the mean of the samples",
+                "the reply has no log-probabilities or the scale is an interval. For these scores, score= has no "
+                "effect, score_mass is NA, and a vote is the mean of its samples",
                 EvalkitWarning,
                 stacklevel=2,
             )

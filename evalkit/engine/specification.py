@@ -222,14 +222,14 @@ class Spec:
         read = [judge for judge in judges if judge.score]
         if read and rules.min_self_agreement is not None:
             raise ConfigError(
-                f"min_self_agreement compares verdicts that a judge draws several times, but score={read[0].score!r} "
-                f"of judge '{read[0].name}' reads its probabilities; set only one of them"
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{read[0].name}' gives one, with "
+                f"probabilities (score={read[0].score!r}); set only one of the two"
             )
         warm = [judge.name for judge in read if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
-                f"{listed(warm)} reads log-probabilities at a temperature other than 1.0: services differ on whether "
-                "these are before or after temperature; use temperature=1.0, where both are the same",
+                f"{listed(warm)} reads log-probabilities at a temperature other than 1.0. Some services apply the "
+                "temperature to them and others do not; use temperature=1.0, where this makes no difference",
                 EvalkitWarning,
                 stacklevel=5,
             )
@@ -265,8 +265,8 @@ def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
     if short := [judge for judge in judges if judge.max_tokens is not None and judge.max_tokens < need]:
         warnings.warn(
             f"replies of {listed([judge.name for judge in short])} are cut off after {short[0].max_tokens} tokens, but "
-            f"one reply has up to {n_criteria} criteria; those after the cut would be unscored; set "
-            f"max_tokens={need} or more",
+            f"one reply has up to {n_criteria} criteria, and the last ones would be unscored; set max_tokens={need} "
+            "or more",
             EvalkitWarning,
             stacklevel=6,
         )
@@ -278,11 +278,11 @@ def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
         raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
     if "item_id" in inputs and "item_id" not in rubric.input_names:
         raise ConfigError(
-            f"inputs maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
         )
     if unknown := [name for name in inputs if name not in rubric.input_names]:
         raise ConfigError(
-            f"inputs names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
             f"{guess(unknown[0], rubric.input_names)}its inputs: {listed(rubric.input_names, most=30)}"
         )
 
@@ -337,7 +337,7 @@ def _panel(
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
-                "parameters), so they would always agree; to call one judge several times, set samples"
+                "parameters), so they would always agree; to call one judge several times, set samples="
             )
         if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")

@@ -236,7 +236,7 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
         if name in spec.inputs:
             column = spec.inputs[name]
             return (
-                f"inputs maps {name!r} to column {column!r}, which the items do not have; "
+                f"inputs= maps {name!r} to column {column!r}, which the items do not have; "
                 f"{guess(column, columns)}{there}"
             )
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}}"

@@ -22,6 +22,7 @@ from evalkit.rubrics.judge_profiles import judge_dict
 
 SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items")
 AGREEMENT = ("accuracy", "accuracy_low", "accuracy_high", "kappa", "kappa_low", "kappa_high")
+_LABEL_COLUMNS = ["item_id", "criterion", "annotator", "label"]
 _log = logging.getLogger("evalkit")
 
 
@@ -36,7 +37,8 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
             return
         settings = _plain(_settings(evaluation.spec))
         items, replies = items_hash(work), replies_hash(evaluation.judgments)
-        evaluation_id = digest([settings, items, replies, _labels_hash(evaluation.labels)])
+        labels: Any = [] if evaluation.labels is None else evaluation.labels[_LABEL_COLUMNS].astype(object).to_numpy()
+        evaluation_id = digest([settings, items, replies, _hash_of_rows(labels)])
         if store.evaluations(evaluation_id):
             return
         replay = {
@@ -64,11 +66,6 @@ def replies_hash(judgments: pd.DataFrame) -> str:
     """A hash of the reply keys with what was read from each reply, in any order."""
     columns = [judgments[name].astype(object) for name in ("key", "score", "label")]
     return _hash_of_rows(zip(*columns, strict=True))
-
-
-def _labels_hash(labels: pd.DataFrame | None) -> str:
-    columns = ["item_id", "criterion", "annotator", "label"]
-    return _hash_of_rows([] if labels is None else labels[columns].astype(object).to_numpy())
 
 
 def _hash_of_rows(rows: Iterable[Iterable[object]]) -> str:

@@ -72,7 +72,7 @@ def freeze(
     True
     """
     if not isinstance(evaluation, Evaluation):
-        raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
+        raise InputError(f"freeze needs the result of evaluate, got {type(evaluation).__name__}")
     spec = spec_of(evaluation, "a profile")
     target = _yaml_file(path)
     kept = None if calibration is None else _checked_calibration(calibration, evaluation)
@@ -151,8 +151,8 @@ def _checked_calibration(calibration: Calibration, evaluation: Evaluation) -> di
     if calibration.key is None or calibration.key != _settings_key(evaluation):
         how = "a table" if calibration.key is None else "another rubric, judge, template, number of samples or rule"
         raise ConfigError(
-            f"the calibration was fitted with {how}; pass the evaluation that is frozen to ek.calibrate(evaluation, "
-            "labels)"
+            f"calibration= was fitted with {how}; use ek.calibrate(evaluation, labels) with the evaluation that you "
+            "freeze"
         )
     if not calibration.maps:
         raise ConfigError(f"the calibration has no map: {listed(calibration.table['notes'].dropna().unique())}")

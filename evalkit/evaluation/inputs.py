@@ -35,8 +35,8 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
     known = mine["item_id"].isin(items["item_id"])
     if not known.any() and len(mine) and len(items):
         raise InputError(
-            f"none of the labels belongs to any of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
-            f"item ids such as {items['item_id'].iloc[0]!r}"
+            f"the labels and the items have no item_id in common: the labels have {mine['item_id'].iloc[0]!r}, the "
+            f"items {items['item_id'].iloc[0]!r}; use the same ids in both"
         )
     return with_codes(mine[known], rubric)
 

@@ -207,11 +207,9 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
         )
         notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
         if (lacking := int(row["n_pairable"]) - len(values)) > 0:
-            left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is none) left out"
+            left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is no vote)"
             compared_by = "alpha and percent agreement compare samples"
-            notes.append(
-                (criterion, f"mean disagreement and items that split compare votes, {left_out}; {compared_by}")
-            )
+            notes.append((criterion, f"mean disagreement and items that split leave out {left_out}; {compared_by}"))
         notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
     return rows, "\n".join(noted(notes, len(rows), ", "))
 

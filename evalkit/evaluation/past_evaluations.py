@@ -187,8 +187,8 @@ def _check(opened: Evaluation, name: str, logged: dict[str, Any], *, same_items:
         )
     if replies_hash(judgments) != logged["replies"]:
         warnings.warn(
-            f"the replies of evaluation {name} have other scores than when it was made: they were imported or pruned "
-            "since, or this evalkit reads them in another way",
+            f"evaluation {name} has other scores now than at the time when it was made: replies were imported or "
+            "pruned since then, or this version of evalkit reads them differently",
             EvalkitWarning,
             stacklevel=3,
         )

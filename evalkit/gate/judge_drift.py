@@ -104,6 +104,6 @@ def judge_changed(pairs: Iterable[tuple[list[bool | None], list[bool | None]]]) 
     ]
     cell, _, a, b = (np.array(column, dtype=np.int64) for column in zip(*counts, strict=True))
     p = permuted_samples(Outcomes(cell, a, b))
-    than = "one sample each, so chance cannot be told" if math.isnan(p) else f"p {p_value(p)}"
+    than = "one sample each, so the part of chance is unknown" if math.isnan(p) else f"p {p_value(p)}"
     what = f"{n_other} of {counted(len(before), 'test')} with the same prompt and settings have other samples ({than})"
     return f"{what}: the judge itself changed" if p <= LEVEL else what

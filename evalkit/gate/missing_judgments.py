@@ -105,7 +105,7 @@ def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions
         n_looked_up += 1
         row = next(row for row in range(at * size, (at + 1) * size) if errors[row] == "cache_miss")
         near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
-        differs = "; ".join(f"{name}: cached at {old}, needed {new}" for name, (old, new) in (near or {}).items())
+        differs = "; ".join(f"{name}: {old} cached, {new} needed" for name, (old, new) in (near or {}).items())
         rubric, judges = work.spec.rubric, " and ".join(judge.name for judge in work.spec.judges)
         error = (
             f"cache miss: {n_misses} of {counted(size, 'sample')} of {rubric.id}@{rubric.version} by {judges} "

@@ -62,7 +62,7 @@ class GateOptions(Options):
         Options.__post_init__(self)
         if self.drift and (not isinstance(self.refresh, float) or self.refresh > time.time()):
             raise ConfigError(
-                "drift compares replies from before a date with those since: pass a date that is past, such as "
+                "drift compares replies from before and after a date: pass a date in the past, such as "
                 "--drift 2026-01-31 (refresh='2026-01-31')"
             )
 

@@ -67,7 +67,7 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     scored = [(unit, one) for unit, one in judgments if one.is_scored or name == "min_coverage"]
     known = [(unit, float(value)) for unit, one in scored if (value := getattr(one, _FIELDS[name])) is not None]
     if not known:
-        return "error", f"none of {n} tests has a value (there is no agreement with one sample)"
+        return "error", f"none of {n} tests has a value (agreement needs two samples or more)"
     numbers = np.array([value for _, value in known])
     _, units = np.unique([unit for unit, _ in known], return_inverse=True)
     mean = float(numbers.mean())

@@ -170,7 +170,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         raise ConfigError(said[0])
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
-        raise ConfigError(f"this run cannot be scored for {len(said)} reasons:{lines}")
+        raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
     _note_scorers(pipeline.tasks_dict.values())
 
 

@@ -126,7 +126,7 @@ class RunPlan:
             return ["the run makes no judge calls"]
         lines = [f"{one.task}: {one}" for one in self.tasks if one.calls]
         if self.calls:
-            more = ", plus those of the tasks for which the number is not known" if unknown else ""
+            more = ", plus those of the tasks that are not known yet" if unknown else ""
             lines.insert(0, f"at most {counted(self.calls, 'judge call')}{more}")
             lines += [self._cost(), "replies that are already in the cache cost nothing"]
         return lines + [f"not known yet: {one.task} ({one.note})" for one in unknown]

@@ -288,7 +288,7 @@ class TuningState:
         except Stopped:
             evaluation = _mark_stopped(self._evaluate(work, self._offline), started)
             n_missing = evaluation.cost.n_missing
-            rest = f"press Run to ask the remaining {n_missing:,}" if n_missing else "all replies are here"
+            rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
             text = f"stopped: {evaluation.cost.n_live:,} replies received; {rest}"
         finally:
             self.end_run()

@@ -57,7 +57,7 @@ def judge_at(
     fits = [one for one in pool if (server_of(one) == server if server else one.provider == judge.provider)]
     likes = {server_of(one): one for one in fits}
     if len(likes) > 1:
-        raise ServerError(f"which server is {judge.name} on? {advice}: {listed(likes)}")
+        raise ServerError(f"judge {judge.name} names no server; {advice}: {listed(likes)}")
     if server and not likes:
         raise ConfigError(f"no judge is on the server {server!r}")
     for like in likes.values():

@@ -72,7 +72,7 @@ def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
     """The labels of a table with one row per item and annotator, one column per annotator."""
     key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
     if key is None or len(scores) != 1:
-        raise InputError("with an annotator column, choose one id and one column of labels")
+        raise InputError("a table with an annotator column needs one id column and one column of labels")
     texts = table[[key, *roles.inputs.values()]].astype("str")
     if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
         raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")

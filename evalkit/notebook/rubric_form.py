@@ -75,7 +75,7 @@ def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
         at = number(passes)
         if at is None:
             raise RubricError(
-                f"criterion {name!r}: 'passes at' must be a number, got {passes!r}; use a code of the scale"
+                f"criterion {name!r}: the field 'passes at' must be a number, got {passes!r}; use a code of the scale"
             )
         values["pass_at"] = at
     return values

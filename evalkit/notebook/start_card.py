@@ -307,9 +307,9 @@ class StartCard(NotebookWidget):
         notes, place = [], self._arguments()
         saved = Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
         if saved.exists():
-            notes.append(f"a saved session exists ({saved}): Open the tuner continues it")
+            notes.append(f"a saved session exists ({saved}); press 'Open the tuner' to continue it")
         if self.roles.column("id") is None:
-            notes.append("no column is the id: the row number is, so keep the order of the rows")
+            notes.append("no column is used as id, so the row number is the id: keep the order of the rows")
         if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
             notes.append(
                 f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
@@ -324,9 +324,7 @@ class StartCard(NotebookWidget):
             notes.append("a new rubric asks one general question: write your own question and levels before you run")
         for name, column in self._columns.items():
             if not self.roles.roles[name] and column.looks_like_labels:
-                advice = (
-                    f"use it as 'label: {self.rubric.names[0]}'" if self._is_new else "the rubric 'new' has its scale"
-                )
+                advice = f"use it as 'label: {self.rubric.names[0]}'" if self._is_new else "the rubric 'new' fits them"
                 where = "" if self._is_new else ", but not on the scale of this rubric"
                 notes.append(f"{name!r} may hold labels{where}; {advice}")
         return notes

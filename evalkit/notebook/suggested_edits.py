@@ -136,7 +136,7 @@ def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: s
     price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
     return (
         f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
-        f"tests the outcome once on {counted(n_held, 'held-out item')}: {price}, and {ROUNDS} prompts to this judge."
+        f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
     )
 
 

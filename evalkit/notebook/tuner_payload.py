@@ -137,11 +137,11 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
     """What the version shown left open (see `notices`)."""
     if session.evaluation is None:
         return []
-    what_to_do = "Press Run to ask the remaining {n}."
+    what_to_do = "Press Run to request the remaining {n}."
     if session.options.get("offline"):
-        what_to_do = "They are not in the cache, and offline no judge is asked."
+        what_to_do = "They are not in the cache, and offline=True calls no judge."
     elif not session.shows_draft:
-        what_to_do = "To ask the remaining {n}, choose the rubric and the jury of this version, and press Run."
+        what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
     return notices(session.evaluation, session.shown_criterion, what_to_do)
 
 

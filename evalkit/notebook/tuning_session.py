@@ -206,13 +206,13 @@ class Session(TuningState):
         try:
             again = self._sample_again(last, budget_usd=self.budget_usd, on_progress=report)
         except Stopped:
-            return "stopped: chance is not measured yet; measure again to pay for the rest only"
+            return "stopped: chance is not measured yet; measure again, and pay only for the rest"
         finally:
             self.prices.pop(key, None)
             self.end_run()
         if n_missing := int(again["error"].isin(NOT_ASKED).sum()):
             missing = f"{n_missing} of {counted(len(again), 'judgment')} missing"
-            return f"chance is not measured yet: {missing}; measure again to pay for the rest only"
+            return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
         with self.lock:
             self._floors[key], self.floor_sizes[key] = again, again["item_id"].nunique()
             self.save_state()

@@ -77,7 +77,7 @@ def _gathered(evaluations: Judged | Mapping[str, HasJudgments], measure: str) ->
     named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
         raise InputError(
-            "plot_cost got no evaluation; pass one, a mapping from name to evaluation, or a table of align with costs"
+            "plot_cost got no evaluation; pass one, a mapping from names to evaluations, or a table of ek.align"
         )
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 

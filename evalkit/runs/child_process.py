@@ -204,8 +204,6 @@ class Tail:
         *complete, self._rest = _ENDS.split(self._rest + self._decoder.decode(new, final=whole))
         if whole and self._rest:
             complete, self._rest = [*complete, self._rest], ""
-        yield from (_printable(line) for line in complete if line.strip())
-
-
-def _printable(line: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in _ESCAPES.sub("", line)).rstrip()
+        for line in filter(str.strip, complete):
+            text = _ESCAPES.sub("", line)
+            yield "".join(character if character.isprintable() else " " for character in text).rstrip()

@@ -112,5 +112,6 @@ def _receipts(row: RunRow) -> tuple[Receipt, ...]:
         return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
     except ValidationError as problem:
         raise RegistryError(
-            f"run {row.id}: invalid receipts ({explain(problem, Receipt)}); use the evalkit version that wrote them"
+            f"run {row.id}: invalid receipts, the records of how it was scored ({explain(problem, Receipt)}); use the "
+            "evalkit version that wrote them"
         ) from None

@@ -113,7 +113,7 @@ def as_frame(source: Any) -> pd.DataFrame:
         return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
     raise InputError(
         f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {type(source).__name__}; "
-        "load_items reads files and data sets by name"
+        "for a file or the name of a data set, call load_items first"
     )
 
 
@@ -191,7 +191,7 @@ def canonical(value: Any) -> Any:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError("invalid text (half a surrogate pair): it cannot be sent or stored") from None
+            raise InputError("the text has half a surrogate pair, so it cannot be sent or stored; remove it") from None
         return text
     if value is None or isinstance(value, bool):
         return value

@@ -239,7 +239,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
         assert 2 <= first < 24
         assert first == len(server.seen)
         expect(tuner.locator(".ekw-notice")).to_have_text(
-            f"{24 - first} of 24 judgments are missing. Press Run to ask the remaining {24 - first}."
+            f"{24 - first} of 24 judgments are missing. Press Run to request the remaining {24 - first}."
         )
         expect(tuner.get_by_role("alert").first).to_be_empty()
         server.errors = None

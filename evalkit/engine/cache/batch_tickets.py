@@ -150,10 +150,10 @@ class Tickets(Lookups):
         if found:
             raise InputError(f"{len(found)} tickets begin with {start!r}: {listed([one.ticket for one in found])}")
         known = [one.ticket for one in self.tickets(only_open=True)]
-        open_ones = f"open ones there: {listed(known)}" if known else "no ticket is open there"
+        open_ones = f"open tickets: {listed(known)}" if known else "no open tickets"
         raise InputError(
-            f"there is no ticket {start!r} in {self.place} ({open_ones}); pass the same cache as to submit: the ticket "
-            "is kept there"
+            f"ticket {start!r} not found in {self.place} ({open_ones}); name the cache that submit used, because it "
+            "contains the ticket"
         )
 
     def manifest(self, ticket: str) -> dict[str, Any]:

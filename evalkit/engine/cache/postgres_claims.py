@@ -191,7 +191,7 @@ class PostgresClaims:
                 "SELECT k FROM unnest(?::int8[]) k WHERE NOT pg_try_advisory_lock(k)", [list(self._held.values())]
             ).fetchall()
             if lost:
-                _log.warning("%d calls in flight may be made twice: the reply store was away for too long", len(lost))
+                _log.warning("%d calls in flight may be made twice: the reply store was down for too long", len(lost))
         # others may not have theirs again yet: at the first connection, too, the server may have just started
         (up_s,) = connection.execute("SELECT extract(epoch FROM now() - pg_postmaster_start_time())::float8").fetchone()
         self._closing.wait(max(0.0, _GRACE_S - up_s))

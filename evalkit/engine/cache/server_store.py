@@ -99,10 +99,10 @@ class ServerStore(ReplyStore):
             for job in copies:
                 job.waiter.result()
         except (CacheError, OSError) as problem:
-            _log.warning("%s cannot take replies, nor can they be kept on this machine: %s", self.place, problem)
+            _log.warning("replies can be stored neither in %s nor on this machine: %s", self.place, problem)
         else:
             n = sum(len(job.rows) + bool(job.evaluation) for job in jobs)
-            _log.warning("%s cannot take %d replies or evaluations now; kept in %s", self.place, n, kept.folder)
+            _log.warning("%s cannot store %d replies or evaluations now; they wait in %s", self.place, n, kept.folder)
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""
@@ -130,7 +130,7 @@ class ServerStore(ReplyStore):
             for job in jobs:
                 job.waiter.result()
         except CacheError as problem:
-            _log.warning("%d replies and evaluations stay kept in %s: %s", len(jobs), kept.folder, problem)
+            _log.warning("%d replies and evaluations are still only in %s: %s", len(jobs), kept.folder, problem)
         else:
             if jobs:
                 self._forget(jobs)

@@ -28,7 +28,7 @@ _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes
 _ADDRESSES = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
-    "litellm": "the address that litellm has for its provider",
+    "litellm": "its provider's address in litellm",
     "inference-providers": "https://router.huggingface.co/v1",
 }
 _TRIES = 4  # each refusal names one parameter to leave out; there are four

@@ -32,7 +32,7 @@ from evalkit.errors import CacheError
 if TYPE_CHECKING:
     from evalkit.engine.calls.scheduler import Scheduler
 
-_IN_BATCH = "a batch asks for it; collect brings its reply"
+_IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05

@@ -96,7 +96,7 @@ class Service(BatchRequests):
                 perhaps = batch
         if perhaps is None:
             return None
-        return f"batch {perhaps.id} may be the one that was sent; that can be seen when it has ended"
+        return f"batch {perhaps.id} may belong to this ticket; this is known after the batch has ended"
 
     async def _any_custom_id(self, batch: Batch) -> Any:
         with tempfile.TemporaryFile() as file:
@@ -127,7 +127,7 @@ class Service(BatchRequests):
                     if _type_of(line) in _ANSWERED:
                         yield str(line["custom_id"]), _answer_of(line["result"], self._judge)
                 if not is_whole:
-                    raise ProviderError("malformed", f"the results of batch {batch.id} lack lines, or have cut ones")
+                    raise ProviderError("malformed", f"in the results of batch {batch.id}, lines are missing or cut")
 
     async def remove(self, name: str) -> None:
         """See `BatchService`. There are no files."""
@@ -154,7 +154,7 @@ def _created(raw: Mapping[str, Any]) -> float:
     try:
         return datetime.fromisoformat(str(raw.get("created_at"))).timestamp()
     except ValueError:
-        raise ProviderError("malformed", "the list of batches does not say when they were created") from None
+        raise ProviderError("malformed", "the list of batches has no valid dates (created_at)") from None
 
 
 def _batch(raw: Mapping[str, Any]) -> Batch:
@@ -165,7 +165,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         word,
         sum(counts.get(one, 0) for one in _ANSWERED),
         (f"{_PATH}/{name}/results",) if raw.get("results_url") else (),
-        "the provider keeps its results no longer" if raw.get("archived_at") else "",
+        "the provider no longer keeps the results" if raw.get("archived_at") else "",
     )
 
 

@@ -83,9 +83,9 @@ class BatchRequests:
                 )
                 if answer.status == 404:
                     why = (
-                        f"no {path} there (HTTP 404)"
+                        f"{path} not found (HTTP 404)"
                         if path.count("/") > 1
-                        else f"HTTP 404 for {path}: no batches there"
+                        else f"HTTP 404 for {path}: the server has no batches"
                     )
                     raise ProviderError("unknown_model", f"{answer.origin}: {why}", status=404)
                 if not 200 <= answer.status < 300:

@@ -35,5 +35,5 @@ def check_params(judge: Judge, taken: Sequence[str] = ()) -> None:
     if found:
         raise ConfigError(
             f"params of judge '{judge.name}' must not contain {listed(found)}, which evalkit sets "
-            "itself; to get several replies, set samples"
+            "itself; to get several replies, set samples="
         )

@@ -111,7 +111,7 @@ class Service(BatchRequests):
                         if answer is not None:
                             yield line["custom_id"], answer
         if lacks:
-            raise ProviderError("malformed", f"the file {lacks[0]} of batch {batch.id} lacks lines, or has cut ones")
+            raise ProviderError("malformed", f"in the file {lacks[0]} of batch {batch.id}, lines are missing or cut")
 
     async def remove(self, name: str) -> None:
         """See `BatchService`."""
@@ -127,7 +127,7 @@ def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderEr
         code = str(error.get("code") or "") if isinstance(error, dict) else ""
         if re.search(r"expired|cancel", code):
             return None
-        return ProviderError("server_error", f"no answer in the batch ({code or 'why is not said'})")
+        return ProviderError("server_error", f"no answer in the batch ({code or 'no reason given'})")
     said = error if isinstance(error, dict) and "error" in error else {"error": error}  # as vLLM writes it
     answer = Answer(status, {}, orjson.dumps(response.get("body") or said), "the batch", _ENDPOINT)
     try:

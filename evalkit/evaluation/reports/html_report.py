@@ -77,7 +77,7 @@ def report(
     'report.html'
     """
     if not isinstance(evaluation, Evaluation):
-        raise InputError(f"report takes what evaluate returned, not {type(evaluation).__name__}")
+        raise InputError(f"report needs the result of evaluate, got {type(evaluation).__name__}")
     target = Path(path)
     if target.suffix not in (".html", ".htm"):
         raise ConfigError(f"a report is an HTML file: name it .html, not {target.name!r}")

@@ -44,7 +44,7 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
     yield (
         "Lowest scores",
-        f"{_share(norm)} items and criteria are scored",
+        f"{_share(norm)} pairs of item and criterion are scored",
         _top(scores, 1 - norm, "score {:.2f} on 0-1", 1),
     )
     if labels is not None:

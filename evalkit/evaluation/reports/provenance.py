@@ -109,13 +109,9 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if spec is not None:
         for criterion, value in spec.rubric.prompt_hashes.items():
             yield f"what is asked, {criterion}", value
-    yield "hash of all reply keys", _digest(evaluation.judgments["key"].dropna())
+    keys = sorted(map(str, evaluation.judgments["key"].dropna()))  # equal hashes, equal verdicts
+    yield "hash of all reply keys", sha256("\n".join(keys).encode()).hexdigest()
     yield "evalkit", __version__
     yield "python", platform.python_version()
     for package in _PACKAGES:
         yield package, version(package)
-
-
-def _digest(keys: Any) -> str:
-    """One hash of the replies that were used: equal hashes, equal verdicts."""
-    return sha256("\n".join(sorted(map(str, keys))).encode()).hexdigest()

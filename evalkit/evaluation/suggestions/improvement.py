@@ -118,24 +118,24 @@ class Improvement:
     def _outcome(self) -> str:
         if self.evidence is not None:
             held = f"evidence E = {figure(self.evidence)} from {counted(self.n_tested, 'item')} labelled since"
-            return f"{held}; kept from {ENOUGH_EVIDENCE:.0f} on"
+            return f"{held}; the change is kept when E reaches {ENOUGH_EVIDENCE:.0f}"
         if not self.look:
             return {
                 "nothing better": "No edit agrees clearly better with people on the dev labels; nothing was tested.",
-                "unfinished": "Replies are missing; the held-out labels were not looked at. The same call goes on.",
+                "unfinished": "Replies are missing; the held-out labels were not looked at. Repeat the call to go on.",
             }.get(self.outcome, "The held-out labels were not looked at.")
-        test = f"{counted(self.n_tested, 'held-out item')}, look {self.look} at them, α {alpha_of(self.look):.2g}"
+        test = f"the test on {counted(self.n_tested, 'held-out item')} (look {self.look}, α {alpha_of(self.look):.2g})"
         if self.figures is None:
             return (
-                f"No gain is shown by {test}. Figures of these labels stay hidden, so that a later look is still "
-                f"valid; its α is {alpha_of(self.look + 1):.2g}."
+                f"No gain is shown by {test}. The figures of these labels stay hidden, so that the next look is "
+                f"still valid (α {alpha_of(self.look + 1):.2g})."
             )
         row = self.figures.iloc[-1]
         gain = figure(row["effect"], row["effect_low"], row["effect_high"])
         return (
             f"Kept by {test}: {row['fixed']} fixed, {row['broke']} broke; gain {gain}, agreement "
-            f"{figure(row['agreement_before'])} → {figure(row['agreement_after'])}. Kept changes look better than they "
-            "are. These labels are used up: the next change needs new ones."
+            f"{figure(row['agreement_before'])} → {figure(row['agreement_after'])}. The gain of a kept change is "
+            "overestimated. These labels are used up: the next change needs new ones."
         )
 
     def _rows(self) -> list[dict[str, str]]:

@@ -161,14 +161,12 @@ def _check_candidate(start: Rubric, candidate: Rubric, criterion: str) -> None:
     """InputError unless the rubrics share the criterion's scale and pass rule."""
     scales = [rubric.criterion(criterion).scale for rubric in (start, candidate)]
     if candidate.content_hash == start.content_hash:
-        raise InputError("candidate is the rubric at the start; there is nothing to test")
+        raise InputError("candidate= is the rubric of the evaluation; pass a rubric with another wording")
     if scales[0].codes != scales[1].codes or (scales[0].pass_at, scales[0].pass_if) != (
         scales[1].pass_at,
         scales[1].pass_if,
     ):
-        raise InputError(
-            f"candidate has other levels or another pass rule for {criterion!r}; improve tests a change of wording"
-        )
+        raise InputError(f"candidate= has other levels or another pass rule for {criterion!r}; change only the wording")
 
 
 def _price(run: SearchRun, tested: list[str]) -> float:
@@ -179,8 +177,8 @@ def _price(run: SearchRun, tested: list[str]) -> float:
     budget = run.options.budget_usd or 0.0
     if not math.isnan(price) and price > budget:
         raise ConfigError(
-            f"budget_usd={budget:g} is less than judging the {len(tested)} held-out items is expected to cost "
-            f"(US$ {price:.4f}); raise it, or pass look=False"
+            f"budget_usd={budget:g} is too small: judging the {len(tested)} held-out items will cost about "
+            f"US$ {price:.4f}; raise it, or pass look=False"
         )
     return 0.0 if math.isnan(price) else price
 
@@ -233,7 +231,7 @@ def _tried(
 ) -> tuple[Rubric, dict[str, Any]] | None:
     """The edited rubric and its row of the path; None for an edit that was tried before or cannot be."""
     if edit.part == "rubric" and len(current.criteria) > 1:
-        run.notes.append("not tried: a new text of what is judged, which would change the other criteria as well")
+        run.notes.append("not tried: a new description of the rubric, because it would change the other criteria, too")
         return None
     try:
         rubric = edit.apply(current)

@@ -18,7 +18,7 @@ from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Progress
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.suggestions.cases import Cases, cases_of, dev_labels
+from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
 from evalkit.evaluation.suggestions.suggestion_prompt import ID, TEMPLATE_HASH, question_of
@@ -115,7 +115,10 @@ def suggest_edits(
         "n_compared": cases.n_compared,
     }
     if not cases.shown:
-        return Suggestions((), problem=_no_cases(cases), **about)
+        problem = f"jury and people agree on all {cases.n_compared} dev items: no wording to improve"
+        if not cases.n_compared:
+            problem = "no dev item has both a verdict of the jury and one of people"
+        return Suggestions((), problem=problem, **about)
     prompt = question_of(rubric, name, cases, max_edits)
     request = _request(helper, prompt, rubric, draw)
     stored, reply = _reply(request, ReplyStore.open(cache), options, on_progress)
@@ -130,12 +133,6 @@ def suggest_edits(
         key=request.keys[0].hex(),
         **about,
     )
-
-
-def _no_cases(cases: Cases) -> str:
-    if not cases.n_compared:
-        return "no dev item has both a verdict of the jury and one of people"
-    return f"jury and people agree on all {cases.n_compared} dev items: no wording to improve"
 
 
 def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request:
@@ -165,7 +162,7 @@ def _reply(
     if stored is not None:
         return True, Reply.from_dict(orjson.loads(stored))
     if options.offline:
-        raise CacheMiss(f"these suggestions of {name} are not in the cache at {store.where}; run without offline")
+        raise CacheMiss(f"these suggestions of {name} are not in the cache at {store.where}; omit offline=")
     store.check_writable()
     newer_than = time.time() if options.refresh else None
     outcome = fetch([request], store, options, newer_than=newer_than, on_progress=on_progress)[0]

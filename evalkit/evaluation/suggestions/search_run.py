@@ -147,8 +147,8 @@ class SearchRun:
         apart = [name for name, unit in zip(held, self.units(held), strict=True) if unit not in seen]
         usable, n_used, n_tuned = log.usable(apart)
         n_tuned += len(held) - len(apart)
-        away = [f"{n_used} decided on a change that was kept"] * (n_used > 0)
-        away += [f"{n_tuned} were dev labels, or are items of a cluster or text that is among them"] * (n_tuned > 0)
+        away = [f"{n_used} were used to test a change that was kept"] * (n_used > 0)
+        away += [f"{n_tuned} were dev labels, or share a cluster or text with dev labels"] * (n_tuned > 0)
         self.notes += [f"held-out items left out: {'; '.join(away)}"] if away else []
         n_clusters = len(set(self.units(usable)))
         if len(usable) < FEWEST_TESTED or n_clusters < FEWEST_TESTED_CLUSTERS:
@@ -156,15 +156,15 @@ class SearchRun:
             powers = ", ".join(f"{counted(n, 'label')} {power_of(n, alpha_of(1)):.2f}" for n in sizes)
             left = f" ({'; '.join(away)})" if away else ""
             raise InputError(
-                f"{counted(len(usable), 'held-out item')} in {counted(n_clusters, 'cluster')} can test a change of "
-                f"{self.criterion!r}{left}; it takes at least {FEWEST_TESTED} in {FEWEST_TESTED_CLUSTERS}. A change "
-                f"that fixes 12 % and breaks 2 % is kept with a chance of: {powers}. Label more items drawn at random, "
-                "or pass look=False and call check(labels) when there are more"
+                f"testing a change of {self.criterion!r} needs {FEWEST_TESTED} held-out items in "
+                f"{FEWEST_TESTED_CLUSTERS} clusters, got {len(usable)} in {n_clusters}{left}. A change that fixes "
+                f"12 % and breaks 2 % has this chance to be kept: {powers}. Label more items drawn at random, or pass "
+                "look=False and call check(labels) later"
             )
         if len(set(self.truth([*dev, *usable]))) < 2:
             raise InputError(
-                f"people gave all items the same verdict on {self.criterion!r}: a rubric that always says so would be "
-                "kept; label items of the other kind too"
+                f"people gave all items the same verdict on {self.criterion!r}, so a rubric that always gives this "
+                "verdict would be kept; label items with the other verdict, too"
             )
         return usable
 

@@ -332,7 +332,7 @@ class PromptBuilder:
         if template.name not in _TOGETHER:
             raise RubricError(
                 f"template {template.label} shows one criterion per prompt, but criteria_per_call asks for several; "
-                "use template 'default' (of pairs 'pairwise'), write one of the form json that loops over "
+                "use template 'default' (for pairs: 'pairwise'), write a template with 'form: json' and a loop over "
                 "rubric.criteria, or set criteria_per_call=1"
             )
         return PromptBuilder(self.rubric, load_template(_TOGETHER[template.name]))

@@ -259,7 +259,7 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     try:
         tasks = _ReceiptsFile.model_validate_json(place.read_bytes()).tasks
     except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{place}: not a file of receipts: {_said(problem)}") from None
+        raise ConfigError(f"{place}: not a receipts file of a run: {_said(problem)}") from None
     return [receipt for receipts in tasks.values() for receipt in receipts]
 
 

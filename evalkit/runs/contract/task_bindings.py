@@ -116,7 +116,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
             except ValidationError as problem:
                 raise ConfigError(f"{where}: task {task!r}: {explain(problem, TaskBinding)}") from None
             if task_name(task) in found:
-                raise ConfigError(f"{where}: task {task_name(task)!r} is bound twice")
+                raise ConfigError(f"{where}: task {task_name(task)!r} has two bindings; keep one")
             found[task_name(task)] = binding
         return cls(found)
 

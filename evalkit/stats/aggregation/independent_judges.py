@@ -61,5 +61,5 @@ def effective_judges(said: Floats, people: Floats, clusters: Ints) -> tuple[Floa
     top, bottom = variance[:, :-1].mean(axis=1) - noise, variance[:, -1] - noise
     values: Floats = np.divide(top, bottom, out=nothing, where=(bottom > 1e-12) & (top > 1e-12))
     if np.isnan(values[0]):
-        return values, "the judges err no more than the people differ, or all their errors cancel out"
+        return values, "the errors of the judges are no larger than the differences among people, or cancel out"
     return values, "a lower bound: one annotator per item" if not n_several[0] else None

@@ -163,7 +163,9 @@ def jury_value(
     juries = [frame, whole.assign(judge=_WHOLE)]
     for judge in judges:
         rest = frame.loc[(frame["judge"] != judge).to_numpy()]
-        if len(rest) and _can(rest, method):
+        # Dawid-Skene needs three judges
+        fewest = rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min()
+        if len(rest) and (method != "dawid_skene" or fewest > 2):
             juries.append(aggregate(rest, method=method, quorum=quorum).assign(judge=_WITHOUT + judge))
     together = pd.concat([_plain(part) for part in juries], ignore_index=True)
     together = tables.check(together, "votes", need=[*_NEED, "judge"])
@@ -173,10 +175,6 @@ def jury_value(
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
     return result_table(rows, _COLUMNS)
-
-
-def _can(rest: pd.DataFrame, method: str) -> bool:
-    return method != "dawid_skene" or bool(rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min() > 2)
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:
@@ -268,7 +266,7 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         kinds = np.stack([one.kind for one in answers], axis=1)
         said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
-        notes.append("n_eff: no errors can be measured on labels without an order and a pass rule")
+        notes.append("n_eff: errors cannot be measured, because the labels have neither an order nor a pass rule")
         return {}
     values, why = effective_judges(said, people, panel.unit)
     if np.isnan(values[0]):

@@ -142,8 +142,8 @@ def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: st
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
         raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} must name two different systems, and none may be called 'all': "
-            f"{listed(known.index[wrong])}; correct or drop them"
+            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(known.index[wrong])}; an item needs two "
+            "different systems, and a system cannot be called 'all'; correct or drop these items"
         )
     return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})
 

@@ -52,7 +52,7 @@ def read_log(cache: str | Path | None) -> list[dict[str, Any]]:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as problem:
         raise CacheError(
-            f"{path}, the log of looks at held-out labels, cannot be read: {problem.strerror}"
+            f"{path}, which lists the uses of held-out labels, cannot be read: {problem.strerror}"
         ) from problem
     return [line for text in lines if (line := _line(text)) is not None]
 

@@ -192,8 +192,8 @@ def align(
     if rows and len(said) and not any(row["n_labelled"] for row in rows):
         raise InputError(
             "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; name the "
-            "id column when you read labels and items"
+            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; use the "
+            "same ids in both"
         )
     made = _framed(rows, keys, options)
     if part == HELD_OUT:
@@ -234,8 +234,8 @@ def _check_level(
 ) -> None:
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
-            f"level='system' compares mean scores, so ties={counting.ties!r} and unscored={counting.unscored!r} "
-            "have no effect; leave out both, or pass ties='na', unscored='drop'"
+            f"level='system' compares mean scores, so it cannot use ties={counting.ties!r} and "
+            f"unscored={counting.unscored!r}; omit both"
         )
     if level == "group" and clusters is None:
         raise ConfigError("level='group' needs clusters=, the group of each item_id")
@@ -381,8 +381,8 @@ def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str,
     used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
         notes.append(
-            f"only {used} of {len(inside)} groups could be used: in the others, judge or people give one score "
-            "throughout, or there are under three items"
+            f"only {used} of {len(inside)} groups could be used: the others have under three items, or only one score "
+            "by the judge or by people"
         )
     return {"n_groups": len(inside), "n_groups_used": used}
 
@@ -399,9 +399,9 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
     if lost and set(_CORRELATIONS) & set(options.figures):
         first = f"judge {lost[0]['judge']!r}: {lost[0]['n_groups_used']} of {lost[0]['n_groups']} used"
         warnings.warn(
-            f"correlations inside groups leave out over 20 % of the groups in {len(lost)} of {len(rows)} rows "
-            f"({first}), because judge or people give one score throughout a group, or it has under three items; the "
-            "figures describe the other groups only",
+            f"in {len(lost)} of {len(rows)} rows ({first}), correlations inside groups leave out over 20 % of the "
+            "groups: those with under three items, or with only one score by the judge or by people. The figures "
+            "describe the other groups only",
             EvalkitWarning,
             stacklevel=3,
         )

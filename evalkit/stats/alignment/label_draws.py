@@ -101,7 +101,8 @@ def next_labels(
         before = (
             None if said is None else said.loc[((said["criterion"] == criterion) & said["label"].notna()).to_numpy()]
         )
-        number = 1 if before is None else _last_round(before) + 1
+        earlier = pd.Series([0]) if before is None or before.empty else before.get("round", pd.Series([0])).fillna(0)
+        number = int(earlier.max()) + 1
         sizes = _sizes(own, strategy)
         if before is not None:
             sizes = sizes.drop(before["item_id"].astype(str).unique(), errors="ignore")
@@ -285,10 +286,6 @@ def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
         raise InputError(
-            f"the probability with which item {item!r} was drawn to be labelled (criterion {criterion!r}) {why}; it "
-            "must be above 0 and at most 1; items chosen by hand do not represent others, so leave out their labels"
+            f"the column 'probability' of item {item!r}, criterion {criterion!r}, {why}; it must be above 0 and at "
+            "most 1. Leave out labels of items chosen by hand, because such items do not represent others"
         )
-
-
-def _last_round(said: pd.DataFrame) -> int:
-    return int(said["round"].fillna(0).max()) if "round" in said.columns and len(said) else 0

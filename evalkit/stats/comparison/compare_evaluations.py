@@ -163,7 +163,8 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
         raise InputError(
-            f"floor contains no judgments of the same rubric version, criterion and judge as before ({side.name})"
+            f"floor= and before= ({side.name}) have no rubric version, criterion and judge in common; judge before= "
+            "again, and pass the result as floor="
         )
     return table
 

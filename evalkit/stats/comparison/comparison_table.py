@@ -16,8 +16,8 @@ JURY = "jury"
 SAME = "same replies"
 _LEVEL = 0.05
 _NOTE = (
-    "p by chance: permuted samples; p: McNemar (mid-p); its p: sign flips; all by Holm over these rows; "
-    "intervals 95 %, not corrected"
+    "tests: permuted samples (p by chance), McNemar mid-p (p), sign flips (its p); p-values are corrected over these "
+    "rows (Holm), the 95 % intervals are not"
 )
 
 

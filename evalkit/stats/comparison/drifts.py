@@ -121,16 +121,16 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
         if one != two:
             shown = listed([" ".join(other) for other in sorted(one ^ two)], most=3)
             raise InputError(
-                f"{', '.join(names)} {shown} is on one side only; drift compares the same rubric version, judges and "
-                "samples; for others use compare"
+                f"only one side has {', '.join(names)} {shown}; drift needs the same rubric version, judges and "
+                "samples on both sides: to compare others, use compare"
             )
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
     n_other = len(set(first["key"]) ^ set(second["key"]))
     if n_other:
         raise InputError(
-            f"{counted(n_other, 'reply key')} of one side are not on the other: the texts of an item, the rubric, the "
-            "template or a setting of a judge changed; drift compares the same prompts; for others use compare"
+            f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item, the rubric, the template or a "
+            "setting of a judge changed; drift needs the same prompts on both sides: to compare others, use compare"
         )
     for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
         has = [name in side and side[name].notna().any() for side in (first, second)]

@@ -45,7 +45,7 @@ def range_floor(judgments: pd.DataFrame, clusters: ClustersLike | None) -> Floor
     low, high = flip_rate_range(tuple(np.bincount(x, minlength=k + 1).tolist()), design_effect(x, units))
     missing = 1 - float(whole.mean())
     ends = Interval((1 - missing) * low, (1 - missing) * high + missing)
-    note = f"{NOT_MEASURED}: {counted(k, 'sample')} allow {ends.low:.2f} to {ends.high:.2f}"
+    note = f"{NOT_MEASURED}: {counted(k, 'sample')} put it between {ends.low:.2f} and {ends.high:.2f}"
     note += ", too wide to be useful" if ends.high - ends.low > 0.1 else ""
     return Floor(ends=ends, n_items=len(x), source="range", note=note)
 

@@ -110,9 +110,9 @@ def halo(
 def _check_ways(single: Side, together: Side) -> None:
     """InputError unless each reply of one side judged one criterion, and some replies of the other several."""
     if judges_several_criteria(single.judgments):
-        raise InputError("replies of single judged several criteria; judge it with criteria_per_call=1")
+        raise InputError("some replies in single= judge several criteria; judge again with criteria_per_call=1")
     if not judges_several_criteria(together.judgments):
-        raise InputError("no reply of together judged several criteria; judge it with criteria_per_call='all'")
+        raise InputError("no reply in together= judges several criteria; judge again with criteria_per_call='all'")
 
 
 def _rows(

@@ -168,7 +168,7 @@ def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) 
     p = first.to_numpy(dtype=np.float64)
     change = 2 * bdtrc(k // 2, k, p) * bdtr((k - 1) // 2, k, p)
     floor = measured_floor(pd.Series(change, index=first.index), clusters)
-    note = f"of votes of {k} drawn from the log-probabilities of one call, which the service may not repeat exactly"
+    note = f"{k} samples per vote, drawn from the log-probabilities of one call: another call may give others"
     return replace(floor, source="log-probabilities", note=note)
 
 
