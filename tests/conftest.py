@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,8 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _FOREIGN = ("EVALKIT_", "EVALUATOR_", "VERDICT_", "OPENAI_", "HF_", "HUGGING_FACE_", "LITELLM_")
-_KEPT = ("EVALKIT_DATA",)
+_OUTSIDE = [name for name in os.environ if name.startswith(_FOREIGN) and name != "EVALKIT_DATA"]
+_numbers = count()
 
 
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
@@ -55,10 +57,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No setting from outside, and a cache of the test's own."""
-    for name in list(os.environ):
-        if name.startswith(_FOREIGN) and name not in _KEPT:
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+    for name in _OUTSIDE:
+        monkeypatch.delenv(name, raising=False)
+    # a folder that evalkit makes when it needs it: thousands of tests do not
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path_factory.getbasetemp() / "caches" / str(next(_numbers))))
 
 
 def _is_loopback(host: object) -> bool:

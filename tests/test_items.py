@@ -319,7 +319,7 @@ class TestSources:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("items.jsonl", "got str; load_items reads files"),
+            ("items.jsonl", "got str; for a file or"),
             (b"x", "got bytes"),
             (3, "got int"),
             (None, "got NoneType"),

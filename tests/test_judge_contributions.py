@@ -325,6 +325,7 @@ def test_empty_shuffled_and_dawid_skene():
     assert four["without"].iloc[1:].notna().all()
 
 
+@pytest.mark.slow
 def test_recorded_juries(published_data):
     n_juries = 0
     for name, votes, gold, published in juries(published_data):

@@ -128,6 +128,7 @@ def test_figures_that_take_some_items_at_a_time_are_those_of_all(table, labels, 
 
 @given(st.data())
 @settings(max_examples=30, deadline=None)
+@pytest.mark.slow
 def test_the_figures_do_not_depend_on_how_items_are_dealt_to_files(tmp_path_factory, table, data):
     some = table[table["criterion"].isin(["ordinal", "pair"])]
     place = data.draw(st.lists(st.integers(0, 4), min_size=N_ITEMS, max_size=N_ITEMS))

@@ -926,6 +926,7 @@ class Parrot(LightevalModel):
 """
 
 
+@pytest.mark.slow
 def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
     from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 

@@ -212,7 +212,7 @@ def test_what_win_rates_refuse():
         win_rates(votes, ITEMS.assign(system_b="new"))
     with pytest.raises(InputError, match=r"1 item with wrong systems: 'b'"):
         win_rates(votes, ITEMS.assign(system_b=["old", None, "new", "mid", "mid", "mid"]))
-    with pytest.raises(InputError, match="none may be called 'all'"):
+    with pytest.raises(InputError, match="a system cannot be called 'all'"):
         win_rates(votes, ITEMS.assign(system_b="all"))
     with pytest.raises(InputError, match="needs pairwise votes with the labels A, B or tie; these have '2'"):
         win_rates(vote(judgments({("a", "j"): [2]}, ORDINAL)), ITEMS)

@@ -529,7 +529,13 @@ ADVERSARIAL = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["json", "tagged", "number", "label", r"regex:Score: (\d)"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "json",
+        *(pytest.param(form, marks=pytest.mark.slow) for form in ("tagged", "number", "label", r"regex:Score: (\d)")),
+    ],
+)
 def test_hostile_text_of_two_megabytes_is_read_in_linear_time(form: str) -> None:
     """No clock: a quadratic step on any of these takes hours, so that the run itself would show it."""
     parse = parser_for(form, AB if form == "label" else THREE)

@@ -42,6 +42,7 @@ def reference(name: str) -> Any:
         return json.load(text)
 
 
+@pytest.mark.slow
 def test_topical_chat_is_read_as_by_its_authors_or_better() -> None:
     authors, kinds = reference("topicalchat_ref_parsed"), Counter[str]()
     for criterion, texts in TEXTS.items():

@@ -378,6 +378,7 @@ def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks are those of POSIX")
+@pytest.mark.slow
 def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_children_too(
     model: str, tmp_path: Path
 ) -> None:

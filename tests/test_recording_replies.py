@@ -339,7 +339,9 @@ PROMPTS = [
 
 
 @pytest.mark.skipif(DATA is None, reason="no recorded data: set EVALKIT_DATA to its folder")
-@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize(
+    "prompt", [*PROMPTS[:3], *(pytest.param(prompt, marks=pytest.mark.slow) for prompt in PROMPTS[3:])]
+)
 def test_correlations_equal_the_published_ones(prompt: str) -> None:
     assert DATA is not None
     recorded = pd.DataFrame(rows(DATA, f"topicalchat_gpt35_{prompt.split('/')[0]}"))

@@ -683,7 +683,7 @@ def test_a_judge_that_may_be_on_several_servers_is_a_problem():
         "judge openai:other names no server; pass it to start with its base_url: 'http://127.0.0.1:8"
     )
     assert card.state["card"]["judges"] == "openai:stub-a, openai:other"
-    with pytest.raises(InputError, match="which server"):
+    with pytest.raises(InputError, match="names no server"):
         card.tuner()
     card.receive({"do": "judges", "text": "openai:stub-a"})
     assert (card.problems, card.judges) == ([], [stub("stub-a")])

@@ -213,6 +213,7 @@ def test_versions_are_shown_compared_and_undone_in_the_strip(notebook):
 
 
 @pytest.mark.usefixtures("each_kernel")
+@pytest.mark.slow
 def test_stop_in_the_middle_and_run_on(notebook):
     from playwright.sync_api import expect
 
