@@ -920,7 +920,7 @@ def test_requests_in_a_file(server: BatchServer, folder: str, tmp_path: Path) ->
                     json.dumps({"id": "v", "custom_id": line["custom_id"], "response": response, "error": None}) + "\n"
                 )
             out.write('{"custom_id": "of another ticket", "response": null}\n\nno JSON\n')
-    with pytest.raises(InputError, match="has no answer to a request of ticket"):
+    with pytest.raises(InputError, match="answers no open request of ticket"):
         ek.collect(ticket, results=paths[0])
     done = ek.collect(ticket, results=tmp_path / "answers-0.jsonl")
     assert done.table["state"].tolist() == ["ended", "file"]

@@ -231,7 +231,7 @@ def test_freeze_refuses_what_it_was_not_fitted_on(evaluation, tmp_path):
         ek.freeze(evaluation, tmp_path / "a.yaml", calibration=ek.calibrate(other, labels), **where)
     with pytest.raises(ConfigError, match="fitted with a table"):
         ek.freeze(evaluation, tmp_path / "a.yaml", calibration=ek.calibrate(evaluation.scores, labels), **where)
-    with pytest.raises(ConfigError, match=r"has no map: .*all labels are equal"):
+    with pytest.raises(ConfigError, match=r"has no map from scores to labels: .*all labels are equal"):
         ek.freeze(
             evaluation, tmp_path / "a.yaml", calibration=ek.calibrate(evaluation, labels_for_items(["1"] * 40)), **where
         )

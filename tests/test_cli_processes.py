@@ -27,13 +27,13 @@ def here(tmp_path: Path) -> Path:
 
 
 def test_data_on_stdout_and_the_rest_on_stderr(here: Path) -> None:
-    done = evalkit("judge", "items.jsonl", *FAKE, "-o", "-", folder=here)
+    done = evalkit("judge", "items.jsonl", *FAKE, "-o", "-", folder=here, cold=True)
     assert done.returncode == 0
     assert [json.loads(line)["item_id"] for line in done.stdout.splitlines()] == [f"i{at // 3}" for at in range(12)]
     assert done.stderr.splitlines() == [
         "evalkit: 12 judgments: 12 asked now (US$ 0.0000), 0 from the cache (US$ 0.0000 when bought)"
     ]
-    done = evalkit("vote", "-", "-o", "votes.csv", folder=here, stdin=done.stdout)
+    done = evalkit("vote", "-", "-o", "votes.csv", folder=here, stdin=done.stdout, cold=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "evalkit: wrote 4 rows to votes.csv\n")
 
 

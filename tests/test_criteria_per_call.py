@@ -574,11 +574,11 @@ def test_halo_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     single, together = (
         ek.judge(items, WIDE, judge, samples=1, criteria_per_call=k, cache=tmp_path) for k in (1, "all")
     )
-    with pytest.raises(InputError, match="some replies in single= judge several criteria"):
+    with pytest.raises(InputError, match="the table single= has replies on several criteria"):
         halo(together, single)
     with pytest.raises(InputError, match="no reply in together= judges several criteria"):
         halo(single, single)
-    with pytest.raises(InputError, match="two criteria or more"):
+    with pytest.raises(InputError, match="have no judge with the same two criteria"):
         halo(single[single["criterion"] == "true"], together)
 
 

@@ -294,7 +294,7 @@ def test_a_wrong_key_is_one_message_without_the_key(here: Path, server: JudgeSer
     write(3)
     server.always = {"status": 401, "body": {"error": {"message": "Incorrect API key provided: sk-t***st."}}}
     live = ("--judge", "openai:m", "--judge-base-url", server.url, "--judge-api-key-env", "JUDGE_KEY")
-    done = evalkit("ci", *FILES, *live, "--out", "out", folder=here, JUDGE_KEY="sk-test-secret", **_cache())
+    done = evalkit("ci", *FILES, *live, "--out", "out", folder=here, cold=True, JUDGE_KEY="sk-test-secret", **_cache())
     assert done.returncode == 2
     assert done.stdout.splitlines()[-1] == "3 tests: 3 error"
     for line in done.stdout.splitlines()[:3]:

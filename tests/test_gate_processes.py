@@ -258,7 +258,7 @@ def test_ctrl_c_keeps_what_was_paid(here: Path, judge: JudgeServer) -> None:
 def test_record_then_replay_offline(here: Path, judge: JudgeServer) -> None:
     own = {"EVALKIT_CACHE": str(here / "cache")}
     files = ("--config", "eval.yaml", "--trace-file", "traces.jsonl")
-    done = evalkit("judge", *files, *live(judge), folder=here, **own)
+    done = evalkit("judge", *files, *live(judge), folder=here, cold=True, **own)
     assert (done.returncode, done.stderr) == (0, "evalkit: recorded 1 judgment in traces.jsonl\n"), done.stderr
     assert json.loads((here / "traces.jsonl").read_text())["meta"]["own"] == 1.5
     asked = len(judge.seen)

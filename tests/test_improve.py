@@ -345,7 +345,7 @@ class TestRefusals:
 
     def test_candidates_that_are_no_change_of_wording(self):
         evaluation, _ = case()
-        with pytest.raises(InputError, match="is the rubric of the evaluation"):
+        with pytest.raises(InputError, match="is the same rubric as that of the evaluation"):
             improve(evaluation, candidate=RUBRIC)
         with pytest.raises(InputError, match="other levels or another pass rule"):
             improve(evaluation, candidate=RUBRIC.edit("c", scale={0: "no", 1: "so", 2: "yes"}, pass_at=2))

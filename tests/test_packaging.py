@@ -251,7 +251,7 @@ def test_tests_cannot_leave_the_machine() -> None:
 
 def test_readers_of_keys_find_none_of_this_machine() -> None:
     assert "OPENAI_API_KEY" not in os.environ
-    assert Path(os.environ["EVALKIT_CACHE"]).is_dir()
+    assert not Path(os.environ["EVALKIT_CACHE"]).exists(), "an empty cache of this test"
 
 
 _BLOCKED = """

@@ -46,13 +46,13 @@ def fails(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = evalkit("plugin", "new", "support-tone", "--folder", "new", folder=here)
+    done = evalkit("plugin", "new", "support-tone", "--folder", "new", folder=here, cold=True)
     assert (done.returncode, done.stdout) == (0, f"{here / 'new'}\n")
     assert done.stderr == "evalkit: edit it, then check it: evalkit plugin check new\n"
     done = evalkit("plugin", "register", "tone", "1.0", "tone_plugin", "--type", "bundle", folder=here)
     assert done.returncode == 0
     assert done.stderr.startswith(f"evalkit: registered tone@1.0 ({here / 'tone_plugin'}, hash ")
-    done = evalkit("plugin", "check", "tone", folder=here)
+    done = evalkit("plugin", "check", "tone", folder=here, cold=True)
     assert done.returncode == 0, done.stderr
     assert "warning: the plugin is registered as tone@1.0, but its code names it mine@1.0" in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]

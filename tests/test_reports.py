@@ -327,7 +327,7 @@ class TestCommand:
         write_lines(tmp_path / "labels.jsonl", LABELS)
         what = ("items.jsonl", "--rubric", "faithfulness", "--judge", "fake", "--labels", "labels.jsonl")
         assert evalkit("evaluate", *what, "--out", "before", "--quiet", folder=tmp_path).returncode == 0
-        done = evalkit("report", *what, "--baseline", "before", "--out", "page.html", folder=tmp_path)
+        done = evalkit("report", *what, "--baseline", "before", "--out", "page.html", folder=tmp_path, cold=True)
         assert done.returncode == 0, done.stderr
         assert "wrote page.html" in done.stderr
         assert "What changed since the baseline" in check(Page(tmp_path / "page.html")).text

@@ -32,8 +32,8 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "litellm": Provider("any service that LiteLLM reaches", "litellm"),
     "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
-    "transformers": Provider("a model in this process, by transformers", logprobs=False),
-    "vllm": Provider("a model in this process, by vLLM", logprobs=False),
+    "transformers": Provider("a model that evalkit loads, by transformers", logprobs=False),
+    "vllm": Provider("a model that evalkit loads, by vLLM", logprobs=False),
     "function": Provider("a Python function, as module:function (see Judge.function)"),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
 }

@@ -155,7 +155,9 @@ def _checked_calibration(calibration: Calibration, evaluation: Evaluation) -> di
             "freeze"
         )
     if not calibration.maps:
-        raise ConfigError(f"the calibration has no map: {listed(calibration.table['notes'].dropna().unique())}")
+        raise ConfigError(
+            f"the calibration has no map from scores to labels: {listed(calibration.table['notes'].dropna().unique())}"
+        )
     return calibration.to_dict()
 
 

@@ -119,7 +119,7 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
     """
     if judge.base_url:
         raise ConfigError(
-            f"judge '{judge.name}' runs in this process and takes no base_url; for a server, use the provider 'openai'"
+            f"judge '{judge.name}' loads its model itself and takes no base_url; a server needs the provider 'openai'"
         )
     unknown = [name for name in judge.params if name not in allowed]
     if unknown:

@@ -161,7 +161,7 @@ def _check_candidate(start: Rubric, candidate: Rubric, criterion: str) -> None:
     """InputError unless the rubrics share the criterion's scale and pass rule."""
     scales = [rubric.criterion(criterion).scale for rubric in (start, candidate)]
     if candidate.content_hash == start.content_hash:
-        raise InputError("candidate= is the rubric of the evaluation; pass a rubric with another wording")
+        raise InputError("candidate= is the same rubric as that of the evaluation; pass one with another wording")
     if scales[0].codes != scales[1].codes or (scales[0].pass_at, scales[0].pass_if) != (
         scales[1].pass_at,
         scales[1].pass_if,

@@ -51,7 +51,7 @@ def judge_and_options(
         raise ConfigError("judge_backend 'tgi' needs url, the root of its OpenAI-compatible server")
     if is_local and (url or response_format is not None):
         name = "url" if url else "response_format"
-        raise ConfigError(f"judge_backend {backend!r} runs in this process and takes no {name}")
+        raise ConfigError(f"judge_backend {backend!r} loads the model itself and takes no {name}")
     if hf_provider is not None and backend != "inference-providers":
         raise ConfigError(f"hf_provider is for judge_backend 'inference-providers', not {backend!r}")
     if unknown:

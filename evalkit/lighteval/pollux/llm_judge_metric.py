@@ -61,8 +61,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     judge_model_name
         The model's name at its service; any name.
     judge_backend
-        ``openai`` (any OpenAI-compatible server), ``tgi`` (the same, with `url`), ``vllm`` (in this process, or the
-        server at `url`), ``litellm``, ``inference-providers``, ``transformers`` (in this process) or ``fake``.
+        ``openai`` (any OpenAI-compatible server), ``tgi`` (the same, with `url`), ``vllm`` (a model that evalkit
+        loads, or the server at `url`), ``transformers`` (a model that evalkit loads), ``anthropic``, ``litellm``,
+        ``inference-providers`` or ``fake``.
     url
         Root of the server, as in ``http://HOST:PORT/v1``.
     api_key

@@ -86,8 +86,8 @@ def corpus_estimate(
         A long table (`item_id, criterion, annotator, label`) or, for an evaluation, criterion -> item columns. Y is the
         mean over the annotators of an item. With the columns `probability` and `round` of `next_labels`, labels are
         weighted; where `probability` is missing, the items of the round count as drawn with equal probabilities.
-        Labels whose `source` is ``picked`` or ``disputed`` are left out. Of labels with a column `part`
-        (`split_labels`) only those that are held out are used, and the look is counted.
+        Labels whose `source` is ``picked`` are left out, and ``disputed`` ones without a `round`. Of labels with a
+        column `part` (`split_labels`) only those that are held out are used, and the look is counted.
     figure
         ``score`` (rubric units) or ``passed`` (share of passes: Y is the share of the annotators who pass).
     unscored

@@ -295,7 +295,7 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
     if unknown:
         raise ConfigError(
-            f"align got figures for classes that criterion {panel.head['criterion']!r} does not have: "
+            f"figures= names classes that criterion {panel.head['criterion']!r} does not have: "
             f"{listed(unknown)}; its classes: {listed(classes) or 'none: it has an interval scale'}"
         )
     return classes

@@ -87,7 +87,7 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
     pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
     twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
     if len(twice):
-        raise InputError(f"item {listed(twice.iloc[:1])} belongs to two systems; give every item_id one")
+        raise InputError(f"item {listed(twice.iloc[:1])} belongs to two systems; give each item_id one system")
     return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
 
 

@@ -98,7 +98,7 @@ def halo(
         found.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
     found = {head: parts for head, parts in found.items() if len(parts) > 1}
     if not found:
-        raise InputError("no judge has two criteria or more in both single= and together=; judge one rubric in both")
+        raise InputError("single= and together= have no judge with the same two criteria; judge one rubric in both")
     rows = [
         {"rubric": rubric, "judge": judge} | row
         for (rubric, judge), parts in found.items()
@@ -110,7 +110,7 @@ def halo(
 def _check_ways(single: Side, together: Side) -> None:
     """InputError unless each reply of one side judged one criterion, and some replies of the other several."""
     if judges_several_criteria(single.judgments):
-        raise InputError("some replies in single= judge several criteria; judge again with criteria_per_call=1")
+        raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(together.judgments):
         raise InputError("no reply in together= judges several criteria; judge again with criteria_per_call='all'")
 
