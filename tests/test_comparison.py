@@ -550,7 +550,7 @@ def test_judges_and_jury():
 
 
 def test_another_judge_on_each_side_compares_the_scores():
-    with pytest.raises(InputError, match="to compare different judges, compare evaluations"):
+    with pytest.raises(InputError, match="to compare different judges, pass evaluations"):
         compare(side([1, 0], judge="x"), side([1, 1], judge="y"))
     made = compare(evaluated(side([1, 0], judge="x")), evaluated(side([1, 1], judge="y")))
     assert only(made)["judge"] == "jury"
@@ -625,7 +625,7 @@ def test_html_is_escaped():
 def test_what_cannot_be_compared():
     with pytest.raises(InputError, match="after is not a judgments table"):
         compare(side([1]), 3)
-    with pytest.raises(InputError, match="share no rubric, criterion and judge"):
+    with pytest.raises(InputError, match="no combination of rubric, criterion and judge in common"):
         compare(side([1]), side([1], criterion="other"))
     both = pd.concat([side([1]), side([1], version="v2")])
     with pytest.raises(InputError, match="before mixes the versions 'v1', 'v2'"):

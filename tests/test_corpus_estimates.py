@@ -191,11 +191,11 @@ def test_weights_of_rounds_by_hand():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"probability": [0.0, 0.5, 0.5]}, "'probability' of item 'i0', criterion .* is 0; it must be above 0"),
-        ({"probability": [0.5, 1.5, 0.5]}, "'probability' of item 'i1', .* is 1.5"),
+        ({"probability": [0.0, 0.5, 0.5]}, "item 'i0', criterion .*: the 'probability' is 0; it must be above 0"),
+        ({"probability": [0.5, 1.5, 0.5]}, "item 'i1', .*: the 'probability' is 1.5"),
         (
             {"probability": [0.5, 0.5, None]},
-            "'probability' of item 'i2', .* is missing, and others of its round have one",
+            "item 'i2', .*: the 'probability' is missing, and others of its round have one",
         ),
         ({"probability": [0.5] * 3, "item_id": ["i0", "i1", "i1"], "round": [1, 1, 2]}, "an item is drawn once"),
     ],

@@ -576,7 +576,7 @@ def test_halo_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="the table single= has replies on several criteria"):
         halo(together, single)
-    with pytest.raises(InputError, match="no reply in together= judges several criteria"):
+    with pytest.raises(InputError, match="the table together= has no replies on several criteria"):
         halo(single, single)
     with pytest.raises(InputError, match="have no judge with the same two criteria"):
         halo(single[single["criterion"] == "true"], together)

@@ -176,7 +176,7 @@ def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.Monk
         judge_scorer("corectness", "fake:strict")
     with pytest.raises(ConfigError, match="compares two answers"):
         judge_scorer("preference", "fake:strict")
-    with pytest.raises(ConfigError, match="each sample would have its own 'budget_usd'"):
+    with pytest.raises(ConfigError, match="'budget_usd' would apply to each sample separately"):
         judge_scorer("correctness", "fake:strict", budget_usd=1.0)
     with pytest.raises(ConfigError, match="inputs= names 'contxt'"):
         judge_scorer("faithfulness", "fake:strict", inputs={"contxt": "x"})

@@ -66,7 +66,7 @@ def add(commands: Commands) -> None:
     parser = add_part("promote", _promote, text, _PROMOTE)
     parser.add_argument("rubric", metavar="RUBRIC", help="target version, as in support@v3; or the id")
     parser.add_argument(
-        "old", metavar="OLD", nargs="?", help="version of the stored replies, as in v2 (default: all others)"
+        "old", metavar="OLD", nargs="?", help="version of the stored replies, such as v2 (default: all but the target)"
     )
     parser.add_argument("new", metavar="NEW", nargs="?", help="target version, as in v3")
 

@@ -114,8 +114,8 @@ def _options(args: argparse.Namespace) -> GateOptions:
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
         raise ConfigError(
-            f"with --trace-file, --judge takes one judge, got {', '.join(judges)} (--no-judge stands for the judge "
-            "'none'); keep one judge, or name a profile with a jury by --profile"
+            f"with --trace-file, --judge takes one judge, got {', '.join(judges)}; keep one judge, or name a profile "
+            "with a jury by --profile (--no-judge is --judge none)"
         )
     if judges == ["none"] and args.judge_refresh:
         raise ConfigError(

@@ -136,7 +136,7 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
             raise InputError(
-                "the judgments table has duplicate rows, or rows of two versions of one rubric; keep one of each"
+                "the judgments table has duplicate rows, or rows of two rubric versions; keep the rows of one version"
             )
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [

@@ -158,7 +158,9 @@ def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options
         )
     limits = [name for name in _LIMITS if getattr(options, name) is not None]
     if limits and options.run is None:
-        raise ConfigError(f"each sample would have its own {listed(limits)}; to share it, pass run='a name'")
+        raise ConfigError(
+            f"{listed(limits)} would apply to each sample separately; pass run='a name' for all samples together"
+        )
     check_rubric(spec.rubric)
     try_rules(spec)
     for judge in () if options.offline else spec.judges:

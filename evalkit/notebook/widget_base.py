@@ -22,7 +22,7 @@ def new_widget(kind: str, owner: str, instead: str) -> Any:
         widgets = import_module("evalkit.notebook.anywidgets")
     except ImportError as problem:
         raise MissingExtraError(
-            f"{owner} needs ipywidgets and anywidget: {advise_extra('notebook')}; without it, {instead}"
+            f"{owner} needs ipywidgets and anywidget: {advise_extra('notebook')}; without these, {instead}"
         ) from problem
     return getattr(widgets, kind)()
 

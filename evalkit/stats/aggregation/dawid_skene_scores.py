@@ -96,7 +96,7 @@ def posteriors(heads: pd.DataFrame, ballots: pd.DataFrame) -> Posteriors:
 def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
     what = f"criterion {criterion!r}: method 'dawid_skene'"
     if scale.level == "interval":
-        raise ConfigError(f"{what} needs labels to count, and an interval scale has none; use 'mean' or 'median'")
+        raise ConfigError(f"{what} counts labels, and an interval scale has none; use 'mean' or 'median'")
     if len(scale) > _MOST_LEVELS:
         raise ConfigError(f"{what} takes scales of 2 to {_MOST_LEVELS} levels, got {len(scale)}; use 'mean'")
     if n_judges < _FEWEST_JUDGES:

@@ -286,6 +286,6 @@ def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:
         item = own.loc[wrong if wrong.any() else partly & chance.isna(), "item_id"].iloc[0]
         why = f"is {chance[wrong].iloc[0]:g}" if wrong.any() else "is missing, and others of its round have one"
         raise InputError(
-            f"the column 'probability' of item {item!r}, criterion {criterion!r}, {why}; it must be above 0 and at "
-            "most 1. Leave out labels of items chosen by hand, because such items do not represent others"
+            f"item {item!r}, criterion {criterion!r}: the 'probability' {why}; it must be above 0 and at most 1. Leave "
+            "out labels of items chosen by hand, because such items do not represent others"
         )

@@ -128,8 +128,8 @@ def compare(
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
-            f"the sides share no rubric, criterion and judge: before is {sides[0].name}, after is {sides[1].name}; "
-            "to compare different judges, compare evaluations (or folders of 'evalkit evaluate --out')"
+            f"before ({sides[0].name}) and after ({sides[1].name}) have no combination of rubric, criterion and judge "
+            "in common; to compare different judges, pass evaluations (or folders of 'evalkit evaluate --out')"
         )
     if clusters is None:
         clusters = getattr(before, "clusters", None)

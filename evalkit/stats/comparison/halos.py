@@ -112,7 +112,7 @@ def _check_ways(single: Side, together: Side) -> None:
     if judges_several_criteria(single.judgments):
         raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
     if not judges_several_criteria(together.judgments):
-        raise InputError("no reply in together= judges several criteria; judge again with criteria_per_call='all'")
+        raise InputError("the table together= has no replies on several criteria; make it with criteria_per_call='all'")
 
 
 def _rows(
