@@ -344,6 +344,13 @@ def test_mean_and_interval_by_hand():
     assert pd.isna(row["notes"])
 
 
+def test_clusters_are_those_of_the_items_that_a_figure_uses():
+    judged = judgments({(f"i{n}", "j"): [code] for n, code in enumerate([0, 1, 2, 2] + ["!unreadable"] * 10)}, ORDINAL)
+    row = summarize(aggregate(vote(judged))).iloc[0]
+    assert (row["n_scored"], row["n_items"], row["n_clusters"], row["notes"]) == (4, 14, 4, "only 4 clusters")
+    assert row[["low", "high"]].tolist() == summarize(scored([0, 1, 2, 2])).iloc[0][["low", "high"]].tolist()
+
+
 def test_clusters_widen_the_interval():
     scores = scored([0, 1, 2, 2] * 10)
     # Ten clusters, each of one value repeated: the clusters' sums are what varies.

@@ -200,6 +200,7 @@ def test_shown_as_a_table_and_shuffled_rows():
     assert_frame_equal(made.summary, again.summary)
     assert_frame_equal(made.annotators, again.annotators)
     assert "winning rate" in str(made)
+    assert "40 of 40" in str(made)
     assert "<td>0.15</td>" in made._repr_html_()
 
 

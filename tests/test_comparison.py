@@ -616,6 +616,17 @@ def test_without_labels_nothing_is_fixed_and_ties_are_said():
     assert "effect: no item has a verdict on both sides and a label" in none.text(200)
 
 
+def test_the_mean_difference_shows_its_items():
+    # one of three items is unscored before: two have a score on both sides, and a verdict
+    made = compare(side([1, 0, "!unreadable"]), side([1, 1, 1]))
+    assert only(made)[["n_common", "n_scored", "n_verdicts"]].tolist() == [3, 2, 2]
+    # the judges tie on the first item before (1 and 0): it has a score, but no verdict
+    jury = [evaluated(pd.concat([side(codes), side([0, 0], judge="k")])) for codes in ([1, 0], [0, 0])]
+    row = compare(*jury).table.set_index("judge").loc["jury"]
+    assert row[["n_scored", "n_verdicts"]].tolist() == [2, 1]
+    assert ", 2 items" in compare(*jury).text(200)
+
+
 def test_html_is_escaped():
     made = compare(side([1, 0], judge="<b>j</b>"), side([1, 1], judge="<b>j</b>"))
     assert "<b>j</b>" not in made._repr_html_()
@@ -627,6 +638,9 @@ def test_what_cannot_be_compared():
         compare(side([1]), 3)
     with pytest.raises(InputError, match="no combination of rubric, criterion and judge in common"):
         compare(side([1]), side([1], criterion="other"))
+    elsewhere = side([1, 0]).replace({"item_id": {"i00": "x", "i01": "y"}})
+    with pytest.raises(InputError, match="no item in common; before has 'i00', 'i01', after has 'x', 'y'"):
+        compare(side([1, 0]), elsewhere)
     both = pd.concat([side([1]), side([1], version="v2")])
     with pytest.raises(InputError, match="before mixes the versions 'v1', 'v2'"):
         compare(both, side([1]))

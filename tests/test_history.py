@@ -416,10 +416,10 @@ def test_show_puts_what_one_looks_for_on_one_line_each():
     items, labels = ek.load_example("support")
     ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1, labels=labels)
     ek.evaluate(items[:5], "helpfulness", "fake:strict", samples=1)
-    text = str(ek.show(ek.history(), width=200))
+    text = str(ek.show(ek.history(), width=210))
     assert len(text.splitlines()) == 4
     assert re.search(
-        r"^\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  faithfulness@v1  fake:strict, fake:lenient .* 24 of 24  ",
+        r"^\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  faithfulness@v1  fake:strict, fake:lenient .* 22  24 of 24  ",
         text,
         re.MULTILINE,
     )

@@ -398,6 +398,9 @@ class TestLoad:
     def test_no_such_file(self, tmp_path):
         with pytest.raises(InputError, match=r"file not found: .*nothing\.jsonl"):
             load_items(tmp_path / "nothing.jsonl")
+        (tmp_path / "folder.csv").mkdir()
+        with pytest.raises(InputError, match=r"folder\.csv is a folder; name a file"):
+            load_items(tmp_path / "folder.csv")
         with pytest.raises(InputError, match="unknown file format"):
             load_items(tmp_path / "nothing.jsnl")
 

@@ -100,7 +100,8 @@ def _short_history(history: pd.DataFrame) -> pd.DataFrame:
     """What one looks for in the table of `history`; the table itself has more."""
     rubric = history["rubric"] + "@" + history["rubric_version"]
     time = history["time"].dt.strftime("%Y-%m-%d %H:%M")
-    return history.assign(rubric=rubric, time=time)[[*_OF_HISTORY]].dropna(axis=1, how="all")
+    short = history.assign(rubric=rubric, time=time)[[*_OF_HISTORY]].dropna(axis=1, how="all")
+    return short.rename(columns={"n_verdicts": "verdicts"})
 
 
 def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:

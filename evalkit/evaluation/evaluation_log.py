@@ -20,7 +20,7 @@ from evalkit.errors.secrets import without_keys
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.rubrics.judge_profiles import judge_dict
 
-SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items")
+SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_verdicts", "n_scored", "n_items")
 AGREEMENT = ("accuracy", "accuracy_low", "accuracy_high", "kappa", "kappa_low", "kappa_high")
 _LABEL_COLUMNS = ["item_id", "criterion", "annotator", "label"]
 _log = logging.getLogger("evalkit")

@@ -49,7 +49,8 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
     DataFrame
         One row per evaluation and criterion: `evaluation` (a short id), `time` (UTC); `rubric`, `rubric_version`,
         `criterion`, `judges`, `samples`, `template`, `rules`; `items` (equal for the same items); `mean` (rubric
-        units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high`, `n_scored` of `n_items`,
+        units) with `low` and `high`, `pass_rate` with `pass_low` and `pass_high` over
+        `n_verdicts` items, `n_scored` of `n_items`,
         `disagreement` (mean over the items); `accuracy` and `kappa` of the jury against the labels, with their
         intervals, on `n_compared` items; `paid_usd` (paid in that call) and `cost_usd` (what its replies cost when
         they were bought). What is unknown is NA.
@@ -71,7 +72,7 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         rows += [head | figures for figures in shared["criteria"]]
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
     types = dict.fromkeys(("evaluation", *_TEXTS), "str") | dict.fromkeys(_FIGURES, "float64")
-    types |= dict.fromkeys(("samples", "n_scored", "n_items", "n_compared"), "Int64")
+    types |= dict.fromkeys(("samples", "n_verdicts", "n_scored", "n_items", "n_compared"), "Int64")
     return table.astype(types).assign(time=pd.to_datetime(table["time"].astype("float64"), unit="s", utc=True))
 
 

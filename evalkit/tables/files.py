@@ -56,6 +56,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 
 
 def _read(path: Path) -> pd.DataFrame:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file")
     form = _form(path)
     if not path.is_file():
         raise InputError(f"file not found: {path}")

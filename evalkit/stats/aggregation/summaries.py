@@ -55,8 +55,9 @@ def summarize(
         - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
           and `n_passed`, `n_verdicts`;
         - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
-          left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters`;
-        - `notes`: why an interval is NA, or that there are fewer than 10 clusters; else NA.
+          left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters` (of scored
+          items);
+        - `notes`: why an interval is NA, or that one comes from fewer than 10 clusters; else NA.
 
         Judges are fixed: the intervals are about other items, not other judges.
 
@@ -146,8 +147,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "pass_high": rate.high,
         "n_passed": int(passed.sum()),
         "n_verdicts": len(passed),
-        "n_clusters": len(np.unique(units)),
-        "notes": _notes(unit, units, scored=bool(valued.any())),
+        "n_clusters": len(np.unique(units[scored])),
+        "notes": _notes(unit, [units[valued], units[verdict >= 0]]),
     }
 
 
@@ -163,10 +164,11 @@ def _mean(values: Any) -> float:
     return float(there.mean()) if len(there) else np.nan
 
 
-def _notes(interval: Interval, units: Ints, *, scored: bool) -> str | None:
+def _notes(interval: Interval, units: list[Ints]) -> str | None:
+    """Notes on the intervals of mean and pass rate, by the clusters of the items that each of them uses."""
     if interval.reason is not None:
         # the pass rate may have an interval (Wilson's), so the note says which figure has none
-        return f"no interval{' of the mean' if scored else ''}: {interval.reason}"
+        return f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"
     notes: list[str] = []
-    note_few_clusters(len(np.unique(units)), notes)
+    note_few_clusters(min(len(np.unique(used)) for used in units if len(used)), notes)
     return joined(notes)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.allowed_choices import Ties, Unscored
-from evalkit.core.formatting import figure, html_page, html_table, noted, text_table, wrapped
+from evalkit.core.formatting import count_of, figure, html_page, html_table, noted, text_table, wrapped
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import LabelsLike
@@ -77,6 +77,7 @@ class AltTest:
                 "winning rate": figure(row["winning_rate"]),
                 "advantage probability": figure(row["advantage_probability"]),
                 "annotators": f"{row['n_tested']} of {row['n_annotators']}",
+                "items": count_of(row["n_items"], row["n_items"] + row["n_left_out"]),
                 "may replace": "NA" if pd.isna(row["passes"]) else "yes" if row["passes"] else "no",
                 "notes": "" if pd.isna(row["notes"]) else str(row["notes"]),
             }

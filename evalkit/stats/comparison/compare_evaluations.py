@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.settings import check_choice
-from evalkit.errors import ConfigError, InputError, counted
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.agreement_measures import Answers
@@ -43,10 +43,10 @@ from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, ref
 
 _COLUMNS = columns(
     ROW,
-    "text: version_before version_after; count: n_common n_clusters n_verdicts changed n_asked_again; number: change_p "
-    "change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; number: effect± "
-    "mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change "
-    "sign_flip_p sign_flip_p_holm; text: notes",
+    "text: version_before version_after; count: n_common n_clusters n_scored n_verdicts changed n_asked_again; "
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; "
+    "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd "
+    "item_change sign_flip_p sign_flip_p_holm; text: notes",
 )
 
 
@@ -105,7 +105,8 @@ def compare(
           `floor_high`: `changed` above it is more than chance explains;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
           interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
-        - `mean_difference` of `score_norm` (after − before) with a cluster interval, `sign_flip_p` by clusters;
+        - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
+          cluster interval, `sign_flip_p` by clusters;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
           of one item's score (0-1), for mean scores of two samples and more;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
@@ -131,6 +132,12 @@ def compare(
             f"before ({sides[0].name}) and after ({sides[1].name}) have no combination of rubric, criterion and judge "
             "in common; to compare different judges, pass evaluations (or folders of 'evalkit evaluate --out')"
         )
+    items = [set(side.votes["item_id"].unique()) for side in sides]
+    if items[0] and items[1] and not items[0] & items[1]:
+        raise InputError(
+            f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
+            f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
+        )
     if clusters is None:
         clusters = getattr(before, "clusters", None)
     if rows == "jury":
@@ -145,7 +152,6 @@ def compare(
     table = result_table(made, _COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
-    items = [set(side.votes["item_id"].unique()) for side in sides]
     return Comparison(
         sides[0].name,
         sides[1].name,
@@ -345,9 +351,10 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str
     both = ~np.isnan(gap)
     if not both.any():
         notes.append("mean_difference: no item has a score on both sides")
-        return {}
+        return {"n_scored": 0}
     ends = mean_interval(gap[both], units[both])
     if ends.reason is not None:
         notes.append(f"no interval of mean_difference: {ends.reason}")
-    row = {"mean_difference": float(gap[both].mean()), "difference_low": ends.low, "difference_high": ends.high}
+    row = {"n_scored": int(both.sum()), "mean_difference": float(gap[both].mean())}
+    row |= {"difference_low": ends.low, "difference_high": ends.high}
     return row | {"sign_flip_p": sign_flip(gap[both], units[both])}

@@ -155,5 +155,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     cells["mean difference (0-1)"] = figure(
         row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
     )
+    if row["n_scored"] not in (0, row["n_verdicts"]):
+        cells["mean difference (0-1)"] += f", {counted(row['n_scored'], 'item')}"
     cells["its p"] = p_value(row["sign_flip_p_holm"])
     return cells
