@@ -19,7 +19,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes import Outcome
-from evalkit.engine.calls.server_report import check_server
+from evalkit.engine.calls.server_check import check_server
 from evalkit.errors import ConfigError
 
 pytestmark = pytest.mark.network

@@ -18,7 +18,7 @@ import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine import batches
-from evalkit.engine.first_answers import first_stage
+from evalkit.engine.commit_first import first_stage
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import RubricError

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.cli.main_command import main
 from evalkit.core.settings import Options
-from evalkit.engine.first_answers import rest as rest_of
+from evalkit.engine.commit_first import rest as rest_of
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.tables.files import parts_of_file
 

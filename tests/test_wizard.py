@@ -25,7 +25,7 @@ from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.evaluation.sample_rows import sample_rows
+from evalkit.evaluation.rows_per_sample import sample_rows
 from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower

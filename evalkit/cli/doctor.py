@@ -10,7 +10,7 @@ from evalkit.cli.arguments import Commands, add_command, add_flags
 from evalkit.cli.output import in_words, put_document, put_text
 
 if TYPE_CHECKING:
-    from evalkit.engine.calls.server_report import ServerReport
+    from evalkit.engine.calls.server_check import ServerReport
 
 
 def add(commands: Commands) -> None:
@@ -43,7 +43,7 @@ def _doctor(args: argparse.Namespace) -> None:
 
 def _server(args: argparse.Namespace) -> ServerReport:
     from evalkit.core.judges import Judge
-    from evalkit.engine.calls.server_report import check_server
+    from evalkit.engine.calls.server_check import check_server
 
     judge, changes = Judge.of(args.judge), {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
     return check_server(judge.replace(**{name: value for name, value in changes.items() if value is not None}))

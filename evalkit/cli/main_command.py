@@ -29,7 +29,7 @@ _MODULES = (
     "ci",
     "rubrics",
     "plugins",
-    "judge_templates",
+    "templates",
     "packs",
     "runs",
     "cache",

@@ -3,7 +3,7 @@ from .batches import submit as submit
 from .batches import tickets as tickets
 from .cache import ReplyStore as ReplyStore
 from .cache.joblib_memory import ReplyMemory as ReplyMemory
-from .calls.server_report import check_server as check_server
+from .calls.server_check import check_server as check_server
 from .explain_unscored import explain as explain
 from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge

@@ -19,7 +19,7 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.first_answers import first_stage
+from evalkit.engine.commit_first import first_stage
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.engine.worklist import Worklist

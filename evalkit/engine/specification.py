@@ -23,7 +23,7 @@ from evalkit.core.settings import (
     check_criteria_per_call,
     check_samples,
 )
-from evalkit.engine.first_answers import check_question
+from evalkit.engine.commit_first import check_question
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import load_rubric_or_profile

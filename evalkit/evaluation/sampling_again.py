@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.settings import JudgeOptions, Options
-from evalkit.engine.first_answers import rest
+from evalkit.engine.commit_first import rest
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist

@@ -1,5 +1,5 @@
 """Widgets: tune a rubric interactively, browse judgments, plan and follow runs."""
 
-from evalkit.core.absent_names import attach_names
+from evalkit.core.missing_extras import attach_names
 
 __getattr__, __dir__, __all__ = attach_names(__name__, __file__, alembic="registry", sqlalchemy="registry")

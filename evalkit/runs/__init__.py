@@ -3,6 +3,6 @@
 This room calls no judge and imports neither LightEval nor the engine. Judging can change without a change here.
 """
 
-from evalkit.core.absent_names import attach_names
+from evalkit.core.missing_extras import attach_names
 
 __getattr__, __dir__, __all__ = attach_names(__name__, __file__, alembic="registry", sqlalchemy="registry")

@@ -17,7 +17,7 @@ from evalkit.core.allowed_choices import MISSING_CRITERIA
 from evalkit.engine import Spec
 from evalkit.engine.calls.event_loop import ending_signals
 from evalkit.errors import ConfigError, listed
-from evalkit.evaluation.sample_rows import mean_row
+from evalkit.evaluation.rows_per_sample import mean_row
 from evalkit.lighteval.items import items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, judge_rows
