@@ -12,7 +12,8 @@ from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import KeyParts
 
-_MOST_TOKENS = 2**31 - 1
+MOST_TOKENS = 2**31 - 1
+"""Maximum of a token count from outside; a larger one is an error of the server."""
 
 
 def token_count(value: object) -> int | None:
@@ -23,7 +24,7 @@ def token_count(value: object) -> int | None:
     >>> token_count(12), token_count(2**63), token_count(-1), token_count(1.5), token_count("12"), token_count(True)
     (12, None, None, None, None, None)
     """
-    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 @dataclass(frozen=True, slots=True)
