@@ -18,7 +18,7 @@ _ADVICE = {
     "that differ in their first token, or read the same replies as text, with judge.replace(score=None)",
     "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
     "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
-    "server_error": "the service failed: judge again",
+    "server_error": "the service, or your function judge, failed (see the log): judge again",
     "judge_down": "the key, URL or model name of this judge is wrong, or its service is down: see the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
