@@ -250,7 +250,7 @@ def test_a_jury_judges_and_is_not_asked_twice(
 def test_what_cannot_work_is_said_before_a_model_is_loaded(
     vllm: type[vllm_stand_in.LLM], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match="no base_url; for a server, use the provider 'openai'"):
+    with pytest.raises(ConfigError, match="no base_url; a server needs the provider 'openai'"):
         check_ready(Judge("vllm", "m", base_url="http://localhost:1/v1"))
     with pytest.raises(ConfigError, match="contain 'logit_bias'; allowed for 'vllm': top_p"):
         check_ready(Judge("vllm", "m", params={"logit_bias": 1}))
