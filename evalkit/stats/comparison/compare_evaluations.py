@@ -1,6 +1,6 @@
 """Compare: two evaluations of the same items, criterion by criterion and judge by judge.
 
-Over 350 lines, of which the docstring of `compare` takes 80: its parts are the columns of one row.
+It has over 350 lines, because the docstring of `compare` describes every column of its table.
 """
 
 from __future__ import annotations
