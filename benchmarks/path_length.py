@@ -22,7 +22,7 @@ from typing import Any
 import evalkit as ek
 
 HOUSE = Path(ek.__file__).parent
-MOST = {"cold": (218, 31), "warm": (81, 18)}
+MOST = {"cold": (216, 31), "warm": (81, 18)}
 ITEMS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n), "reference": str(2 * n)} for n in range(12)]
 
 
@@ -31,7 +31,7 @@ def functions_of(call: Callable[[], Any]) -> set[tuple[str, str]]:
     codes: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
+        if event == "call" and not _is_importing(frame):
             codes.add(frame.f_code)
 
     threading.setprofile(note)  # threads that start from now on: the store's and the event loop's
@@ -46,6 +46,15 @@ def functions_of(call: Callable[[], Any]) -> set[tuple[str, str]]:
         for code in codes
         if (file := Path(code.co_filename)).is_relative_to(HOUSE) and not _is_inline(code)
     }
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module of evalkit is being imported, and this function runs for its top level."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and Path(frame.f_code.co_filename).is_relative_to(HOUSE):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_inline(code: CodeType) -> bool:

@@ -86,6 +86,7 @@ def test_disagreement_needs_two_judges():
         disagreement(vote(table).drop(columns="label"))
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=8))
 def test_disagreement_is_the_mean_over_pairs(values):
@@ -132,6 +133,7 @@ def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
     assert row["alpha_single"] == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     st.lists(st.lists(st.lists(CELL, min_size=3, max_size=3), min_size=4, max_size=4), min_size=2, max_size=3),

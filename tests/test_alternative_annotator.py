@@ -287,6 +287,7 @@ def test_confusion_of_verdicts_intervals_and_nothing():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_p_of_few_items_is_that_of_scipy(seed: int) -> None:
     draw = np.random.default_rng(seed)

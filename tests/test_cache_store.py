@@ -365,6 +365,7 @@ def test_a_cancelled_waiter_costs_no_reply(store: ReplyStore) -> None:
             waiters[number].result()
 
 
+@pytest.mark.long
 def test_threads_that_write_the_same_and_other_keys(store: ReplyStore) -> None:
     seen: list[tuple[bytes, bytes]] = []
     problems: list[BaseException] = []
@@ -448,6 +449,7 @@ operations = st.lists(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=30)  # each makes a store, and waits for the disk
 @given(operations)
 def test_puts_follow_the_stated_rule(tmp_path_factory: pytest.TempPathFactory, operations: list[Any]) -> None:

@@ -114,6 +114,7 @@ def system(draw, n, quality):
     return codes.tolist(), said.astype(int).tolist()
 
 
+@pytest.mark.long
 def test_a_map_does_not_hold_for_a_better_system_and_check_says_so():
     draw = np.random.default_rng(4)
     codes, said = system(draw, 400, 0.4)
@@ -190,6 +191,7 @@ def labels_for_items(said):
     ).assign(label=said)
 
 
+@pytest.mark.long
 def test_a_profile_keeps_the_calibration(evaluation, tmp_path):
     cal = ek.calibrate(evaluation, labels_for_items(["1", "2"] * 20))
     profile = ek.freeze(evaluation, tmp_path / "mine.yaml", calibration=cal, cache=tmp_path / "cache")
@@ -213,6 +215,7 @@ def test_a_profile_keeps_the_calibration(evaluation, tmp_path):
         profile.model_copy(update={"samples": profile.samples + 1})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [{"samples": 5}, {"template": "qa@v1"}, {"judges": ["fake:x"]}, {"vote": "median"}])
 def test_a_calibration_of_other_settings_is_refused(evaluation, tmp_path, change):
     cal = ek.calibrate(evaluation, labels_for_items(["1", "2"] * 20))

@@ -136,6 +136,7 @@ def test_compare_finds_what_evaluations_differ_in(run) -> None:
     assert len(tables.read_frame("changes.csv")) == len(wanted.table)
 
 
+@pytest.mark.long
 def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     # 24 items whose score falls from 2 to 0: sign-flip and McNemar are far below .05; the other way they rise.
     rows = [{**ITEMS[0], "item_id": f"x{at}", "answer": "Goods are taken back for 30 days."} for at in range(24)]
@@ -211,6 +212,7 @@ def test_json_is_one_document_without_nan(run) -> None:
     assert list(rows[0])[:4] == ["rubric", "rubric_version", "item_id", "criterion"]
 
 
+@pytest.mark.long
 def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run("judge", "items.jsonl", *FAKE, "-o", "-", "--quiet")
     assert code == 0
@@ -244,6 +246,7 @@ def test_plan_counts_what_is_to_be_asked(run) -> None:
     assert found["settings"]["rubric"]["source"] == "profile p"
 
 
+@pytest.mark.long
 def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
     arguments = ("evaluate", "items.jsonl", *FAKE, "--judge", "fake:lenient", "--labels", "labels.jsonl")
     code, out, err = run(*arguments, "--out", "all", "--format", "parquet")
@@ -293,6 +296,7 @@ def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
     assert (code, "name the file of items to judge, or pass --judgments FILE" in one_line(err)) == (2, True)
 
 
+@pytest.mark.long
 def test_labels_in_columns_are_those_of_the_table(run) -> None:
     rows = [item | {"x": int("2002"[at]), "y": int("2012"[at])} for at, item in enumerate(ITEMS)]
     write_lines(Path("labelled.jsonl"), rows)
@@ -312,6 +316,7 @@ def test_labels_in_columns_are_those_of_the_table(run) -> None:
     assert "the items have no column 'z'" in one_line(err)
 
 
+@pytest.mark.long
 def test_groups_are_the_units_of_intervals(run) -> None:
     write_lines(Path("grouped.jsonl"), [item | {"group_id": f"g{at // 2}"} for at, item in enumerate(ITEMS)])
     run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
@@ -374,6 +379,7 @@ def test_what_is_judged_must_be_named(run) -> None:
     assert "has no rubric; add one with profile.with_rubric(…) or --rubric" in one_line(err)
 
 
+@pytest.mark.long
 def test_flags_change_the_judges_they_name(run) -> None:
     run("judge", "items.jsonl", *FAKE, "--quiet")
     ask = ("plan", "items.jsonl", *FAKE, "--json")
@@ -398,6 +404,7 @@ def test_flags_change_the_judges_they_name(run) -> None:
     assert second["temperature"] is None
 
 
+@pytest.mark.long
 def test_judge_none_replays_the_profiles_judges(run) -> None:
     assert run("freeze", "p.yaml", *FAKE, "--samples", 2, "--quiet")[0] == 0
     code, out, _ = run("judge", "items.jsonl", "--profile", "p.yaml", "--judge", "none", "--json")
@@ -566,6 +573,7 @@ def test_nothing_at_all_shows_the_help(run) -> None:
     assert "first steps" in err
 
 
+@pytest.mark.long
 def test_every_command_explains_itself(run) -> None:
     code, out, _ = run("--help")
     assert code == 0
@@ -621,6 +629,7 @@ def test_rubric_list_and_show(run) -> None:
     assert "rubric 'nosuch' not found; available: " in one_line(err)
 
 
+@pytest.mark.long
 def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("rubric", "lint")[:2] == (0, f"nothing to fix in {len(ek.rubrics.list_rubrics())} rubrics\n")
     text = Path(ek.rubrics.list_rubrics()["path"].iloc[0]).read_text(encoding="utf-8")
@@ -807,6 +816,7 @@ def test_refresh_asks_again(run) -> None:
     assert [row["source"] for row in json.loads(out)] == ["cache"] * 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [80, 120])
 def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
@@ -840,6 +850,7 @@ def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: in
             )
 
 
+@pytest.mark.long
 def test_align_names_its_choices_beside_the_figures(run) -> None:
     run("judge", "items.jsonl", *FAKE, "-o", "j.csv", "--quiet")
     run("vote", "j.csv", "-o", "v.csv", "--quiet")

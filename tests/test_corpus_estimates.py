@@ -271,6 +271,7 @@ def test_y_is_the_mean_over_annotators_and_passes_are_shares():
     assert estimated(codes, booleans, FIVE, figure="passed")["method"] == "linear"
 
 
+@pytest.mark.long
 def test_what_cannot_be_estimated_says_why():
     codes, people = judged_and_labelled(40, 40)
     everything = estimated(codes, people)
@@ -456,6 +457,7 @@ def test_the_in_sample_figure_is_the_best_of_all_cuts(rows, objective):
     assert row["present"] <= best + 1e-9
 
 
+@pytest.mark.long
 def test_out_of_fold_is_honest_where_there_is_nothing_to_learn():
     # Verdicts by coin: the best of many cuts looks better than half, what to expect is not.
     draw = np.random.default_rng(5)

@@ -125,6 +125,7 @@ def judged(judge: Counted, cache: Path, per_call: Any, rubric: ek.Rubric = RUBRI
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("per_call", "calls"), [(1, 6), (2, 4), (3, 2), (9, 2), ("all", 2)])
 def test_each_reply_is_paid_and_billed_once(tmp_path: Path, per_call: Any, calls: int) -> None:
     judge = Counted()
@@ -374,6 +375,7 @@ def test_committed_keys() -> None:
     assert keys == KEYS
 
 
+@pytest.mark.long
 def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
@@ -568,6 +570,7 @@ def test_halo_by_hand_and_with_gaps(tmp_path: Path) -> None:
     assert table["agreement_change"].isna().all()
 
 
+@pytest.mark.long
 def test_halo_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
     _, judge = simulated(4, 1.0)
     items = [{"item_id": str(at), "answer": str(at)} for at in range(4)]
@@ -582,6 +585,7 @@ def test_halo_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
         halo(single[single["criterion"] == "true"], together)
 
 
+@pytest.mark.long
 def test_compare_names_the_way_of_asking(tmp_path: Path) -> None:
     _, judge = simulated(4, 1.0)
     items = [{"item_id": str(at), "answer": str(at)} for at in range(4)]

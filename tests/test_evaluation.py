@@ -66,6 +66,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Evaluation:
 
 
 class TestFigures:
+    @pytest.mark.long
     def test_each_attribute_is_the_small_function(self, mixed):
         votes = ek.vote(mixed.judgments)
         scores = ek.aggregate(votes)
@@ -90,6 +91,7 @@ class TestFigures:
         empty = ek.evaluate(pd.DataFrame({"question": [], "answer": []}), rubric(), JURY)
         pd.testing.assert_series_equal(getattr(empty, name).dtypes == "int64", getattr(mixed, name).dtypes == "int64")
 
+    @pytest.mark.long
     def test_shuffled_items_have_the_same_figures(self, mixed, tmp_path):
         options = {"labels": mixed.labels, "cache": tmp_path}
         ek.judge(rows(), rubric(), JURY, cache=tmp_path)
@@ -119,6 +121,7 @@ class TestFigures:
 
 
 class TestRules:
+    @pytest.mark.long
     def test_they_reach_votes_and_scores(self):
         # samples 2, 0: mean 1, a tie by majority; self-agreement 0 over the verdicts
         given = [[said(2, "a"), said(0, "b")]]
@@ -171,6 +174,7 @@ class TestLabels:
         mapped = ek.evaluate(items, rubric(), "fake:strict", samples=1, labels={"clear": "ann"})
         pd.testing.assert_frame_equal(mapped.alignment, self.evaluate(self.table(1, 0)).alignment)
 
+    @pytest.mark.long
     def test_booleans_and_level_names_mean_codes(self):
         codes = self.evaluate(self.table(1, 0)).alignment["accuracy"]
         for values in ((True, False), ("clear", "Unclear"), ("1", "0")):
@@ -249,6 +253,7 @@ class TestShown:
         assert "1 sample each" in text
         assert "one judge: nothing to compare" in text
 
+    @pytest.mark.long
     @pytest.mark.parametrize("judges", [JURY, ["fake:lenient"]])
     def test_all_unscored(self, judges):
         evaluation = ek.evaluate(rows(), rubric(), judges, offline=True)
@@ -266,6 +271,7 @@ class TestShown:
         assert 0 < n < len(evaluation.judgments)
         assert f"{n} judgments unscored" in str(evaluation)
 
+    @pytest.mark.long
     def test_it_fits_a_terminal(self, mixed):
         assert max(map(len, str(mixed).splitlines())) <= 120
         assert max(map(len, str(ek.show(mixed, width=100)).splitlines())) <= 100
@@ -274,6 +280,7 @@ class TestShown:
         )
         assert max(map(len, str(ek.evaluate(rows(), long, JURY)).splitlines())) <= 120
 
+    @pytest.mark.long
     def test_the_page_is_self_contained_and_escaped(self):
         hostile = "<script>alert(1)</script></td>&"
         criterion = {"name": hostile, "scale": {0: hostile, 1: "y"}, "pass_at": 1}
@@ -430,6 +437,7 @@ def test_rules_that_cannot_be_followed_are_refused_before_anything_is_asked(chan
     assert ek.evaluation.cache_stats()["n_replies"] == before
 
 
+@pytest.mark.long
 def test_rules_are_tried_on_pairs_and_nominal_scales_too():
     pairs = [{"question": "q", "answer_a": "It is so.", "answer_b": "No."}]
     for method in ("mean", "majority", "min"):
@@ -464,6 +472,7 @@ def test_sentences_are_no_headings(tmp_path):
         assert any(line.startswith(text) for line in str(evaluation).splitlines())
 
 
+@pytest.mark.long
 def test_a_missed_quorum_is_said_with_what_it_is():
     """One of two judges is down: half of the weight scored, and more than half is wanted."""
     with judge_server(always={"status": 500}) as server:

@@ -37,11 +37,13 @@ def of(judged: ek.Evaluation, table: pd.DataFrame, **options: Any) -> ek.Evaluat
 FIGURES = ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_that_of_evaluate(judged, table, name):
     assert_frame_equal(getattr(of(judged, table), name), getattr(judged, name), check_categorical=False)
 
 
+@pytest.mark.long
 def test_its_text_page_and_wide_table_are_those_of_evaluate(judged, table):
     made = of(judged, table)
     assert (made.judges, made.samples, made.rubric) == (tuple(JURY), 2, judged.rubric)

@@ -49,6 +49,7 @@ def test_a_tie_of_annotators_is_no_example():
     assert set(ek.pick_examples(labels[labels["annotator"] != "cy"], ITEMS)["item_id"]) == {"i1", "i2"}
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, 1), min_size=50, max_size=60),
@@ -120,6 +121,7 @@ def test_examples_are_in_the_file(tmp_path):
     assert again.prompt_hashes == with_two().prompt_hashes
 
 
+@pytest.mark.long
 def test_an_example_is_not_judged(tmp_path):
     rubric = with_two()
     with pytest.raises(InputError, match=r"2 items cannot be judged.*'i0', 'i1'; pass rubric.without_examples"):

@@ -34,6 +34,7 @@ def path(request, tmp_path):
 
 @pytest.mark.parametrize("name", TABLES)
 class TestRoundTrip:
+    @pytest.mark.long
     def test_table(self, name, path):
         assert write_frame(sample(name), path) == path
         assert_same(read_table(path, name), sample(name))
@@ -44,6 +45,7 @@ class TestRoundTrip:
         write_frame(mixed, path)
         assert_same(read_table(path, name), mixed.reset_index(drop=True))
 
+    @pytest.mark.long
     def test_empty_table(self, name, path):
         write_frame(empty(name), path)
         assert_same(read_table(path, name), empty(name))
@@ -55,6 +57,7 @@ class TestRoundTrip:
 
 
 class TestValues:
+    @pytest.mark.long
     @given(st.lists(TEXTS, min_size=1, max_size=3))
     @example(["a\rb", "\r\n", "\n", '"', ",", "\t", "\ufeff", "\u2028", "NA", "null", "007", "\x00"])
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)

@@ -69,12 +69,14 @@ def test_a_frozen_profile_shows_its_file_and_one_changed_since_does_not():
             assert "own.yaml" not in changed._repr_html_()
 
 
+@pytest.mark.long
 def test_an_unedited_rubric_is_not_written_again():
     ek.freeze(ek.evaluate(ROWS, saved(), JURY), "p.yaml")
     ek.freeze(ek.evaluate(ROWS, "relevancy", JURY), "q.yaml")
     assert sorted(map(str, Path("rubrics").rglob("*.yaml"))) == ["rubrics/hand/v1.yaml"]
 
 
+@pytest.mark.long
 def test_an_edited_rubric_becomes_the_next_version_with_its_replies():
     rubric = saved()
     ek.evaluate(ROWS, rubric, JURY)
@@ -91,6 +93,7 @@ def test_an_edited_rubric_becomes_the_next_version_with_its_replies():
     assert ReplyStore.open().stats()["n_promoted"] == len(again.judgments)
 
 
+@pytest.mark.long
 def test_two_freezes_of_one_edit_share_a_version():
     evaluation = ek.evaluate(ROWS, saved().edit("kind", pass_at=2), JURY)
     assert ek.freeze(evaluation, "p.yaml").rubric == ek.freeze(evaluation, "q.yaml").rubric == "hand@v2"
@@ -98,6 +101,7 @@ def test_two_freezes_of_one_edit_share_a_version():
     same_figures(replayed("p.yaml"), replayed("q.yaml"))
 
 
+@pytest.mark.long
 def test_a_rubric_that_is_in_no_file_is_saved():
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     assert ek.freeze(evaluation, "p.yaml").rubric == "hand@v1"
@@ -110,6 +114,7 @@ def test_a_rubric_that_is_in_no_file_is_saved():
     same_figures(replayed("r.yaml"), numbered)
 
 
+@pytest.mark.long
 def test_adopted_replies_count_for_the_frozen_version():
     first = saved()
     ek.judge(ROWS, first, JURY)
@@ -143,6 +148,7 @@ def test_a_file_that_is_there_is_never_overwritten():
         ek.freeze(evaluation, "p.json")
 
 
+@pytest.mark.long
 def test_the_same_frozen_twice_stays_as_it_is():
     """A notebook that is run again: the profile and the rubric that was saved with it stay, byte for byte."""
     edited = ek.evaluate(ROWS, saved().edit("kind", scale={2: "kind and warm"}), JURY)
@@ -192,6 +198,7 @@ def test_the_same_frozen_at_the_same_moment_is_there_once(monkeypatch, step):
     assert [path.name for path in Path().glob("*p.yaml*")] == ["p.yaml"]
 
 
+@pytest.mark.long
 @STEPS
 def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(monkeypatch, step):
     """The file appears after the look whether there is one: it is compared all the same."""
@@ -268,6 +275,7 @@ def test_no_items_can_be_frozen():
     assert ek.freeze(evaluation, "p.yaml") == ek.load_profile("p.yaml")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["p.yaml", "profiles/p.yaml"])
 def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monkeypatch):
     evaluation = ek.evaluate(ROWS, hand(), JURY)

@@ -376,6 +376,7 @@ def test_markdown_cannot_be_steered_by_what_a_model_wrote() -> None:
     assert "<img>" not in page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "nonsense"}], ids=["good", "bad"])
 def test_json_schema(schema: dict) -> None:
     test = {"id": "t", "expected": {"type": "json_schema", "schema": schema}}

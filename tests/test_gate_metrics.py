@@ -38,6 +38,7 @@ def fits(schema: Any, answer: str) -> tuple[str, str]:
     return checked(answer, type="json_schema", schema=schema)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schema", "answer", "said"),
     [
@@ -59,6 +60,7 @@ def test_json_that_is_none_does_not_fit_any_schema(schema: Any, answer: str, sai
     assert said in message
 
 
+@pytest.mark.long
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

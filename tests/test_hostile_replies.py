@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import hostile_replies as grammar
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [11, 12])
 def test_no_quoted_verdict_is_read_and_own_ones_are(seed: int) -> None:
     whole = scored = 0
@@ -24,6 +25,7 @@ def test_no_quoted_verdict_is_read_and_own_ones_are(seed: int) -> None:
     assert scored >= 0.95 * whole
 
 
+@pytest.mark.long
 def test_no_random_text_raises_or_leaves_the_scale() -> None:
     assert grammar.random_failures(3_000, seed=11) == []
 

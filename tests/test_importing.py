@@ -140,6 +140,7 @@ class TestScores:
             ["t", "2", None, None, 3.0, "t"],
         ]
 
+    @pytest.mark.long
     @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.integers(1, 3)), max_size=20))
     def test_rows_keep_their_order_and_are_numbered_within_judge_and_item(self, rows):
         long = pd.DataFrame(rows, columns=["item_id", "judge", "mark"])

@@ -120,6 +120,7 @@ class TestNames:
         ):
             function(chats, RUBRIC, "fake")
 
+    @pytest.mark.long
     def test_an_evaluation_shows_inputs_and_keeps_the_columns_of_the_items(self):
         evaluation = ek.evaluate(OTHER, RUBRIC, JURY, inputs=COLUMNS)
         assert list(evaluation.items) == ["item_id", "prompt", "response"]
@@ -279,6 +280,7 @@ class TestMissing:
         browser.receive({"do": "select", "item_id": "i0"})
         assert dict(browser.state["item"]["inputs"]) == {"question": "q 0", "answer": "a 0"}
 
+    @pytest.mark.long
     @pytest.mark.parametrize("probe", [probe_verbosity, probe_injection])
     def test_probes_skip_and_map(self, probe):
         """The column `answer` of these items is another text: what is mapped is read and changed."""
@@ -310,6 +312,7 @@ class TestCommandLine:
         items = [row | {"response": None} if row["item_id"] == "i2" else row for row in OTHER]
         return write_lines(tmp_path / "items.jsonl", items)
 
+    @pytest.mark.long
     def test_plan_judge_evaluate_and_report(self, file, capsys):
         asked = [file, "--rubric", "relevancy", "--judge", "fake"]
         mapped = [*asked, "--input", "question=prompt", "--input", " answer = response "]

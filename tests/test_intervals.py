@@ -63,6 +63,7 @@ def test_singleton_clusters_give_the_ordinary_t_interval():
     assert (made.low, made.high) == pytest.approx(expected)
 
 
+@pytest.mark.long
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=4, max_size=40),
     st.sampled_from([(0.0, 4.0), (-1.0, 6.0)]),

@@ -101,6 +101,7 @@ class TestOneHash:
         assert hashes(pd.read_parquet(path) if ending == "parquet" else load_items(path)) == expected
         assert hashes(load_items(path)) == expected
 
+    @pytest.mark.long
     def test_dataset(self, expected):
         datasets = pytest.importorskip("datasets", reason="the extra datasets is not installed")
         assert hashes(datasets.Dataset.from_list(ROWS)) == expected
@@ -154,6 +155,7 @@ class TestOneHash:
             write_frame(pd.DataFrame([row]), path)
             assert hashes(load_items(path)) == hashes(row), ending
 
+    @pytest.mark.long
     @given(st.lists(st.fixed_dictionaries({"answer": SCALARS}), min_size=1, max_size=4))
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
     def test_scalars_through_csv(self, tmp_path, rows):
@@ -163,6 +165,7 @@ class TestOneHash:
         write_frame(pd.DataFrame({"n": range(len(rows)), "answer": answers}), path)
         assert hashes(load_items(path)) == hashes(rows)
 
+    @pytest.mark.long
     @given(VALUES)
     def test_values_through_json_and_back(self, value):
         row = {"extra": value}

@@ -309,6 +309,7 @@ class TestChecks:
         assert len(caught) == 1
         assert len(table) == 3 * 2 * 3
 
+    @pytest.mark.long
     def test_a_two_megabyte_answer_is_judged(self):
         with pytest.warns(EvalkitWarning, match="more than a million characters"):
             table = ek.judge([{"question": "x", "answer": "word " * 400_000}], two_criteria(), FAKE, samples=1)

@@ -42,6 +42,7 @@ def test_the_batches_together_are_what_judge_returns(form: str) -> None:
     same(pd.concat(map(judge_batch, batches)), items)
 
 
+@pytest.mark.long
 def test_under_dask_partitions_give_the_same_and_the_same_types() -> None:
     judge_batch = ek.engine.JudgeBatch("correctness", "fake:strict", samples=2)
     frame = dd.from_pandas(some_items(10), npartitions=3)
@@ -89,6 +90,7 @@ class Loaded:
         pass
 
 
+@pytest.mark.long
 def test_a_model_in_the_process_is_loaded_once_for_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     loads: list[str] = []

@@ -55,6 +55,7 @@ def same_as_at_once(items: Any, out: Path) -> None:
 # --- parts of files
 
 
+@pytest.mark.long
 @given(
     st.lists(st.sampled_from(['{"a": 1}', "", "  ", '{"a": "ü\\n"}', '{"a": null, "b": [1]}']), max_size=30),
     st.integers(1, 7),
@@ -106,6 +107,7 @@ def test_what_cannot_be_read_in_parts_is_named(tmp_path: Path, name: str, messag
 # --- judging them
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "table", "frames", "glob"])
 def test_the_parts_together_are_what_judge_returns(tmp_path: Path, form: str) -> None:
     items, out = some_items(25), tmp_path / "out"
@@ -364,6 +366,7 @@ def test_a_dask_cluster_with_a_killed_worker_gives_the_same(tmp_path: Path) -> N
 # --- on the command line
 
 
+@pytest.mark.long
 def test_the_command_takes_files_shards_and_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

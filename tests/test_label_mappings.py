@@ -49,6 +49,7 @@ def evaluation(items, cache) -> ek.Evaluation:
     return ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, cache=cache)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_an_evaluation_knows_items_and_clusters(name, evaluation, long):
     made = TABLES[name](evaluation, MAPPING)
@@ -98,6 +99,7 @@ def test_suggestions_and_the_tuner_read_the_same_labels(evaluation, items, long,
     assert len(tuner.labels) == len(long)
 
 
+@pytest.mark.long
 def test_plots_take_a_mapping(evaluation):
     for plot in (plots.plot_confusion, plots.plot_disagreement):
         assert "faithfulness" in plot(evaluation, MAPPING).alt
@@ -134,6 +136,7 @@ def sides(items, edited, cache):
 
 
 class TestCompare:
+    @pytest.mark.long
     def test_the_labels_that_both_sides_hold_count(self, sides, long):
         made = ek.compare(*sides(MAPPING, long))
         assert made.table["against"].tolist() == ["labels"]
@@ -142,15 +145,18 @@ class TestCompare:
         pd.testing.assert_frame_equal(made.table, by_hand.table)
         pd.testing.assert_frame_equal(ek.compare(*sides(None, None), labels=MAPPING).table, by_hand.table)
 
+    @pytest.mark.long
     def test_without_labels_verdicts_count_and_an_empty_table_is_no_labels(self, sides, long):
         assert ek.compare(*sides(None, None)).table["against"].tolist() == ["verdicts"]
         assert ek.compare(*sides(long, long), labels=long.head(0)).table["against"].tolist() == ["verdicts"]
 
+    @pytest.mark.long
     def test_one_side_is_enough(self, sides, long):
         by_hand = ek.compare(*sides(None, None), labels=long).table
         for pair in (sides(long, None), sides(None, long)):
             pd.testing.assert_frame_equal(ek.compare(*pair).table, by_hand)
 
+    @pytest.mark.long
     def test_where_they_differ_those_of_after_count_and_a_note_says_so(self, sides, long):
         ann = long[long["annotator"] == "ann"]
         made = ek.compare(*sides(long, ann)).table
@@ -167,6 +173,7 @@ class TestCompare:
         held = long.assign(part=pd.Categorical(["held-out"] * len(long), categories=["dev", "held-out"]))
         assert ek.compare(*sides(held, held)).table["against"].tolist() == ["verdicts"]
 
+    @pytest.mark.long
     def test_tables_do_not_know_the_items(self, sides):
         tables = [side.judgments for side in sides(None, None)]
         with pytest.raises(InputError, match="extract_labels"):

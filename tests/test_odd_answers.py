@@ -100,6 +100,7 @@ def _written(value: Any) -> bytes:
     return json.dumps(value).encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.long
 @given(_answers, st.integers(1, 3))
 def test_any_json_is_replies_of_the_right_types_or_a_problem(value: Any, n: int) -> None:
     answer = Answer(200, {}, _written(value), "http://127.0.0.1", "/v1/chat/completions")
@@ -157,6 +158,7 @@ _headers = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.long
 @given(_error | _maybe({"error": _error}), st.integers(100, 999), _headers)
 def test_any_error_is_a_problem_that_can_be_logged(value: Any, status: int, headers: dict[str, str]) -> None:
     answer = Answer(status, headers, _written(value), "http://127.0.0.1", "/v1/chat/completions")

@@ -271,6 +271,7 @@ def test_published_accuracy_and_order_agreement(llmbar):
     assert len(reference) == 130
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["Natural/GPT-4/Vanilla_NoRules", "GPTInst/PaLM2/Vanilla_NoRules", "GPTInst/ChatGPT/CoT"]
 )

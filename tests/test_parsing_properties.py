@@ -112,6 +112,7 @@ def test_what_is_quoted_before_the_answer_never_wins(pair: tuple[Scale, Code], w
             assert parse_reply(text, form, scale).code != other, (form, text)
 
 
+@pytest.mark.long
 @given(judged(), PROSE, st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_reply_that_is_cut_off_never_says_something_else(

@@ -37,6 +37,7 @@ class TestRoundTrip:
             "profile": "p", "version": "1", "samples": 3, "vote": "mean", "aggregate": "mean", "quorum": 0.5,
         }  # fmt: skip
 
+    @pytest.mark.long
     @given(
         st.sampled_from(tuple(VOTE_RULES)),
         st.sampled_from(tuple(AGGREGATE_RULES)),

@@ -97,6 +97,7 @@ def test_fast_maker_equals_the_definition(parts: KeyParts, inputs: list[tuple[st
         assert list(maker(input_hash, order, samples)) == expected
 
 
+@pytest.mark.long
 @given(some_parts, some_parts, st.sampled_from(KeyParts.__slots__))
 def test_every_part_changes_the_key(parts: KeyParts, other: KeyParts, name: str) -> None:
     changed = replace(parts, **{name: getattr(other, name)})
@@ -108,6 +109,7 @@ def test_every_part_changes_the_key(parts: KeyParts, other: KeyParts, name: str)
         assert (changed.content_key == parts.content_key) == same
 
 
+@pytest.mark.long
 @given(some_parts)
 def test_parts_survive_json(parts: KeyParts) -> None:
     back = KeyParts.from_dict(json.loads(canonical_json(parts.as_dict())))

@@ -65,6 +65,7 @@ GOOD = "id: mine\nversion: v1\ninputs: [answer]\ncriteria:\n  - name: c\n    sca
 
 
 class TestRoundTrip:
+    @pytest.mark.long
     @given(TEXTS, TEXTS, CODES, st.lists(TEXTS, max_size=2), st.booleans())
     @example("a\x85b", "\u2028", ["1", "0"], ["a\u2029b", "\x85"], False)
     @example("a: 'b' \"c\" # d\n\n  indented\n\ttab\n", "  ", ["1", "no", "null", "1e3"], ["", "x\n"], True)
@@ -183,6 +184,7 @@ class TestSave:
             assert sorted(process.communicate(timeout=300)[0].strip() for process in running) == versions
         assert sorted(path.name for path in (home / "mine").iterdir()) == ["v1.yaml", "v2.yaml", "v3.yaml"]
 
+    @pytest.mark.long
     def test_many_threads_at_once(self, home):
         # over and over, each time where no folder is yet: two that make it meet seldom
         for turn in range(15):

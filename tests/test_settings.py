@@ -108,6 +108,7 @@ def door(request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> D
     return (lambda named, profile: given(named, profile, capfd)) if given is command_line else given
 
 
+@pytest.mark.long
 def test_what_the_caller_names_comes_before_the_profile_and_that_before_the_default(door: Door) -> None:
     named = door(NAMED, True)
     for name in ("judges", "samples", "aggregate"):

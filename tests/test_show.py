@@ -56,6 +56,7 @@ class TestTables:
         assert "(no rows)" in view._repr_html_()
         assert "(no rows)" in str(ek.show(empty(name), width=80))
 
+    @pytest.mark.long
     @pytest.mark.parametrize(
         "name",
         [*TABLES, "disagreement", "reliability", "alignment", "items"],
@@ -201,6 +202,7 @@ def test_cache_stats_count_this_process():
     assert stats["session"]["hits"] - before == 3
 
 
+@pytest.mark.long
 def test_long_names_of_judges_and_columns_fit_80_columns_and_each_note_is_there_once():
     items, labels = ek.load_example("support")
     names = ("openai:gpt-4o-mini-2024-07-18", "inference-providers:meta-llama/Llama-3.3-70B-Instruct")

@@ -257,6 +257,7 @@ def run_code(card, table):
 
 
 # -- the code does the same
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("kind", ["frame", "rows", "jsonl", "parquet"])
 def test_the_code_gives_the_same_items_and_the_same_tuner(name, kind, tmp_path):
@@ -302,6 +303,7 @@ def test_empty_cells_of_a_csv_file_are_missing_as_in_a_dataframe(tmp_path):
     pd.testing.assert_frame_equal(values["items"], cards[0].items)
 
 
+@pytest.mark.long
 def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
     path = write_frame(PAIRS, tmp_path / "pairs.csv")
     card = start(path, cache=tmp_path / "replies")
@@ -418,6 +420,7 @@ def test_nothing_is_judged_before_run_in_the_tuner():
     assert len(calls) == 12
 
 
+@pytest.mark.long
 def test_gaps_are_counted_and_skipped():
     card = start(GAPS)
     assert "1 of 4 items lack a required input: they count as unscored (on_missing='skip')" in card.notes
@@ -519,6 +522,7 @@ def test_a_rubric_from_a_file(tmp_path):
         start(GAPS, "nothing")
 
 
+@pytest.mark.long
 def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
     card = start(CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)]), "new")
     assert card.rubric.inputs == ("answer",)
@@ -702,6 +706,7 @@ def test_judges_by_name():
     assert (card.problems, card.state["alert"]) == ([], "")
 
 
+@pytest.mark.long
 def test_the_tuner_takes_the_place_of_the_card():
     card = start(PAIRS)
     card.receive({"do": "open"})

@@ -208,6 +208,7 @@ def test_discrimination_by_hand():
     assert (contrary.set_index("judge").loc["no", "discrimination"]) < 0
 
 
+@pytest.mark.long
 def test_discrimination_is_found_again():
     draw, names, strength = np.random.default_rng(5), list("wxyz"), {"w": -1.2, "x": -0.4, "y": 0.4, "z": 1.2}
     pairs = [draw.choice(names, 2, replace=False) for _ in range(3000)]
@@ -379,6 +380,7 @@ def test_an_interval_is_never_of_zero_width():
     assert even["rank"].tolist() == [1, 1]
 
 
+@pytest.mark.long
 def test_a_judge_who_never_errs_has_no_finite_discrimination():
     seen = {("x", "y"): (6, 0, 4), ("y", "z"): (6, 0, 4), ("x", "z"): (7, 0, 3)}
     votes, items = data(counted(seen))

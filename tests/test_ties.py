@@ -192,6 +192,7 @@ def only(table):
     return table.iloc[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "accuracy", "n_left_out"),
     [

@@ -220,7 +220,11 @@ def words(text: str) -> frozenset[str]:
 
 
 def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
-    """The quality of the answer, about 0 to 1, by the words that it shares with the other inputs, and what decided."""
+    """The quality of the answer, about 0 to 1, and what decided.
+
+    It is the share of the answer's words that occur in the context, else in the reference or the question. A number or
+    a name that does not occur there costs extra.
+    """
     answer, context, reference = (
         next((text for name in names if (text := as_text(inputs.get(name))).strip()), "")
         for names in (_ANSWERS, _CONTEXTS, _REFERENCES)
@@ -231,29 +235,21 @@ def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
         answer, question = as_text(turns[-1]), as_text(turns[:-1])
     if not _WORD.search(answer):
         return 0.0, "the answer is empty"
-    if context:
-        if _NO_ANSWER.search(answer):
-            return 0.9, "the answer claims nothing"
-        return _support(answer, context, question, "context")
     if _NO_ANSWER.search(answer):
-        return 0.1, "the answer gives no answer"
-    if reference:
-        support, explanation = _support(answer, reference, question, "reference")
-        expected = words(reference) - words(question) or words(reference)
-        recall = len(expected & words(answer)) / max(1, len(expected))
-        return 0.4 * support + 0.6 * recall, explanation
-    shared = len(words(question) & words(answer))
-    return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
-
-
-def _support(answer: str, evidence: str, question: str, place: str) -> tuple[float, str]:
-    """The share of the answer's words that occur in the evidence; a number or name that does not costs extra."""
-    known, asked = words(evidence), words(question)
-    new = words(answer) - asked
+        return (0.9, "the answer claims nothing") if context else (0.1, "the answer gives no answer")
+    known, asked, said = words(context or reference), words(question), words(answer)
+    if not (context or reference):
+        shared = len(asked & said)
+        return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
+    new = said - asked
     share = len(new & known) / len(new) if new else 0.6
     missing = [word for word in _WORD.findall(answer) if words(word) - known - asked]
     facts = sorted(set(_FACT.findall(answer)) & set(missing))
     quality = min(1.1, 1.3 * share) - (0.6 if facts else 0.0)  # above 1: noise seldom changes a clear case
+    if not context:
+        expected = known - asked or known
+        quality = 0.4 * quality + 0.6 * (len(expected & said) / max(1, len(expected)))
+    place = "context" if context else "reference"
     if not missing:
         return quality, f"all its words are in the {place}"
     return quality, f"not in the {place}: {', '.join(repr(word[:40]) for word in (facts or missing)[:3])}"

@@ -438,6 +438,7 @@ def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.Monk
     assert {*_NAMES, "PolluxLLMJudgeMetric"} <= set(dir(evalkit.lighteval))
 
 
+@pytest.mark.long
 def test_names_of_prompt_and_parsers_load_no_lighteval() -> None:
     script = (
         f"import sys, evalkit.lighteval as e; [getattr(e, n) for n in {_NAMES}]; sys.exit('lighteval' in sys.modules)"
