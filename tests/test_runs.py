@@ -88,6 +88,19 @@ def test_names_become_paths_hashes_and_texts(local: Registry, tmp_path: Path) ->
     assert deterministic.bindings.of_task("tone").plugin_path == str(tmp_path / "tone_plugin")
 
 
+def test_a_template_that_the_scoring_config_names_is_looked_up_for_tasks_without_overrides(local: Registry) -> None:
+    local.add_template("fresh", "v1", TEMPLATE)
+    local.apply_pack(pack({"task": "own"}))
+    judges = [JURY["judges"][0], {**JURY["judges"][1], "judge_template_id": "fresh"}]
+    found = resolve(local, local.pack("support"), "jury", {"judges": judges})
+    (text,) = found.bindings.of_task("own").templates
+    assert (text.name, text.version, text.text) == ("fresh", "v1", TEMPLATE)
+    assert found.bindings.of_task("own").judge_template_id is None, "the other judge keeps the metric's template"
+    assert found.hashes["templates"].keys() == {"fresh@v1"}
+    judges[1] = {**JURY["judges"][1], "judge_template_id": "flesh"}
+    assert "template 'flesh' not found; searched registry:" in said(local, "jury", {"judges": judges})
+
+
 def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Path) -> None:
     with_plugin(
         local, tmp_path,

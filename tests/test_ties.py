@@ -538,3 +538,13 @@ def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell():
         ("art", "law"): 1,
         ("art", None): 2,
     }
+
+
+@pytest.mark.parametrize("rest", [{}, {"y": "A"}, {"y": "tie"}])
+def test_tied_judges_whose_labels_decide_give_a_winner_with_its_score(rest):
+    # a: A in one order, a tie in the other; b: the answer shown first. A has ½ + ½, the tie ½, B ½.
+    said = {("x", "a"): {"AB": ["A"], "BA": ["tie"]}, ("x", "b"): FLIP}
+    said |= {(item, judge): {"AB": [label], "BA": [label]} for item, label in rest.items() for judge in "ab"}
+    row = aggregate(votes_of(said)).set_index("item_id").loc["x"]
+    assert (row["label"], row["score"], row["score_norm"]) == ("A", 1.0, 1.0)
+    assert (row["tied"], row["status"], row["n_scored"], pd.isna(row["reason"])) == (False, "ok", 2, True)

@@ -92,8 +92,9 @@ def _stats(args: argparse.Namespace) -> None:
     if args.json:
         put_document(stored)
         return
+    file = stats["path"] if stats["n_bytes"] else f"{stats['path']} (does not exist)"
     put_text(
-        f"{stats['path']}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
+        f"{file}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
         f"{stats['n_bytes'] / 1e6:.1f} MB; "
         f"{stats['n_live']} live, {stats['n_batch']} from batches, {stats['n_recorded']} recorded, "
         f"{stats['n_promoted']} promoted; US$ {stats['cost_usd']:.4f}"

@@ -413,6 +413,8 @@ class _Run:
                 f"cache at {self.store.where} (first: item {item!r}; {difference}); run without offline to call the "
                 "judges"
             )
+        if not self.store.database.n_bytes():
+            _log.warning("the cache %s does not exist: check cache= (--cache) or EVALKIT_CACHE", self.store.place)
         if self.kept is None and self.columns.recorded.any():
             has_reply, recorded = self._cells()
             n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())

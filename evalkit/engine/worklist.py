@@ -239,7 +239,7 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
                 f"inputs= maps {name!r} to column {column!r}, which the items do not have; "
                 f"{guess(column, columns)}{there}"
             )
-    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}}"
+    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
     if chats and {*missing} & {"question", "answer"}:
         advice = (
@@ -272,7 +272,8 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
             raise InputError(
                 f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
                 f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value, an empty cell of a "
-                "CSV file does not), leave these items out, or pass on_missing='skip' to count them as unscored"
+                "CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
+                "count them as unscored"
             )
         skipped.update(missing)
     for at in skipped:

@@ -114,7 +114,7 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
         rows.append(
             {
                 "criterion": name,
-                "mean": figure(row["mean"], row["low"], row["high"]),
+                "mean": _mean(row),
                 "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
                 "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
                 "pass rate": _passing(row),
@@ -124,6 +124,13 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
         notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
     said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(said)
+
+
+def _mean(row: dict[str, Any]) -> str:
+    """The mean score; with the number of its items if some are scored and have no score of their own, as ties."""
+    mean = figure(row["mean"], row["low"], row["high"])
+    short = not pd.isna(row["mean"]) and row["n_mean"] < row["n_scored"]
+    return f"{mean} ({row['n_mean']} of {row['n_scored']})" if short else mean
 
 
 def _passing(row: dict[str, Any]) -> str:

@@ -156,7 +156,7 @@ class Criterion(FileModel):
         return self._file_values("name", "level") | {"scale": dict(self.scale)}
 
     def edit(self, **changes: Any) -> Criterion:
-        """A changed copy; `scale` may contain only the levels that change (None removes a level)."""
+        """A changed copy; `scale` may contain only levels that change. A new code adds a level, None removes one."""
         values = self.to_dict()
         if isinstance(changes.get("scale"), Mapping):
             values["scale"] = _merged(self.scale, changes.pop("scale"))

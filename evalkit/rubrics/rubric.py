@@ -212,7 +212,8 @@ class Rubric(FileModel):
         criterion
             Which criterion to change.
         **changes
-            Keys of `Criterion` or of `Rubric`; ``scale={1: "…"}`` changes only that level.
+            Keys of `Criterion` or of `Rubric`; ``scale={1: "…"}`` changes only that level, or adds it if the
+            scale has no such code; ``scale={1: None}`` removes it.
 
         Examples
         --------

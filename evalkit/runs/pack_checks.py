@@ -70,10 +70,14 @@ class Search:
 
 
 def bind(search: Search, task: PackTask) -> TaskBinding | None:
-    """The binding of a task; None if it has no overrides, or its plugin cannot be used (which is a problem)."""
-    over = task.overrides
+    """The binding of a task; None if it needs none, or its plugin cannot be used (which is a problem).
+
+    A task without overrides needs one if the scoring config names a template of the registry for a judge.
+    """
+    over, is_judged = task.overrides, search.scoring.mode != "deterministic"
     if not over:
-        return None
+        texts = _templates(search, task, None, None, None) if is_judged else []
+        return TaskBinding(templates=texts) if texts else None
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
@@ -85,7 +89,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
         "plugin_path": layout and str(layout.root),
         "plugin_hash": plugin and plugin.content_hash,
     }
-    if search.scoring.mode == "deterministic":
+    if not is_judged:
         return TaskBinding(**given)
     profile = _profile(search, task, plugin, layout)
     _check_rubric(search, task, profile, plugin)

@@ -119,7 +119,7 @@ def aggregate(
     under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
     if quorum == 1.0:
         under = jury.scored_weight < jury.total_weight * (1 - _TINY)
-    # Judges who all are tied give an item without any answer: a tie, and no estimate.
+    # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
     if method == "dawid_skene":
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
@@ -133,7 +133,7 @@ def aggregate(
         score, label, tied, among = _middle(jury, measured, method)
         passed, verdict = _verdict(jury, measured, method)
         methods, options = _methods(method, measured), np.full(len(whole), None, dtype=object)
-    tied = tied | silent
+    tied = tied | (silent & pd.isna(label))
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
@@ -179,6 +179,7 @@ class _Jury:
     among: Objects  # cells of `tied_labels`; None if a vote has a label, or in old tables
     answered: Flags  # has a label or score to give
     scored: Flags  # answered, or tied
+    of_pairs: Flags  # of a pairwise rubric
     passes: Flags
     fails: Flags
     reason: pd.Series
@@ -207,6 +208,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     texts += sorted({name for cell in pd.unique(among) for name in labels_among(cell)} - set(texts))
     names = np.array([*texts, None], dtype=object)
     verdicts = verdict_codes(rows["passed"])
+    shown_first = rows["first_rate"].notna().to_numpy() if "first_rate" in rows else np.zeros(len(rows), dtype=bool)
     weight = weight[there]
     return _Jury(
         groups,
@@ -220,6 +222,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         among,
         answered,
         answered | tied,
+        measured.nominal & (np.isfinite(score) | shown_first),
         verdicts == 1,
         verdicts == 0,
         rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
@@ -307,7 +310,8 @@ def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
     known = ~pd.isna(label)
     numeric = known & ~measured.nominal
     score[numeric] = [float(text) for text in label[numeric]]
-    rows = known & measured.nominal & (jury.groups.count(jury.measured.nominal & ~np.isnan(jury.score)) > 0)
+    # of a criterion, not of an item: all judges of an item may be tied, and a tied vote has no score
+    rows = known & np.isin(measured.codes, measured.codes[jury.groups.count(jury.of_pairs) > 0])
     score[rows] = [PAIR_SCORES.get(text, np.nan) for text in label[rows]]
     return score
 

@@ -61,12 +61,16 @@ class AltTest:
     def __str__(self) -> str:
         rows = self._rows()
         pairs = [(f"{row['criterion']}, {row['judge']}", row.pop("notes")) for row in rows]
-        return wrapped("\n".join([text_table(rows), *noted([pair for pair in pairs if pair[1]], len(rows))]))
+        notes = noted([pair for pair in pairs if pair[1]], len(rows))
+        return wrapped("\n".join([text_table(rows), *notes, *self._apart()]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_page([html_table(self._rows())])
+        return html_page([html_table(self._rows()), *(f"<p class='note'>{note}</p>" for note in self._apart())])
+
+    def _apart(self) -> list[str]:
+        return [] if self.summary["same_items"].all() else ["the judges are compared on different items"]
 
     def _rows(self) -> list[dict[str, str]]:
         return [

@@ -127,7 +127,8 @@ def compare(
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
             f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}: these are not comparable, because a "
-            "jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True"
+            "jury's verdicts vary less than one judge's; to compare them nevertheless, pass across_modes=True "
+            "(--across-modes)"
         )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
@@ -223,6 +224,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
+    if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
+        notes.append("scored by other judges before and after")
     if silent := int((~known).sum()):
         what = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
         notes.append(

@@ -22,7 +22,7 @@ _NOTE = (
 
 
 def chance_words(row: Any, *, p: bool = True) -> str:
-    """How many verdicts chance alone changes, from a row of `compare`, and the p of the permuted samples.
+    """How many verdicts chance alone changes, from a row of `compare`, and the p of the permuted samples (see `_p`).
 
     Examples
     --------
@@ -35,7 +35,12 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     limit += " (not measured)" if row["floor_source"] == "range" else ""
     if not p:
         return limit
-    return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {p_value(row['change_p'])}"
+    return "cannot tell change from noise" if np.isnan(_p(row)) else f"{limit}, p {p_value(_p(row))}"
+
+
+def _p(row: Any) -> float:
+    """The p of the permuted samples: corrected over the rows of the comparison (Holm), if the row has it."""
+    return float(row["change_p_holm"] if "change_p_holm" in row else row["change_p"])
 
 
 def chance_sentences(row: Any) -> str:
@@ -52,7 +57,7 @@ def chance_sentences(row: Any) -> str:
     """
     if row["floor_source"] == SAME:
         return SAME
-    if np.isnan(row["change_p"]):
+    if np.isnan(_p(row)):
         return "cannot tell change from noise"
     limit = "How many change when the same prompt is asked again: not measured"
     if not np.isnan(row["chance_up_to"]):
@@ -64,8 +69,8 @@ def chance_sentences(row: Any) -> str:
         if row["n_clusters"] < row["n_common"]:
             source += f"; {counted(row['n_clusters'], 'group')}"
         limit = f"Asking the same prompt again changes 0 to {row['chance_up_to']:.0f} ({source})"
-    than = "more than by chance" if row["change_p"] <= _LEVEL else "no more than by chance"
-    return f"{limit}. The replies changed {than}, p {p_value(row['change_p'])}."
+    than = "more than by chance" if _p(row) <= _LEVEL else "no more than by chance"
+    return f"{limit}. The replies changed {than}, p {p_value(_p(row))}."
 
 
 @dataclass(frozen=True, slots=True)
