@@ -145,7 +145,7 @@ def test_misuse_of_examples():
     held = ek.split_labels(labels_of([0, 1] * 30))
     with pytest.raises(InputError, match="no labels to pick examples from"):
         ek.pick_examples(held[held["part"] == "held-out"], ITEMS)
-    with pytest.raises(InputError, match="the items lack 1 labelled item: 'i3'"):
+    with pytest.raises(InputError, match="1 labelled item not found among the items: 'i3'"):
         ek.pick_examples(labels_of([0, 1, 0, 1]), ITEMS.iloc[:3])
     with pytest.raises(RubricError, match="label 7 of an example is not on the scale; allowed: 0, 1"):
         RUBRIC.with_examples(ITEMS.iloc[[0]].assign(criterion="polite", label=7))

@@ -114,7 +114,7 @@ def test_what_was_never_answered_is_not_recorded(tmp_path: Path) -> None:
     assert ek.gate.to_traces(ITEMS, table, tmp_path / "t.jsonl") == 2
     _, recorded = ek.gate.from_traces(tmp_path / "t.jsonl")
     assert recorded.empty
-    with pytest.raises(InputError, match="the items lack 1 judged item"):
+    with pytest.raises(InputError, match="1 judged item not found among the items"):
         ek.gate.to_traces(
             ITEMS[:1], ek.judge(ITEMS, "faithfulness", "fake", samples=1, progress=False), tmp_path / "t.jsonl"
         )
@@ -156,7 +156,7 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="item 'a': answer must be a string, got int"):
         ek.gate.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
-    with pytest.raises(InputError, match=r"the items lack 1 judged item \(the first: 'b'\); pass all items"):
+    with pytest.raises(InputError, match=r"1 judged item not found among the items \(the first: 'b'\); pass all items"):
         ek.gate.to_traces(ITEMS[:1], table, path)
     with pytest.raises(InputError, match="has duplicate rows"):
         ek.gate.to_traces(ITEMS, pd.concat([table, table]), path)

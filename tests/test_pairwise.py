@@ -206,7 +206,7 @@ def test_what_win_rates_refuse():
     votes = outcomes(["A", "B"])
     with pytest.raises(InputError, match="no column 'system_b' for the systems; they have 'item_id', 'system_a'"):
         win_rates(votes, ITEMS.drop(columns="system_b"))
-    with pytest.raises(InputError, match="the items lack 1 judged item: 'b'"):
+    with pytest.raises(InputError, match="1 judged item not found among the items: 'b'"):
         win_rates(votes, ITEMS.iloc[:1])
     with pytest.raises(InputError, match=r"2 items with wrong systems: 'a', 'b'"):
         win_rates(votes, ITEMS.assign(system_b="new"))

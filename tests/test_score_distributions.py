@@ -615,7 +615,7 @@ def test_scales_with_their_own_rules(tmp_path):
             id="i", inputs=["answer"], template="number@v1",
             criteria=[{"name": "c", "level": "interval", "scale": {0: "", 10: ""}}],
         )  # fmt: skip
-        with pytest.warns(EvalkitWarning, match="the scale is an interval"):
+        with pytest.warns(EvalkitWarning, match="the level of the scale is interval"):
             row = ek.judge(ONE, interval, judge_of(server.url), samples=1, cache=tmp_path).iloc[0]
         assert row["score"] == 4
         assert math.isnan(row["score_mass"])

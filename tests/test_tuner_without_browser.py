@@ -1735,7 +1735,7 @@ def test_what_cannot_be_browsed_is_refused():
     judgments = ek.judge(items, "faithfulness", "fake:strict", samples=1)
     assert len(ek.notebook.JudgmentBrowser(judgments).rows) == 24
     assert len(ek.notebook.JudgmentBrowser(judgments.head(1), items).rows) == 1
-    with pytest.raises(InputError, match=r"the items lack .*which were judged"):
+    with pytest.raises(InputError, match=r"were judged, but are not among the items"):
         ek.notebook.JudgmentBrowser(judgments, items.head(3))
     with pytest.raises(InputError, match="one version"):
         ek.notebook.JudgmentBrowser(judgments.head(0))

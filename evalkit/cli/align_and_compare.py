@@ -41,7 +41,11 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(commands, "align", _align, "agreement of judges, or of the jury, with human labels", _ALIGN)
     parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
-    parser.add_argument("labels", metavar="LABELS", help="item_id, criterion, annotator, label; or items with --label")
+    parser.add_argument(
+        "labels",
+        metavar="LABELS",
+        help="file with item_id, criterion, annotator, label; or a file of items, with --label",
+    )
     add_label_columns(parser, "LABELS")
     add_flags(parser, "items", "item-id")
     for name, choices, text in (

@@ -66,7 +66,10 @@ def add(commands: Commands) -> None:
     parser = add_part("promote", _promote, text, _PROMOTE)
     parser.add_argument("rubric", metavar="RUBRIC", help="target version, as in support@v3; or the id")
     parser.add_argument(
-        "old", metavar="OLD", nargs="?", help="version of the stored replies, such as v2 (default: all but the target)"
+        "old",
+        metavar="OLD",
+        nargs="?",
+        help="version whose replies are copied, such as v2 (default: all other versions)",
     )
     parser.add_argument("new", metavar="NEW", nargs="?", help="target version, as in v3")
 

@@ -55,7 +55,9 @@ def record_parser() -> Parser:
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
     parser.set_defaults(handler=_record, strict=False)
     group = _add_traces(parser)
-    group.add_argument("-o", "--out", metavar="FILE", help="record in a copy of the traces, not in the file itself")
+    group.add_argument(
+        "-o", "--out", metavar="FILE", help="write to a copy of the trace file, and leave the file itself unchanged"
+    )
     return parser
 
 
@@ -81,7 +83,9 @@ def _add_traces(parser: Parser) -> Any:
     group.add_argument(
         "--judge-refresh", action="store_true", help="ignore recorded and cached judgments, and call again"
     )
-    group.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other rubric versions")
+    group.add_argument(
+        "--no-promoted", action="store_true", help="do not use replies that were copied from another rubric version"
+    )
     add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
     output.add_argument("--redact", action="store_true", help="write [REDACTED] in place of all prompts and answers")

@@ -45,7 +45,9 @@ def add(commands: Commands) -> None:
     group = parser.add_argument_group("many items: --out is a folder, with one parquet file per part")
     group.add_argument("--part-rows", metavar="N", type=int, default=5000, help="items per part (default 5000)")
     group.add_argument("--shard", metavar="I/N", type=_shard, help="only every N-th part from the I-th on, as in 3/16")
-    group.add_argument("--jobs", metavar="N", type=int, help="parts judged at once, one process per part (default 1)")
+    group.add_argument(
+        "--jobs", metavar="N", type=int, help="parts of the files to judge at once, one process each (default 1)"
+    )
 
     text = "calls, cached share and US$ that judging takes, and the source of each setting"
     parser = add_command(commands, "plan", _plan, text, _PLAN, _USAGE)

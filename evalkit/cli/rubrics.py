@@ -39,7 +39,9 @@ def add(commands: Commands) -> None:
     parser = add_command(parts, "new", _new, "write a rubric file to edit: a first version, or the next one", end)
     parser.add_argument("id", metavar="ID", help="its id; if it exists, start as a copy of its newest version")
     parser.add_argument("--like", metavar="R", help="start as a copy of this rubric")
-    parser.add_argument("--folder", metavar="DIR", help="rubric folder (default: EVALKIT_RUBRICS, else rubrics/)")
+    parser.add_argument(
+        "--folder", metavar="DIR", help="where to save (default: the first folder of EVALKIT_RUBRICS, else rubrics/)"
+    )
     add_flags(parser, "quiet")
 
 

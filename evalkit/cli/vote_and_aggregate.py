@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
         metavar="drop|NUMBER",
         type=number_or("drop"),
         default="drop",
-        help="unscored samples are left out (drop, the default), or get this score",
+        help="score that unscored samples get; drop (the default): they are left out",
     )
     add_output(parser)
 
@@ -55,7 +55,9 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "summarize", _summarize, text, _SUMMARIZE)
     parser.add_argument("scores", metavar="SCORES", help="table of 'evalkit aggregate'; '-': JSONL on stdin")
     parser.add_argument("--by", metavar="COLUMN", action="append", help="one row per value of this column")
-    parser.add_argument("--items", metavar="ITEMS", help="file of items: columns for --by, group_id for intervals")
+    parser.add_argument(
+        "--items", metavar="ITEMS", help="file of items, with the columns that --by names, and group_id for intervals"
+    )
     add_flags(parser, "item-id")
     add_output(parser)
 

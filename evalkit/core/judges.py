@@ -247,7 +247,8 @@ class Judge:
         """
         if not isinstance(name, str) or not name.strip() or "@" in name or not str(version).strip():
             raise ConfigError(
-                f"a function judge needs a name without '@' and a version, got name={name!r}, version={version!r}"
+                f"a function judge needs a version, and a name that does not contain '@'; got name={name!r}, "
+                f"version={version!r}"
             )
 
         def made(function: Ask | str) -> Judge:

@@ -221,8 +221,8 @@ class _Coder:
             if meant == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
                 raise ConfigError(
-                    f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; the reasons for a missing score "
-                    f"are {reasons}"
+                    f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale, "
+                    f"or to the reason why there is no score: {reasons}"
                 )
             if self._named.setdefault(_key(value), meant) != meant:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
@@ -306,7 +306,7 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             other = "unswapped" if verdicts == "shown" else "shown"
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
-                f"with verdicts={verdicts!r}, the same answer would win in both orders for only {same} of "
-                f"{counted(len(own), 'item')} of judge {judge!r} (correlation of the orders {r:.2f}). Not even a "
-                f"judge that prefers one position does this; pass verdicts={other!r}"
+                f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only "
+                f"{same} of {counted(len(own), 'item')} (correlation between the orders: {r:.2f}). Even a judge that prefers "
+                f"one position agrees with itself more often, so pass verdicts={other!r}"
             )

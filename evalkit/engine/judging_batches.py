@@ -68,7 +68,10 @@ class JudgeBatch:
     ) -> None:
         limits = [name for name in ("budget_usd", "max_calls") if options.get(name) is not None]
         if limits and options.get("run") is None:
-            raise ConfigError(f"each batch would have its own {listed(limits)}; to share it, pass run='a name'")
+            raise ConfigError(
+                f"JudgeBatch would apply {listed(limits)} to each batch of items by itself; to limit all batches "
+                "together, pass run='a name'"
+            )
         self._spec = Spec.of(
             rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
         )

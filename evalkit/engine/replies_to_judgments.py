@@ -197,8 +197,8 @@ class Columns(VerdictColumns):
         if plain.any():
             warnings.warn(
                 f"{int(plain.sum())} of {int(scored.sum())} scores of {listed(judges)} are read from the text, because "
-                "the reply has no log-probabilities or the scale is an interval. For these scores, score= has no "
-                "effect, score_mass is NA, and a vote is the mean of its samples",
+                "the reply has no log-probabilities or the level of the scale is interval. For these scores, "
+                "score= has no effect, score_mass is NA, and a vote is the mean of its samples",
                 EvalkitWarning,
                 stacklevel=2,
             )

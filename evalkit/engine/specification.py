@@ -253,8 +253,8 @@ class Spec:
                 builder.together.template.check(rubric.input_names)
                 if judge.score or builder.reply_reader is not None:
                     raise ConfigError(
-                        f"judge '{judge.name}' reads one verdict per reply (score= or a reader of its own), so "
-                        f"criteria_per_call={per_call!r} is not possible; set it to 1"
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has "
+                        f"one verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
                     )
         return spec
 

@@ -76,8 +76,8 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
         raise InputError(
-            f"the items lack {counted(len(missing), 'judged item')} (the first: {missing[0]!r}); pass all items that "
-            "were judged"
+            f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r}); pass all "
+            "items that were judged"
         )
     lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
     write_whole(path, lines)

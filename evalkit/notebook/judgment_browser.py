@@ -89,7 +89,7 @@ class JudgmentBrowser(NotebookWidget):
         missing = set(ids["item_id"]) - set(shown["item_id"])
         if missing:
             raise InputError(
-                f"the items lack {listed(sorted(missing))}, which were judged; pass all judged items, or omit items="
+                f"{listed(sorted(missing))} were judged, but are not among the items; pass all of these, or omit items="
             )
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
         self._browsed = evaluation or Evaluation.of(table, shown, inputs=inputs)

@@ -130,8 +130,8 @@ def _refuse_split(files: list[Path], keys: list[Any]) -> None:
         ids, others = (set(read_parquet(file, ["item_id"])["item_id"].astype("str")) for file in (one, other))
         if both := ids & others:  # else two hashes are equal by chance
             raise InputError(
-                f"item {min(both)!r} has judgments in {one} and in {other.name}; write all judgments of an item into "
-                "one file or, if they fit into memory, pass the table that pd.read_parquet returns"
+                f"item {min(both)!r} has judgments in {one} and in {other.name}; write all judgments of an item and "
+                "criterion into one file or, if they fit into memory, pass the table that pd.read_parquet returns"
             )
 
 

@@ -211,7 +211,7 @@ class Connections:
         if self.read_only:
             raise CacheError(
                 f"reply store {self.path} is read-only, so replies could not be stored; set EVALKIT_CACHE to a "
-                "folder that can be written, or judge offline"
+                "folder that can be written, or use only stored replies (offline=True, --offline)"
             )
         with self.reading() as connection:
             if connection is None:

@@ -130,7 +130,12 @@ class ServerStore(ReplyStore):
             for job in jobs:
                 job.waiter.result()
         except CacheError as problem:
-            _log.warning("%d replies and evaluations are still only in %s: %s", len(jobs), kept.folder, problem)
+            _log.warning(
+                "%d replies and evaluations could not be written to the server yet and are kept in %s: %s",
+                len(jobs),
+                kept.folder,
+                problem,
+            )
         else:
             if jobs:
                 self._forget(jobs)

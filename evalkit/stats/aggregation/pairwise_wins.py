@@ -134,7 +134,8 @@ def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: st
     lost = sorted(set(judged) - set(known.index))
     if lost:
         raise InputError(
-            f"the items lack {counted(len(lost), 'judged item')}: {listed(lost)}; pass all of them, with ids in item_id"
+            f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that were "
+            "judged, with their ids in item_id"
         )
     known = known.loc[known.index.isin(judged)]
     first, second = known[system_a], known[system_b]

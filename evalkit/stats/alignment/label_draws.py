@@ -220,7 +220,7 @@ def pick_examples(
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
     if lost := {*modes["item_id"].astype(str)} - {*frame["item_id"].astype(str)}:
-        raise InputError(f"the items lack {counted(len(lost), 'labelled item')}: {listed(sorted(lost))}")
+        raise InputError(f"{counted(len(lost), 'labelled item')} not found among the items: {listed(sorted(lost))}")
     modes = modes.assign(_place=[place(f"example {seed} {item}") for item in modes["item_id"]]).sort_values("_place")
     modes["_turn"] = modes.groupby(["criterion", "label"]).cumcount()
     chosen = modes.sort_values(["criterion", "_turn", "_place"]).groupby("criterion").head(n)

@@ -122,7 +122,7 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
             shown = listed([" ".join(other) for other in sorted(one ^ two)], most=3)
             raise InputError(
                 f"only one side has {', '.join(names)} {shown}; drift needs the same rubric version, judges and "
-                "samples on both sides: to compare others, use compare"
+                "samples on both sides; to compare sides that differ in these, use compare"
             )
     if first["key"].isna().any() or second["key"].isna().any():
         return "settings of the judges not known, because the table does not come from judge"
@@ -130,7 +130,8 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
     if n_other:
         raise InputError(
             f"the sides differ in {counted(n_other, 'reply key')}: the texts of an item, the rubric, the template or a "
-            "setting of a judge changed; drift needs the same prompts on both sides: to compare others, use compare"
+            "setting of a judge changed; drift needs the same prompts on both sides; to compare sides that differ, use "
+            "compare"
         )
     for name in ("score_sd", "score_mass"):  # two readings of scores share their reply keys
         has = [name in side and side[name].notna().any() for side in (first, second)]
