@@ -230,7 +230,9 @@ class TestPairs:
         winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
         assert (winners["AB"] == winners["BA"]).all()
         other = {"shown": "unswapped", "unswapped": "shown"}[told]
-        with pytest.raises(InputError, match=f"with verdicts={other!r}, the same answer .*; pass verdicts={told!r}"):
+        with pytest.raises(
+            InputError, match=f"with verdicts={other!r}, judge .* the same answer .*, so pass verdicts={told!r}"
+        ):
             ek.import_judgments(rows, "preference", verdicts=other, **options)
 
     @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])

@@ -307,6 +307,6 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
             same = int((own["AB"] == own["BA"]).sum())
             raise InputError(
                 f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only "
-                f"{same} of {counted(len(own), 'item')} (correlation between the orders: {r:.2f}). Even a judge that prefers "
-                f"one position agrees with itself more often, so pass verdicts={other!r}"
+                f"{same} of {counted(len(own), 'item')} (correlation between the orders: {r:.2f}). Even a judge that "
+                f"prefers one position agrees with itself more often, so pass verdicts={other!r}"
             )

@@ -157,8 +157,8 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
-                "the index of the Series replies= is ambiguous: its values are the ids of some items and the index labels "
-                "of others; pass a mapping from item id to replies"
+                "the index of the Series replies= is ambiguous: its values are the ids of some items and the index "
+                "labels of others; pass a mapping from item id to replies"
             )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
