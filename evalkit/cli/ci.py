@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
 from evalkit.cli.judges_from_flags import options_of
-from evalkit.cli.output import put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
 
@@ -99,7 +98,7 @@ def _ci(args: argparse.Namespace) -> int:
     _check_places(args, None if config.baseline is None else config.folder / config.baseline)
     since = stamp_of(args.trace_file)
     result = run_gate(config, args.trace_file, options)
-    put_text(as_text(result))
+    print(as_text(result))
     for text in result.notes:
         tell(text)
     if {"cache_miss", "not_recorded"} & result.reasons:

@@ -22,7 +22,7 @@ from evalkit.cli.arguments import (
     read_as,
     seconds,
 )
-from evalkit.cli.output import put, put_either, put_text
+from evalkit.cli.output import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
@@ -182,7 +182,7 @@ def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], bac
 
     model_facts(backend, args.model)
     check_flags(flags)
-    put_text(str(plan_run(runner.registry, args.pack, look=True, **options)))
+    print(plan_run(runner.registry, args.pack, look=True, **options))
     return 0
 
 
@@ -202,11 +202,11 @@ def _hooks(args: argparse.Namespace) -> dict[str, Any]:
 
 def _ended(args: argparse.Namespace, run: Run) -> int:
     if run.status == "queued":
-        put_text(run.id)
+        print(run.id)
         note(args, f"run {run.id} waits for a worker: evalkit worker")
         return 0
     _warn(run, but=getattr(args, "shown", ()))
-    put_text(str(run))
+    print(run)
     return 0 if run.status == "succeeded" else _ERROR
 
 
@@ -253,7 +253,7 @@ def _logs(args: argparse.Namespace) -> None:
     while True:
         over = run.status not in ("queued", "running")
         for line in tail.lines(whole=over or not args.follow):
-            put_text(line)
+            print(line)
         if over or not args.follow:
             return
         time.sleep(_FOLLOW_S)
@@ -280,7 +280,7 @@ def _compare(args: argparse.Namespace) -> None:
     with _runner(args) as runner:
         comparison = compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
-        put_text(str(comparison))
+        print(comparison)
         return
     put(args, comparison.table)
     for reason in comparison.reasons:
