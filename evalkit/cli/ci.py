@@ -52,7 +52,7 @@ def record_parser() -> Parser:
     """The parser of ``evalkit judge`` with ``--trace-file``."""
     text = "Record judgments in traces, for 'evalkit ci'."
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
-    parser.set_defaults(handler=_record, strict=False)
+    parser.set_defaults(handler=_record, strict=False, drift=None)
     group = _add_traces(parser)
     group.add_argument("-o", "--out", metavar="FILE", help="record in a copy of the traces, not in the file itself")
     return parser
@@ -121,15 +121,14 @@ def _options(args: argparse.Namespace) -> GateOptions:
             "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
             "one of them"
         )
-    drift = getattr(args, "drift", None)
     asked = {
         name: getattr(args, f"judge_{name}") for name in ("model", "samples", "base_url", "api_key_env", "refresh")
     }
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
-    if drift is not None:
+    if args.drift is not None:
         if args.judge_refresh:
             raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
-        asked |= {"refresh": drift, "drift": True}
+        asked |= {"refresh": args.drift, "drift": True}
     return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
 
 
