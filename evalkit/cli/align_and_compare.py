@@ -5,17 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
-from evalkit.cli.output import (
-    put,
-    put_document,
-    put_out,
-    put_shown,
-    put_text,
-    read_groups,
-    read_labels,
-    read_side,
-    read_table,
-)
+from evalkit.cli.output import put, put_document, put_out, put_shown, read_groups, read_labels, read_side, read_table
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.allowed_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
@@ -93,7 +83,7 @@ def _align(args: argparse.Namespace) -> None:
     figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_ceiling")]
     put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
-        put_text(f"ties: {args.ties}, unscored: {args.unscored}")
+        print(f"ties: {args.ties}, unscored: {args.unscored}")
 
 
 def _compare(args: argparse.Namespace) -> int | None:

@@ -34,8 +34,7 @@ class Parser(argparse.ArgumentParser):
     """A parser without abbreviated flags, whose errors are one line."""
 
     def __init__(self, **options: Any) -> None:
-        options.setdefault("formatter_class", _Formatter)
-        super().__init__(**options, allow_abbrev=False)
+        super().__init__(**options, formatter_class=_Formatter, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Exit 2 with one line."""
@@ -246,6 +245,8 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),
+    "queue": _switch("put the run into the queue of 'evalkit worker'"),
+    "folder": _value("DIR", "logs and output of runs (default: runs/ in the cache folder)"),
     "registry": _value(
         "URL", "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
     ),
@@ -320,9 +321,6 @@ def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
 
 def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
     """The columns `…_at` as ISO text, to the second: JSON takes it, and it fits a terminal."""
-    columns = {
-        str(name): table[name].map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
-        for name in table.columns
-        if str(name).endswith("_at")
-    }
-    return table.assign(**{name: values.astype(object) for name, values in columns.items()})
+    moments = table.filter(regex="_at$")
+    texts = moments.map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
+    return table.assign(**texts.astype(object))

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
-from evalkit.cli.output import put_document, put_shown, put_text
+from evalkit.cli.output import put_document, put_shown
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.allowed_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted
@@ -96,7 +96,7 @@ def _stats(args: argparse.Namespace) -> None:
         put_document(stored)
         return
     file = stats["path"] if stats["n_bytes"] else f"{stats['path']} (does not exist)"
-    put_text(
+    print(
         f"{file}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
         f"{stats['n_bytes'] / 1e6:.1f} MB; "
         f"{stats['n_live']} live, {stats['n_batch']} from batches, {stats['n_recorded']} recorded, "
@@ -104,7 +104,7 @@ def _stats(args: argparse.Namespace) -> None:
     )
     for rows in (stats["judges"], stats["rubrics"]):
         if rows:
-            put_text("")
+            print()
             put_shown(pd.DataFrame(rows), fit=False)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
 from evalkit.cli.judges_from_flags import options_of
-from evalkit.cli.output import put_text
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
 
@@ -53,7 +52,7 @@ def record_parser() -> Parser:
     """The parser of ``evalkit judge`` with ``--trace-file``."""
     text = "Record judgments in traces, for 'evalkit ci'."
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
-    parser.set_defaults(handler=_record, strict=False)
+    parser.set_defaults(handler=_record, strict=False, drift=None)
     group = _add_traces(parser)
     group.add_argument(
         "-o", "--out", metavar="FILE", help="write to a copy of the trace file, and leave the file itself unchanged"
@@ -103,7 +102,7 @@ def _ci(args: argparse.Namespace) -> int:
     _check_places(args, None if config.baseline is None else config.folder / config.baseline)
     since = stamp_of(args.trace_file)
     result = run_gate(config, args.trace_file, options)
-    put_text(as_text(result))
+    print(as_text(result))
     for text in result.notes:
         tell(text)
     if {"cache_miss", "not_recorded"} & result.reasons:
@@ -126,15 +125,14 @@ def _options(args: argparse.Namespace) -> GateOptions:
             "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
             "one of them"
         )
-    drift = getattr(args, "drift", None)
     asked = {
         name: getattr(args, f"judge_{name}") for name in ("model", "samples", "base_url", "api_key_env", "refresh")
     }
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
-    if drift is not None:
+    if args.drift is not None:
         if args.judge_refresh:
             raise ConfigError("--drift already calls the judge again; remove --judge-refresh")
-        asked |= {"refresh": drift, "drift": True}
+        asked |= {"refresh": args.drift, "drift": True}
     return GateOptions(judge=judges[0] if judges else None, **asked, **own, **options_of(args))
 
 

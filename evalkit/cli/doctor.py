@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags
-from evalkit.cli.output import in_words, put_document, put_text
+from evalkit.cli.output import in_words, put_document
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.server_check import ServerReport
@@ -33,12 +33,12 @@ def _doctor(args: argparse.Namespace) -> None:
         put_document(checks | found | {"problems": problems})
         return
     for title, values in checks.items():
-        put_text(title)
+        print(title)
         for name, value in values.items():
-            put_text(f"  {name:<22} {in_words(value)}")
+            print(f"  {name:<22} {in_words(value)}")
     if server is not None:
-        put_text("server\n  " + str(server).replace("\n", "\n  "))
-    put_text("\n  ".join(["problems", *problems]) if problems else "no problems found")
+        print("server\n  " + str(server).replace("\n", "\n  "))
+    print("\n  ".join(["problems", *problems]) if problems else "no problems found")
 
 
 def _server(args: argparse.Namespace) -> ServerReport:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
     Commands,
-    Parser,
     add_command,
     add_flags,
     add_judging,
@@ -76,7 +75,7 @@ def add(commands: Commands) -> None:
 
 def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str) -> Any:
     """A command that evaluates; returns the group of its output flags."""
-    parser: Parser = add_command(commands, name, run, text, end, _USAGE.format(name))
+    parser = add_command(commands, name, run, text, end, _USAGE.format(name))
     add_judging(parser, n_items="?")
     parser.add_argument(
         "--judgments", metavar="FILE", help="existing judgments: no judge is called, and ITEMS may be left out"

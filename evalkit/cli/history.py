@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_output
-from evalkit.cli.output import put, put_shown, put_text
+from evalkit.cli.output import put, put_shown
 from evalkit.cli.stderr_messages import note
 from evalkit.core.printable_text import one_line
 from evalkit.errors import counted
@@ -40,13 +40,13 @@ def _history(args: argparse.Namespace) -> None:
         return
     evaluations = list(table.groupby("evaluation", sort=False))
     for _, rows in evaluations[: args.rows]:
-        put_text(_what(rows.iloc[0]))
+        print(_what(rows.iloc[0]))
         put_shown(rows[["criterion", *SUMMARY, "disagreement"]])
         labelled = rows[rows["n_compared"].notna()]
         if len(labelled):
-            put_text("against the labels:")
+            print("against the labels:")
             put_shown(labelled[["criterion", *AGREEMENT, "n_compared"]])
-        put_text("")
+        print()
     shown = min(args.rows, len(evaluations))
     opening = "; ek.evaluation.open_evaluation(ID, items) opens one" if shown else ""
     note(args, f"{shown} of {counted(len(evaluations), 'evaluation')}{opening}")

@@ -137,7 +137,7 @@ def put_shown(shown: Any, *, rows: int = 20, fit: bool = True) -> None:
     from evalkit.evaluation import show
 
     width = shutil.get_terminal_size((100, 24)).columns if fit else None
-    put_text(str(show(shown, rows=rows, width=width)))
+    print(show(shown, rows=rows, width=width))
 
 
 def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
@@ -162,17 +162,12 @@ def in_words(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def put_text(text: str) -> None:
-    """Text on stdout."""
-    print(text)
-
-
 def put_either(args: argparse.Namespace, document: Mapping[str, Any], text: str) -> None:
     """On stdout one JSON object with ``--json``, else text."""
     if args.json:
         put_document(document)
     else:
-        put_text(text)
+        print(text)
 
 
 def put_document(document: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.output import put, put_document, put_shown, put_text
+from evalkit.cli.output import put, put_document, put_shown
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
@@ -88,8 +88,8 @@ def _show(args: argparse.Namespace) -> None:
     columns = ("task", "fewshot", "weight")
     rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]
     metric = pack.primary_metric or "the first of each task"
-    put_text(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
-    put_text(f"primary metric: {one_line(metric)}; tasks are combined by: {pack.task_aggregation}\n")
+    print(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
+    print(f"primary metric: {one_line(metric)}; tasks are combined by: {pack.task_aggregation}\n")
     put_shown(pd.DataFrame(rows), rows=200, fit=False)
 
 
@@ -99,7 +99,7 @@ def _export(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         text = registry.pack_yaml(args.pack)
     if args.out is None:
-        put_text(text.rstrip())
+        print(text.rstrip())
         return
     try:
         write_new(Path(args.out), text)

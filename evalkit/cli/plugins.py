@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened, seconds
-from evalkit.cli.output import in_words, put, put_document, put_either, put_shown, put_text
+from evalkit.cli.output import in_words, put, put_document, put_either, put_shown
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
@@ -57,7 +57,7 @@ def _new(args: argparse.Namespace) -> None:
     from evalkit.runs.plugin_template import new_plugin
 
     path = new_plugin(args.name, args.folder)
-    put_text(str(path))
+    print(path)
     note(args, f"edit it, then check it: evalkit plugin check {args.folder or args.name}")
 
 
@@ -99,14 +99,14 @@ def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
 def _put_report(report: PluginReport) -> None:
     import pandas as pd
 
-    put_text(f"{report.name or report.layout.module} {report.version or '(no version)'}: {report.layout.root}")
+    print(f"{report.name or report.layout.module} {report.version or '(no version)'}: {report.layout.root}")
     values = report.to_dict()
     for task in values["tasks"]:
         task["fields"] = task["fields"] or "not known"
     for part in ("tasks", "parts", "needs"):
         rows = [{name: in_words(value) for name, value in row.items()} for row in values[part]]
         if rows:
-            put_text(f"\n{part}")
+            print(f"\n{part}")
             put_shown(pd.DataFrame(rows).drop(columns=_NOT_SHOWN, errors="ignore"), rows=200, fit=False)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
-from evalkit.cli.output import put, put_either, put_text
+from evalkit.cli.output import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import RubricError, counted
 
@@ -70,9 +70,9 @@ def _lint(args: argparse.Namespace) -> int | None:
         put(args, found)
     else:
         for row in found.to_dict("records"):
-            put_text(f"{row['severity']}: {row['where']}: {row['message']}")
+            print(f"{row['severity']}: {row['where']}: {row['message']}")
         if found.empty:
-            put_text(f"nothing to fix in {counted(len(names), 'rubric')}")
+            print(f"nothing to fix in {counted(len(names), 'rubric')}")
     return _FAILED if found["severity"].eq("error").any() else None
 
 
@@ -104,7 +104,7 @@ def _diff(args: argparse.Namespace) -> None:
 
     changes = load_rubric(args.old).diff(load_rubric(args.new))
     if changes:
-        put_text(changes)
+        print(changes)
     else:
         tell(f"{args.old} and {args.new} are the same")
 
@@ -113,5 +113,5 @@ def _new(args: argparse.Namespace) -> None:
     from evalkit.rubrics import new_rubric
 
     path = new_rubric(args.id, like=args.like, rubrics_folder=args.folder)
-    put_text(str(path))
+    print(path)
     note(args, f"edit it, then check it: evalkit rubric lint {path}")

@@ -22,7 +22,7 @@ from evalkit.cli.arguments import (
     read_as,
     seconds,
 )
-from evalkit.cli.output import put, put_either, put_text
+from evalkit.cli.output import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--poll", metavar="S", type=seconds, default=5.0, help="seconds between looks at an empty queue (default 5)"
     )
-    _with_folder(parser)
+    add_flags(parser, "folder", "quiet")
 
 
 def _add_starting(parts: Commands) -> None:
@@ -84,12 +84,10 @@ def _add_starting(parts: Commands) -> None:
         action="store_true",
         help="only check it, and print how many judge calls it makes at most and what they cost",
     )
-    _with_queue(parser)
+    add_flags(parser, "queue", "folder", "quiet")
 
     text = "start a finished run again; an error if plugins, templates or the model's file changed since"
-    parser = _add_part(parts, "rerun", _rerun, text)
-    _with_run(parser)
-    _with_queue(parser)
+    _with_run(_add_part(parts, "rerun", _rerun, text, "", "queue", "folder", "quiet"))
 
 
 def _add_reading(parts: Commands) -> None:
@@ -117,11 +115,9 @@ def _add_reading(parts: Commands) -> None:
     parser.add_argument("--all", action="store_true", help="every run, not only the newest of each model")
     add_output(parser, rows=50)
 
-    for name, run, text in (
-        ("cancel", _cancel, "end a run that is queued or running"),
-        ("ingest", _ingest, "read the output of a run again; nothing is stored twice"),
-    ):
-        _with_run(_add_part(parts, name, run, text, "", "quiet"))
+    _with_run(_add_part(parts, "cancel", _cancel, "end a run that is queued or running", "", "quiet"))
+    text = "read the output of a run again; nothing is stored twice"
+    _with_run(_add_part(parts, "ingest", _ingest, text, "", "quiet"))
 
 
 def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "", *flags: str) -> Parser:
@@ -130,16 +126,6 @@ def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "",
 
 def _with_run(parser: Parser) -> None:
     parser.add_argument("name", metavar="RUN", help="its id, the beginning of its id, or 'last'")
-
-
-def _with_queue(parser: Parser) -> None:
-    parser.add_argument("--queue", action="store_true", help="put the run into the queue of 'evalkit worker'")
-    _with_folder(parser)
-
-
-def _with_folder(parser: Parser) -> None:
-    parser.add_argument("--folder", metavar="DIR", help="logs and output of runs (default: runs/ in the cache folder)")
-    add_flags(parser, "quiet")
 
 
 def _option(text: str) -> tuple[str, str | None]:
@@ -182,7 +168,7 @@ def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], bac
 
     model_facts(backend, args.model)
     check_flags(flags)
-    put_text(str(plan_run(runner.registry, args.pack, look=True, **options)))
+    print(plan_run(runner.registry, args.pack, look=True, **options))
     return 0
 
 
@@ -202,11 +188,11 @@ def _hooks(args: argparse.Namespace) -> dict[str, Any]:
 
 def _ended(args: argparse.Namespace, run: Run) -> int:
     if run.status == "queued":
-        put_text(run.id)
+        print(run.id)
         note(args, f"run {run.id} waits for a worker: evalkit worker")
         return 0
     _warn(run, but=getattr(args, "shown", ()))
-    put_text(str(run))
+    print(run)
     return 0 if run.status == "succeeded" else _ERROR
 
 
@@ -253,7 +239,7 @@ def _logs(args: argparse.Namespace) -> None:
     while True:
         over = run.status not in ("queued", "running")
         for line in tail.lines(whole=over or not args.follow):
-            put_text(line)
+            print(line)
         if over or not args.follow:
             return
         time.sleep(_FOLLOW_S)
@@ -280,7 +266,7 @@ def _compare(args: argparse.Namespace) -> None:
     with _runner(args) as runner:
         comparison = compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
-        put_text(str(comparison))
+        print(comparison)
         return
     put(args, comparison.table)
     for reason in comparison.reasons:

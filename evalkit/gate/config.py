@@ -13,7 +13,6 @@ from evalkit.errors import listed
 CHECKS = ("must_contain", "regex", "json_schema")
 """Metrics that need no judge."""
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
 Share = Annotated[float, Field(ge=0, le=1)]
 Whole = Annotated[int, Field(ge=1)]
 
@@ -50,10 +49,12 @@ def _one_or_more(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) or value is None else [value]
 
 
-class JudgeFields(BaseModel):
-    """The fields of the judge, for all tests or for one expectation."""
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    model_config = _STRICT
+
+class JudgeFields(_Strict):
+    """The fields of the judge, for all tests or for one expectation."""
 
     judge: str | None = None
     model: str | None = None
@@ -106,12 +107,10 @@ class Expected(JudgeFields):
         return self
 
 
-class TestInput(BaseModel):
+class TestInput(_Strict):
     """The input that a test's trace must have; fields left out are not compared."""
 
     __test__ = False
-    model_config = _STRICT
-
     prompt: str | None = None
     context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
 
@@ -126,10 +125,8 @@ class CheckedItem(BaseModel):
     context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
 
 
-class GateTest(BaseModel):
+class GateTest(_Strict):
     """One test: its id, how to find its trace, and what is expected of the answer."""
-
-    model_config = _STRICT
 
     id: Annotated[str, Field(min_length=1)]
     request_id: str | None = None
@@ -144,10 +141,8 @@ class GateTest(BaseModel):
         return self
 
 
-class SuiteBound(BaseModel):
+class SuiteBound(_Strict):
     """Bounds for the whole suite, tested by intervals over 20 tests or more; without `type`, for every metric."""
-
-    model_config = _STRICT
 
     type: str | None = None
     min_score_lower_bound: Share | None = None
@@ -163,10 +158,8 @@ class SuiteBound(BaseModel):
         return self
 
 
-class GateConfig(BaseModel):
+class GateConfig(_Strict):
     """A gate configuration."""
-
-    model_config = _STRICT
 
     settings: Settings = Settings()
     tests: Annotated[list[GateTest], Field(min_length=1)]

@@ -58,9 +58,7 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
         tables.append(table.assign(left_out=left, n_tests=len(work.inputs)))
     rows = pd.concat(tables).to_dict("records") if tables else []
     adjusted = holm(np.array([row["change_p"] for row in rows], dtype=np.float64))
-    return [
-        _row({str(name): value for name, value in row.items()}, p) for row, p in zip(rows, adjusted, strict=True)
-    ] + found
+    return [*map(_row, rows, adjusted), *found]
 
 
 def _side(table: pd.DataFrame, work: Worklist) -> SimpleNamespace:

@@ -63,8 +63,7 @@ def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any 
     If they reach different verdicts, it is ``flaky``, or ``fail`` if more than half of them fail.
     """
     status = worst([one.status for one in measured])
-    first = next(one for one in measured if one.status == status)
-    message = first.message
+    message = next(one.message for one in measured if one.status == status)
     verdicts = [(one.status == "fail", one.judgment and one.judgment.passed) for one in measured]
     if status != "error" and len(set(verdicts)) > 1:
         failed = sum(one.status == "fail" for one in measured)

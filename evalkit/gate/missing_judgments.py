@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -29,19 +29,17 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 
-def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> list[tuple[str, dict[str, Any]]]:
+def keys_of(work: Worklist, held: Sequence[Collection[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each trace the verdict key, and its parts.
 
     A recorded reply has a key of its own, which replaces the shared one if it is among the reply keys `held`.
     """
     pairs = zip(map(bytes.hex, work.keys()), map(bytes.hex, work.keys(recorded=True)), strict=True)
     size = work.n_rows // max(1, len(work.inputs))
-    found = []
     for hashes, mine in zip(work.hashes, held, strict=True):
         own = [recorded if recorded in mine else shared for shared, recorded in islice(pairs, size)]
         parts = verdict_parts(work.spec, hashes[0])
-        found.append((verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
-    return found
+        yield verdict_key(own, work.spec.samples, parts["rules_hash"]), parts
 
 
 def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> None:

@@ -89,16 +89,11 @@ class Resolved:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def rubric(self) -> Rubric:
-        """What is judged."""
-        return self.spec.rubric
-
-    @property
     def group(self) -> tuple[Any, ...]:
         """Expectations with equal groups are judged in one run."""
         judges = tuple((judge.identity, judge.weight) for judge in self.spec.judges)
-        asked = self.spec.samples, self.spec.criteria_per_call
-        return self.rubric.id, self.rubric.version, asked, judges, self.has_judge, self.live
+        rubric, asked = self.spec.rubric, (self.spec.samples, self.spec.criteria_per_call)
+        return rubric.id, rubric.version, asked, judges, self.has_judge, self.live
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, Any]:

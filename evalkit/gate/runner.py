@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -132,14 +132,14 @@ def run_gate(
     cost = _judge(tasks, options)
     drifts = measure_drift((work for _, work in _works(tasks)), options) if options.drift else []
     for group in _groups(tasks):
-        rubric, items = group[0].resolved.rubric, pd.DataFrame([task.trace.item for task in group])
+        rubric, items = group[0].resolved.spec.rubric, pd.DataFrame([task.trace.item for task in group])
         for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
             task.input_hash = hashed
     if options.redact:
         _hide_rationales(tasks)
     results = zip(config.tests, matches, parts, strict=True)
     tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
-    suites = measure_suite(config.suite, tests)
+    suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
     notes = tuple(_notes(tasks, options))
@@ -155,7 +155,7 @@ def _hide_rationales(tasks: Iterable[_Task]) -> None:
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
     """Use the judgments in the traces that are the needed ones."""
     for task in tasks:
-        rubric = task.resolved.rubric
+        rubric = task.resolved.spec.rubric
         raw = (task.trace.recorded or {}).get(rubric.id)
         if raw is None:
             continue
@@ -202,7 +202,7 @@ def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
 
 
 def _missing_inputs(task: _Task) -> str | None:
-    rubric = task.resolved.rubric
+    rubric = task.resolved.spec.rubric
     missing = [name for name in rubric.required_inputs if name not in task.trace.item]
     if not missing:
         return None
@@ -213,7 +213,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     """Get the missing judgments from the cache or by live calls; the US$ paid, None if a price is unknown."""
     unjudged = [task for task in tasks if task.judgment is None]
     for task in unjudged:
-        rubric = task.resolved.rubric
+        rubric = task.resolved.spec.rubric
         if missing := _missing_inputs(task):
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
         elif not task.resolved.has_judge:
@@ -260,30 +260,28 @@ def _with_rejected(task: _Task, error: str) -> str:
     return f"{error}; the judgment in the trace is not used ({task.rejected})" if task.rejected else error
 
 
-def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
+def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
-    notes = []
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
-        notes.append(f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget")
+        yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
-        notes.append(
+        yield (
             f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
             "to request only the missing replies"
         )
     if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
-        notes.append(
+        yield (
             f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
             "--no-promoted rejects them"
         )
     places = dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks)
-    notes += [
-        f"{one} has a calibration, which is not applied: all scores are raw" for one in places if one != "default"
-    ]
+    for place in places:
+        if place != "default":
+            yield f"{place} has a calibration, which is not applied: all scores are raw"
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
     if fakes := sorted(name for name in names if name.startswith("fake:")):
-        notes.append(f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM")
-    return notes
+        yield f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM"
 
 
 def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
@@ -291,7 +289,7 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
     by_line: dict[int, dict[str, Judgment]] = {}
     for task in tasks:
         if task.judgment is not None and task.judgment.is_final and task.judgment.source != "trace":
-            by_line.setdefault(task.trace.line, {})[task.resolved.rubric.id] = task.judgment
+            by_line.setdefault(task.trace.line, {})[task.resolved.spec.rubric.id] = task.judgment
     return by_line
 
 

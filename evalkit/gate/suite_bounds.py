@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,19 +26,18 @@ _FIELDS = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agr
 _FIELDS["min_coverage"] = "is_scored"
 
 
-def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> list[SuiteResult]:
+def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> Iterator[SuiteResult]:
     """Compare each bound with the lower end of the 95 % interval over tests (coverage: with the share itself).
 
     Tests of equal content count as one. With fewer than 20 tests, or fewer than 20 different ones with a value, the
     status is ``error``.
     """
-    found = []
     for gate in gates:
         bounds = gate.model_dump(exclude={"type"}, exclude_none=True)
         for type_ in _judged_types(tests) if gate.type is None else [gate.type]:
-            judgments = _judgments(tests, type_)
-            found += [SuiteResult(name, type_, *_bound(name, bound, judgments)) for name, bound in bounds.items()]
-    return found
+            judgments = list(_judgments(tests, type_))
+            for name, bound in bounds.items():
+                yield SuiteResult(name, type_, *_bound(name, bound, judgments))
 
 
 def _judged_types(tests: Sequence[TestResult]) -> list[str]:
@@ -47,17 +46,15 @@ def _judged_types(tests: Sequence[TestResult]) -> list[str]:
     return list(dict.fromkeys(judged))
 
 
-def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgment]]:
+def _judgments(tests: Sequence[TestResult], type_: str) -> Iterator[tuple[str, Judgment]]:
     """The cluster and the first judgment of each test."""
     metrics = [(test, metric) for test in tests for metric in test.metrics if metric.type == type_]
-    found = []
     for test, metric in metrics:
         one = next((one for one in metric.measured if one.judgment is not None), None)
         if one is None or one.judgment is None:
-            found.append((test.id, Judgment(type_, "", error=metric.message)))
+            yield test.id, Judgment(type_, "", error=metric.message)
         else:
-            found.append((one.input_hash or test.id, one.judgment))
-    return found
+            yield one.input_hash or test.id, one.judgment
 
 
 def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
@@ -128,7 +125,7 @@ class _Verdict(BaseModel):
     samples: list[bool | None] = []
 
 
-def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> list[SuiteResult]:
+def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> Iterator[SuiteResult]:
     """Whether a metric is significantly worse (Holm-adjusted p ≤ .05), tested as `compare` does without labels.
 
     Tests of equal content in the baseline are one cluster.
@@ -137,14 +134,12 @@ def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence
     figures = [_change(before, tests, type_) for type_ in types]
     verdicts = holm(np.array([one[0] for one in figures], dtype=np.float64))
     falls = holm(np.array([one[1] for one in figures], dtype=np.float64))
-    found = []
     for type_, (_, _, effect, gap, text), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
         worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
         p = f"p {p_value(p_verdict)} by verdicts, {p_value(p_fall)} by scores"
         status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
         outcome = "nothing to compare" if status == "error" else "significantly worse" if worse else "not worse"
-        found.append(SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}"))
-    return found
+        yield SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}")
 
 
 def _change(

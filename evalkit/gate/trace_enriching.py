@@ -66,7 +66,6 @@ def enrich(
         When the file has changed meanwhile, or cannot be written; then nothing changes.
     """
     source = Path(source)
-    stamp_of(source)  # its error names the missing file
     try:
         with held(source):  # from the check for changes to the replacement
             write_whole(target, _lines(source, judgments, since, redact=redact), mode=source.stat().st_mode & 0o777)

@@ -154,7 +154,9 @@ class EvalCommand:
             load(registry, *args, **{**named, "custom_tasks": self._module})
 
         def make_checked(task: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
-            self._check(task)
+            for one in _scorers(task):
+                if isinstance(one.compute, RubricScore):
+                    one.compute.check(f"{task.name}|0")  # raises before a model is asked
             made = make(task, *args, **named)
             self._tasks[made.name] = task
             return made
@@ -174,12 +176,6 @@ class EvalCommand:
         main_inspect.get_inspect_ai_task = make_checked
         main_inspect.inspect_ai_eval_set = run_and_read
         main_inspect.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
-
-    def _check(self, task: LightevalTaskConfig) -> None:
-        """Raise what prevents judging a task, before a model is asked."""
-        for one in _scorers(task):
-            if isinstance(one.compute, RubricScore):
-                one.compute.check(f"{task.name}|0")
 
     def _figures(self, log: EvalLog) -> dict[str, float]:
         task = self._tasks.get(log.eval.task.rpartition("/")[2])

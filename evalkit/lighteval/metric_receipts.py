@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -42,7 +42,7 @@ def leave_receipt(
         `n_items`, `n_scored`, `n_empty`.
     """
     spec, profile = settings.spec, settings.profile
-    judges = _judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges))
+    judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))
     costs = [Cost.of(table) for table in tables]
     paid = [cost.paid_usd for cost in costs]
     rules = asdict(spec.rules)
@@ -81,12 +81,11 @@ def leave_receipt(
         _log.error("%s, %s: no receipt was written: %s", task, metric, problem)
 
 
-def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> list[JudgeUsed]:
+def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Iterator[JudgeUsed]:
     """Each judge with its counts; `n_down` judgments of each judge are in no table."""
     names = ["judge", "error", "model"]
     parts = [table[names].astype(object) for table in tables if len(table)]
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
-    used = []
     for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         mine = rows[rows["judge"] == judge.name]
         templates = spec.templates_of(builder)
@@ -94,16 +93,13 @@ def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> lis
         if n_down:
             reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
         own: dict[str, Any] = {name: getattr(judge, name) for name in _OF_JUDGE}
-        used.append(
-            JudgeUsed(
-                **own,
-                params=dict(judge.params),
-                template=", ".join(template.label for template in templates),
-                template_hash=", ".join(template.hash for template in templates),
-                n_judgments=len(mine) + n_down,
-                n_scored=int(mine["error"].isna().sum()),
-                reasons=reasons,
-                served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
-            )
+        yield JudgeUsed(
+            **own,
+            params=dict(judge.params),
+            template=", ".join(template.label for template in templates),
+            template_hash=", ".join(template.hash for template in templates),
+            n_judgments=len(mine) + n_down,
+            n_scored=int(mine["error"].isna().sum()),
+            reasons=reasons,
+            served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
         )
-    return used

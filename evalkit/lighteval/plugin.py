@@ -33,7 +33,8 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     """
     given = TaskBindings.from_environ() if bindings is None else bindings
     _refuse_two_versions(given)
-    modules: list[tuple[str, Any]] = [(f"plugin {path}", PluginLayout.at(path).load) for path in given.plugin_paths]
+    paths = dict.fromkeys(binding.plugin_path for binding in given.root.values() if binding.plugin_path)
+    modules: list[tuple[str, Any]] = [(f"plugin {path}", PluginLayout.at(path).load) for path in paths]
     if not modules:
         modules = [("evalkit itself", partial(import_module, "evalkit.lighteval.tasks"))]
         for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
@@ -54,8 +55,7 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
 
 def _refuse_two_versions(bindings: TaskBindings) -> None:
     paths: dict[str, dict[str, str]] = {}
-    for task in bindings:
-        binding = bindings.of_task(task)
+    for task, binding in bindings.root.items():
         if binding.plugin and binding.plugin_path:
             paths.setdefault(binding.plugin, {})[binding.plugin_path] = f"{task} → {binding.plugin_version}"
     for plugin, found in paths.items():

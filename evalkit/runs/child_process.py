@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from evalkit.errors import ConfigError
 
@@ -29,7 +29,7 @@ _NOISE = re.compile(r"[\s│╭╰─╮╯|]+")
 _ERROR = "evalkit: error: "
 
 
-class Child:
+class Child(contextlib.AbstractContextManager["Child"]):
     """A running command. Leaving its ``with`` block ends it and every process that it started.
 
     Parameters
@@ -70,9 +70,6 @@ class Child:
                 stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
                 env=dict(environment), cwd=folder, start_new_session=True,
             )  # fmt: skip
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -128,15 +127,11 @@ def _aggregated(rule: str, figures: np.ndarray) -> tuple[float, float, float]:
 
 
 def _judged_by(run: Run) -> str:
+    """Names of judges, with a mark for those that scored nothing in any task; and of rubrics."""
     if run.scoring_mode == "deterministic":
         return "unknown" if run.unknown else "-"
-    names = dict.fromkeys(_judges(run))
-    rubrics = dict.fromkeys(f"{one.rubric}@{one.rubric_version}" for one in run.receipts)
-    return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "unknown"
-
-
-def _judges(run: Run) -> Iterable[str]:
-    """Names of judges, with a mark for those that scored nothing in any task."""
     used = [judge for receipt in run.receipts for judge in receipt.judges]
     down = {judge.name for judge in used if judge.is_down} - {judge.name for judge in used if not judge.is_down}
-    return (f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)
+    names = dict.fromkeys(f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)
+    rubrics = dict.fromkeys(f"{one.rubric}@{one.rubric_version}" for one in run.receipts)
+    return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "unknown"

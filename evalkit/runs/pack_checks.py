@@ -94,12 +94,11 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     profile = _profile(search, task, plugin, layout)
     _check_rubric(search, task, profile, plugin)
     _check_judges(search, task, profile, layout)
-    texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
         **given,
         judge_profile=over.judge_profile,
         judge_template_id=over.judge_template_id,
-        templates=texts,
+        templates=_templates(search, task, profile, plugin, layout),
     )
 
 
@@ -255,17 +254,14 @@ def find_template(registry: Registry, name: str, layout: PluginLayout | None = N
     searched = []
     try:
         found = registry.template(name)
+        return Template.of(found.name, found.version, found.prompt_template), "registry"
     except EntryError as problem:
         searched.append(f"registry: {problem}")
-    else:
-        return Template.of(found.name, found.version, found.prompt_template), "registry"
     if layout is not None:
         try:
-            label, file = layout.template(name)
+            return Template.of_file(*layout.template(name)), "plugin"
         except ConfigError as problem:
             searched.append(f"plugin: {problem}")
-        else:
-            return Template.of_file(label, file), "plugin"
     try:
         return load_template(name), "folders"
     except RubricError as problem:

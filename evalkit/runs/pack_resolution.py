@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,36 +152,30 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
         if binding.judge_profile is not None and binding.judge_profile in own:
             changes["judge_profile"] = str(own[binding.judge_profile])
         placed[task] = binding.model_copy(update=changes)
-    problems += _changed_profiles(kept.get("profiles", {}), dict.fromkeys(outside))
+    profiles = kept.get("profiles", {})
+    problems += _changed("profile", dict.fromkeys(outside), lambda name: _is_same_profile(name, profiles))
     inside = {f"{one.name}@{one.version}" for binding in bindings.root.values() for one in binding.templates}
-    problems += _changed_templates(
-        {label: then for label, then in kept.get("templates", {}).items() if ":" not in label and label not in inside}
-    )
+    templates = kept.get("templates", {})
+    shared = [label for label in templates if ":" not in label and label not in inside]
+    problems += _changed("template", shared, lambda label: load_template(label).hash == templates[label])
     if problems:
         raise ConfigError("; ".join(problems))
     return TaskBindings(placed)
 
 
-def _changed_profiles(hashes: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
-    """Problems with profiles in the project's ``rubrics/``."""
+def _changed(kind: str, names: Iterable[str], is_same: Callable[[str], bool]) -> Iterator[str]:
+    """Problems with profiles or templates in the project's ``rubrics/``."""
     for name in names:
         try:
-            profile = load_profile(name)
+            if not is_same(name):
+                yield f"{kind} {name!r} changed since the run was created; start a new run"
         except EvalkitError as problem:
             yield str(problem)
-        else:
-            if hashes.get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
-                yield f"profile {name!r} changed since the run was created; start a new run"
 
 
-def _changed_templates(hashes: Mapping[str, str]) -> Iterator[str]:
-    """Problems with templates in the project's ``rubrics/templates/``."""
-    for label, then in hashes.items():
-        try:
-            if load_template(label).hash != then:
-                yield f"template {label!r} changed since the run was created; start a new run"
-        except EvalkitError as problem:
-            yield str(problem)
+def _is_same_profile(name: str, hashes: Mapping[str, str]) -> bool:
+    profile = load_profile(name)
+    return hashes.get(f"{profile.profile}@{profile.version}") == digest(profile.to_dict())
 
 
 def _said(pack: Pack, problems: list[str]) -> str:
@@ -209,19 +203,16 @@ def _check_names(search: Search, pack: Pack) -> None:
     found = tuple(
         task for task in pack.tasks if not task.overrides.judge_plugin_name or _is_usable(search, task.overrides)
     )
-    if found:
-        search.problems += unknown_tasks(
-            pack.model_copy(update={"tasks": found}), search.benchmarks, search.registry.plugins()
-        )
+    search.problems += unknown_tasks(
+        pack.model_copy(update={"tasks": found}), search.benchmarks, search.registry.plugins()
+    )
     names = [task.task for task in pack.tasks]
     for task in pack.tasks:
         parts = [name for name in names if name.startswith(f"{task.task}:")]
         if parts:
             search.add(task, f"it contains {listed(parts)}, which the pack lists too; a run has one result per task")
         brought = search.benchmarks[search.benchmarks["name"] == task.task].dropna(subset=["plugin"])
-        labels = {
-            f"{name}@{version}" for name, version in zip(brought["plugin"], brought["plugin_version"], strict=True)
-        }
+        labels = set(brought["plugin"] + "@" + brought["plugin_version"])
         claims = sorted(labels & search.plugins.keys())
         if len(claims) > 1:
             search.add(task, f"the plugins {listed(claims)} each define a task of this name; a run loads only one")

@@ -22,7 +22,7 @@ def main(grace_s: float, command: list[str]) -> int:
     """Start the command, wait for it, and return its exit code (128 + the signal that killed it)."""
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _leave_it_to_the_child)  # a handler, which exec resets: SIG_IGN would be inherited
+        signal.signal(number, lambda *_: None)  # left to the child, which resets a handler, and would inherit SIG_IGN
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  # evalkit's own command
     alone = threading.Event()
     threading.Thread(target=_watch, args=(parent, grace_s, alone), daemon=True).start()
@@ -30,10 +30,6 @@ def main(grace_s: float, command: list[str]) -> int:
     if alone.is_set():  # also end what the command started and left behind
         os.killpg(0, signal.SIGKILL)
     return code if code >= 0 else 128 - code
-
-
-def _leave_it_to_the_child(*_: object) -> None:
-    pass
 
 
 def _watch(parent: int, grace_s: float, alone: threading.Event) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from evalkit.core.files import whole
 from evalkit.core.printable_text import one_line
@@ -69,10 +69,8 @@ def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> 
 
 def _is_refused(problem: RegistryError) -> bool:
     """Whether a retry cannot help: a name that is too long, characters that the database does not accept."""
-    cause = problem.__cause__
-    if isinstance(cause, DBAPIError):
-        return not isinstance(cause, (OperationalError, InterfaceError, InternalError))
-    return isinstance(cause, (SQLAlchemyError, UnicodeError))
+    cause, passing = problem.__cause__, (OperationalError, InterfaceError, InternalError)
+    return isinstance(cause, (SQLAlchemyError, UnicodeError)) and not isinstance(cause, passing)
 
 
 def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
@@ -82,9 +80,7 @@ def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
         if kept["status"] == "succeeded":
             return read_findings(store.run(run_id))
         return Ending(kept["status"], kept["error"], kept["exit_code"])
-    except FileNotFoundError:
-        return None
     except EvalkitError as problem:
         return Ending("failed", str(problem))
-    except (OSError, ValueError, KeyError):  # truncated, or written by another program
+    except (OSError, ValueError, KeyError):  # missing, truncated, or written by another program
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -51,22 +51,18 @@ class Ending:
     scorers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def task_rows(session: Session, resolution: Resolution) -> list[RunTaskRow]:
+def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
     """The tasks of a new run."""
     plugins = {(row.name, row.version): row.id for row in session.scalars(select(PluginRow))}
-    rows = []
     for position, task in enumerate(resolution.pack.tasks):
         binding = resolution.bindings.of_task(task.task)
-        rows.append(
-            RunTaskRow(
-                position=position,
-                task=task.spec,
-                weight=task.weight,
-                plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
-                binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
-            )
+        yield RunTaskRow(
+            position=position,
+            task=task.spec,
+            weight=task.weight,
+            plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
+            binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
         )
-    return rows
 
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:

@@ -64,29 +64,27 @@ def run_title(run: Run) -> str:
 def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Titles and rows of the tables that the run has: scores, receipts, judges."""
     if run.scores:
-        yield "scores", _scores(run)
+        yield "scores", list(_scores(run))
     if run.receipts:
         yield "judged by (from the receipts)", [_receipt(one) for one in run.receipts]
         yield "judges", list(_judges(run.receipts))
 
 
-def _scores(run: Run) -> list[dict[str, str]]:
+def _scores(run: Run) -> Iterator[dict[str, str]]:
     """Figures with standard error, number of samples and share that is scored; judged ones first."""
     tasks = list(dict.fromkeys(one.task for one in run.scores))
     judged = {task: run.judged(task) for task in tasks}
-    rows = []
     for one in sorted(run.scores, key=lambda one: (tasks.index(one.task), not is_of(one.metric, judged[one.task]))):
         row = {"task": one.task, "metric": one.metric, "value": figure(one.value, digits=3)}
         if run.is_count(one):
             if one.value and not one.metric.endswith(("_n", "_n_verdicts")):  # those are beside their figure
-                rows.append(row | {"value": _whole(one.value), "stderr": "", "n": "", "scored": ""})
+                yield row | {"value": _whole(one.value), "stderr": "", "n": "", "scored": ""}
         elif not _is_absent(run, one):
             n, whole = scored_of(run, one)
             covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
             n_scored = n if one.coverage is None or whole is None else round(one.coverage * whole)  # with ties
             scored = covered if whole is None else f"{count_of(n_scored, whole)} ({covered})"
-            rows.append(row | {"stderr": figure(one.stderr, digits=3), "n": _whole(n), "scored": scored})
-    return rows
+            yield row | {"stderr": figure(one.stderr, digits=3), "n": _whole(n), "scored": scored}
 
 
 def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:

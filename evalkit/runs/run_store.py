@@ -67,7 +67,7 @@ class RunStore:
                 artifacts={**artifacts, "queued": owner is None, "attempts": []},
                 cancel_wanted=False,
                 created_at=now,
-                tasks=task_rows(session, resolution),
+                tasks=list(task_rows(session, resolution)),
                 **values,
             )
             session.add(row)
@@ -128,15 +128,14 @@ class RunStore:
                 row.artifacts = {**row.artifacts, **facts}
             return row is not None
 
-    def cancel(self, run_id: str) -> str:
-        """Cancel a queued run, or request the end of a running one from its owner; the status now."""
+    def cancel(self, run_id: str) -> None:
+        """Cancel a queued run, or request the end of a running one from its owner."""
         with self.registry.database.session() as session:
             row = session.scalars(select(RunRow).where(RunRow.id == run_id).with_for_update(of=RunRow)).one()
             if row.status == _WAITED:
                 row.status, row.error, row.finished_at = "cancelled", "cancelled before it started", _now(session)
             elif row.status == "running":
                 row.cancel_wanted = True
-            return row.status
 
     def stale(self) -> list[tuple[str, Owner]]:
         """Running runs whose owner is dead."""

@@ -178,16 +178,11 @@ class PolluxPromptBuilder(PromptBuilder):
         """The prompt for one item's inputs; several criteria in one call are refused before."""
         del others
         name, scale = criterion.description, criterion.scale
-        messages = get_judge_prompt_pollux(
-            inputs["question"],
-            inputs["answer"],
-            options=None,
-            gold=inputs.get("reference"),
-            criteria_name=name,
-            rubrics=dict(scale.items()),
+        text = _build_pollux_prompt_text(
+            inputs["question"], inputs["answer"], inputs.get("reference"), name, dict(scale.items())
         )
         return Prompt(
-            messages=tuple(Message(**message) for message in messages),
+            messages=(Message("user", text),),
             form=self.template.form,
             schema=None,
             rubric=self.rubric.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def version_of(place: Place, *more: str) -> int:
     return int(hashlib.sha256(said.encode()).hexdigest()[:5], 16)
 
 
-def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> None:
     """Raise for a row that lacks a column, and for few-shot examples.
 
     LightEval shows examples without their instruction, which in these tasks contains context, tools and earlier turns,
@@ -155,7 +155,6 @@ def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> Non
         raise ConfigError(
             f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
         )
-    columns = list(columns)
     lacking = [name for name in columns if name not in row]
     if lacking:
         there = sorted(name for name in row if not name.startswith("__"))

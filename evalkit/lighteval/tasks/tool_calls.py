@@ -67,17 +67,14 @@ def read_calls(answer: str) -> tuple[Call, ...] | None:
     ((), None)
     """
     tagged = _TAG.findall(answer)
-    found: list[Call] = []
-    readable = False
+    found: list[Call] | None = None
     for value in _values("\n".join(tagged) if tagged else answer):
         if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
-        calls = [Call.of(one) for one in value] if isinstance(value, list) else [Call.of(value)]
-        if None in calls:
-            continue
-        readable = True
-        found += [call for call in calls if call is not None]
-    return tuple(found) if readable else None
+        calls = [Call.of(one) for one in (value if isinstance(value, list) else [value])]
+        if None not in calls:
+            found = [*(found or []), *filter(None, calls)]
+    return None if found is None else tuple(found)
 
 
 def _values(text: str) -> Iterator[Any]:

@@ -62,11 +62,6 @@ class LightevalArtifacts:
             raise InputError(f"no LightEval results in {root}: expected results/MODEL/results_*.json")
         return cls(root, files[-1], _results(files[-1]))
 
-    @property
-    def moment(self) -> str:
-        """When the results were written, as in the names of all files of one run."""
-        return self.results_file.stem.removeprefix("results_")
-
     def details(self, task: str) -> pd.DataFrame:
         """The samples of a task as LightEval saved them.
 
@@ -110,7 +105,8 @@ class LightevalArtifacts:
 
     def details_file(self, task: str) -> Path | None:
         """The file with the samples of a task; None if LightEval saved none."""
-        name = f"details_{task}_{self.moment}.parquet"
+        moment = self.results_file.stem.removeprefix("results_")  # in the names of all files of one run
+        name = f"details_{task}_{moment}.parquet"
         files = (self.folder / "details").rglob("details_*.parquet")
         return next((file for file in files if file.name == name), None)
 

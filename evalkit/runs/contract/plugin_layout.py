@@ -189,16 +189,13 @@ def _entry_module(root: Path) -> str | None:
     values: dict[str, str] = {}
     project = root / "pyproject.toml"
     if project.is_file():
-        content = read_project(project)
-        values |= {
-            str(name): str(value) for name, value in content.get("entry-points", {}).get(ENTRY_POINTS, {}).items()
-        }
+        named = read_project(project).get("entry-points", {}).get(ENTRY_POINTS, {})
+        values |= {str(name): str(value) for name, value in named.items()}
     for record in sorted(root.glob("*.dist-info")):
         from importlib.metadata import PathDistribution
 
-        values |= {
-            point.name: point.value for point in PathDistribution(record).entry_points.select(group=ENTRY_POINTS)
-        }
+        points = PathDistribution(record).entry_points.select(group=ENTRY_POINTS)
+        values |= {point.name: point.value for point in points}
     if len(values) > 1:
         raise ConfigError(
             f"{root} contains {len(values)} plugins ({listed(values)}); register each package folder separately"

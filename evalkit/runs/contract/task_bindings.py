@@ -93,11 +93,6 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         """The binding of a task, as LightEval calls it (``helpfulness|0``); empty if there is none."""
         return self.root.get(task_name(task), _NONE)
 
-    @property
-    def plugin_paths(self) -> list[str]:
-        """The paths of all plugins, each once."""
-        return list(dict.fromkeys(path for binding in self.root.values() if (path := binding.plugin_path)))
-
     @classmethod
     def of(cls, values: Any, where: str = BINDINGS_VARIABLE) -> TaskBindings:
         """Bindings from a mapping task → binding.

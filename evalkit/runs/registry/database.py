@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
@@ -144,7 +144,7 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (DBAPIError, SQLAlchemyError) as problem:
+        except SQLAlchemyError as problem:
             cause = getattr(problem, "orig", None) or problem
             message = " ".join(str(cause).split())[:300]
             if self.is_read_only and "readonly" in message:

@@ -25,7 +25,6 @@ from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.files import dump_yaml, read_yaml
 from evalkit.runs.registry.records import Record
 
-_STRICT = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 _TASK = AliasChoices("task", "task_spec")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one argument
@@ -58,10 +57,12 @@ def _not_blank(value: str | None) -> str | None:
 _Name = Annotated[str | None, BeforeValidator(_version_text), AfterValidator(_not_blank)]
 
 
-class Overrides(BaseModel):
-    """A pack's settings for the judges of a task: plugin, profile, template. False if nothing is set."""
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
-    model_config = _STRICT
+
+class Overrides(_Strict):
+    """A pack's settings for the judges of a task: plugin, profile, template. False if nothing is set."""
 
     judge_plugin_name: _Name = None
     judge_plugin_version: _Name = None
@@ -83,7 +84,7 @@ class Overrides(BaseModel):
         return self.model_dump(exclude_none=True)
 
 
-class PackTask(BaseModel):
+class PackTask(_Strict):
     """One task of a pack.
 
     Attributes
@@ -97,8 +98,6 @@ class PackTask(BaseModel):
     overrides
         `judge_plugin_name`, `judge_plugin_version`, `judge_profile` and `judge_template_id`; None: not set.
     """
-
-    model_config = _STRICT
 
     task: str = Field(min_length=1, max_length=200, validation_alias=_TASK)  # type: ignore[pydantic-alias]
     fewshot: int = Field(default=0, ge=0, le=1000)
@@ -120,10 +119,8 @@ class PackTask(BaseModel):
         return task
 
 
-class PackFile(BaseModel):
+class PackFile(_Strict):
     """A pack as it is written in a file."""
-
-    model_config = _STRICT
 
     name: str = Field(pattern=_NAME, alias="pack")
     version: Annotated[str, BeforeValidator(_version_text)] = Field(pattern=_NAME)

@@ -250,7 +250,7 @@ def dataset_of(entry: Mapping[str, Any]) -> str:
 def _parts(layout: PluginLayout) -> Iterator[Part]:
     kinds: tuple[tuple[Any, Mapping[str, Path], Callable[[str, Path], None]], ...] = (
         ("profile", layout.profiles, _check_profile),
-        ("template", layout.templates, _check_template),
+        ("template", layout.templates, lambda name, path: Template.of_file(name, path).parse()),
         ("rubric", layout.rubrics, _check_rubric),
     )
     for kind, files, check in kinds:
@@ -269,10 +269,6 @@ def _check_profile(_: str, path: Path) -> None:
         profile.load()
 
 
-def _check_template(name: str, path: Path) -> None:
-    Template.of_file(name, path).parse()
-
-
 def _check_rubric(name: str, path: Path) -> None:
     rubric = load_rubric(path)
     if f"{rubric.id}@{rubric.version}" != name:
@@ -289,16 +285,12 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
     for text in requirements:
         try:
             requirement = Requirement(text)
-        except InvalidRequirement:
-            yield Need(text, None, met=False)
-            continue
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
-            continue
-        try:
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+                continue
             # evalkit may run from a checkout that is not installed
             is_own = canonicalize_name(requirement.name) == _DISTRIBUTION
             installed = __version__ if is_own else version(requirement.name)
-        except PackageNotFoundError:
+        except (InvalidRequirement, PackageNotFoundError):
             yield Need(text, None, met=False)
         else:
             yield Need(text, installed, met=requirement.specifier.contains(installed, prereleases=True))

@@ -144,17 +144,14 @@ def _commit_of(repository: str, reference: str) -> str:
 def _package(name: str) -> Path | None:
     """The file or folder of a dotted name; unlike `importlib.util.find_spec`, parents are not imported."""
     where: list[str] | None = None
-    for number, part in enumerate(name.split("."), 1):
+    origin: str | None = None
+    for part in name.split("."):
         spec = PathFinder.find_spec(part, where)
         if spec is None:
             return None
-        places = list(spec.submodule_search_locations or [])
-        if number == name.count(".") + 1:
-            if places:
-                return Path(places[0]).resolve()
-            return Path(spec.origin).resolve() if spec.origin else None
-        where = places
-    return None
+        where, origin = list(spec.submodule_search_locations or []), spec.origin
+    place = where[0] if where else origin
+    return Path(place).resolve() if place else None
 
 
 def fetched(uri: str, folder: Path, content: str = "") -> Path:

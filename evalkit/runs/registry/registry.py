@@ -283,11 +283,8 @@ class Registry:
 
     def packs(self) -> pd.DataFrame:
         """All packs, oldest first: `name`, `version`, `n_tasks`, `primary_metric`, `task_aggregation`, `created_at`."""
-        table = list_rows(
-            self.database,
-            PackRow,
-            ("name", "version", "tasks", "primary_metric", "task_aggregation", "created_at", "description"),
-        )
+        columns = ("name", "version", "tasks", "primary_metric", "task_aggregation", "created_at", "description")
+        table = list_rows(self.database, PackRow, columns)
         table["tasks"] = [len(tasks) for tasks in table["tasks"]]
         return table.rename(columns={"tasks": "n_tasks"})
 
