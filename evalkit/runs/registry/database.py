@@ -88,11 +88,6 @@ class Database:
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
 
-    def upgrade(self) -> None:
-        """Migrate the schema now."""
-        with self._errors():
-            self._opened()
-
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
         engine, self._engine = self._engine, None

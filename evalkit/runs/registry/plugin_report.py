@@ -162,7 +162,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(problems))
 
 
-def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[Mapping[str, Any]], dict[str, str]]:
+def lighteval_tasks() -> tuple[str, list[Mapping[str, Any]], dict[str, str]]:
     """LightEval's version, its own tasks (`name`, `hf_repo`, `hf_subset`, …), and modules that failed to import.
 
     Raises
@@ -176,7 +176,7 @@ def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[
         version("lighteval")
     except PackageNotFoundError:
         raise MissingExtraError(f"LightEval's tasks need LightEval; {advise_extra('lighteval')}") from None
-    found = _imported("lighteval", "", "LightEval's task list", timeout_s)
+    found = _imported("lighteval", "", "LightEval's task list", _LIGHTEVAL_WAIT_S)
     return found["version"], found["tasks"], found["failed"]
 
 
