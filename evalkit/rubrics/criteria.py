@@ -101,14 +101,9 @@ class Criterion(FileModel):
         if unknown := [str(name) for name in fields if name not in cls.model_fields]:
             # before the scale: a misspelt `level` or `pass_at` would be told as a fault of the codes
             raise ValueError("; ".join(unknown_key(name, cls.model_fields) for name in unknown))
+        settings = {name: fields[name] for name in ("level", "better", "pass_at", "pass_if") if name in fields}
         try:
-            scale = Scale.of(
-                fields["scale"],
-                level=fields.get("level", "ordinal"),
-                better=fields.get("better", "high"),
-                pass_at=fields.get("pass_at"),
-                pass_if=fields.get("pass_if"),
-            )
+            scale = Scale.of(fields["scale"], **settings)
         except RubricError as problem:
             raise ValueError(str(problem)) from None
         return fields | {"scale": scale, "pass_at": scale.pass_at, "pass_if": scale.pass_if}
@@ -120,14 +115,6 @@ class Criterion(FileModel):
         if len(name.splitlines()) != 1 or len(name) > 200:
             raise ValueError("a criterion's name must be one line of 1 to 200 characters")
         return name
-
-    @model_validator(mode="after")
-    def _check_critical(self) -> Criterion:
-        if self.critical and not self.scale.has_rule:
-            raise ValueError(
-                f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
-            )
-        return self
 
     @field_validator("examples")
     @classmethod
@@ -142,7 +129,11 @@ class Criterion(FileModel):
         return examples
 
     @model_validator(mode="after")
-    def _check_labels(self) -> Criterion:
+    def _check_whole(self) -> Criterion:
+        if self.critical and not self.scale.has_rule:
+            raise ValueError(
+                f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
+            )
         for example in self.examples:
             if self.scale.code(example["label"]) is None:
                 raise ValueError(
@@ -186,12 +177,8 @@ class Criterion(FileModel):
 
 
 def _merged(scale: Scale, changes: Mapping[Any, str | None]) -> dict[Any, str]:
-    merged: dict[Any, str] = dict(scale)
+    merged: dict[Any, str | None] = dict(scale)
     for given, text in changes.items():
         code = scale.code(given)
-        code = given if code is None or code not in scale.codes else code
-        if text is None:
-            merged.pop(code, None)
-        else:
-            merged[code] = text
-    return merged
+        merged[code if code in scale.codes else given] = text
+    return {code: text for code, text in merged.items() if text is not None}

@@ -37,14 +37,15 @@ class Measures:
     @property
     def nominal(self) -> Flags:
         """Per row: is the scale nominal?"""
-        return self._each([scale.level == "nominal" for scale in self.scales])
+        return self.each([scale.level == "nominal" for scale in self.scales])
 
     @property
     def has_rule(self) -> Flags:
         """Per row: does the criterion have a pass rule?"""
-        return self._each([scale.has_rule for scale in self.scales])
+        return self.each([scale.has_rule for scale in self.scales])
 
-    def _each(self, flags: list[bool]) -> Flags:
+    def each(self, flags: list[bool]) -> Flags:
+        """For each row, the flag of its scale."""
         return np.array(flags, dtype=bool)[self.codes] if flags else np.zeros(len(self.codes), dtype=bool)
 
     def parts(self) -> Iterator[tuple[Scale, Flags]]:
@@ -110,12 +111,11 @@ def answer_norms(scores: Floats, labels: Objects, measured: Measures) -> Floats:
     return np.where(measured.nominal & ~np.isnan(scores), scores, result)
 
 
-def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures, *, between: Flags | None = None) -> Flags:
+def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures, *, between: Flags) -> Flags:
     """Per row: whether the answer is not on the row's scale; False for rows without a score.
 
     Scores of the rows `between` may lie between the codes of an ordinal scale.
     """
-    inside = np.zeros(len(scores), dtype=bool) if between is None else between
     off = np.zeros(len(scores), dtype=bool)
     for scale, rows in measured.parts():
         if scale.level == "nominal":
@@ -128,7 +128,7 @@ def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures, *, bet
             codes = np.round(np.array(scale.codes, dtype=np.float64), 9)
             outside = (scores < scale.lowest - _TOLERANCE) | (scores > scale.highest + _TOLERANCE)
             strange = ~np.isnan(scores) & ~np.isin(np.round(scores, 9), codes)
-            off[rows] = np.where(inside, outside, strange)[rows]
+            off[rows] = np.where(between, outside, strange)[rows]
     return off
 
 

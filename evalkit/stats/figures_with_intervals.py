@@ -10,14 +10,31 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, counted
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, jackknife
-from evalkit.tables.grouping import Floats, Ints
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, cluster_codes, jackknife
+from evalkit.tables.files import release_memory
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, group, small
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
 
 _TYPES = {"text": "category", "count": "int64", "number": "float64"}
+
+
+MANY = 1_000_000
+"""With more rows than this, freed memory is given back to the system."""
+
+
+def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | None) -> tuple[pd.Series, list[Any]]:
+    """The cluster of each row, as numbers in the order of their names, and the places of the rows with equal keys.
+
+    Keys after those of `CRITERION_KEY` may be missing.
+    """
+    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))
+    if len(frame) > MANY:
+        release_memory()
+    groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
+    return units, groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
 
 
 def columns(*given: Iterable[str] | str) -> dict[str, str]:
@@ -99,10 +116,10 @@ def value_row(name: str, values: Floats, transform: Transform, notes: list[str],
     return {"value": row[name], "low": row.get(f"{name}_low", np.nan), "high": row.get(f"{name}_high", np.nan)}
 
 
-def note_few_clusters(n_clusters: int, notes: list[str], noun: str = "cluster") -> None:
+def note_few_clusters(n_clusters: int, notes: list[str]) -> None:
     """Add a note if an interval comes from fewer than ten clusters."""
     if n_clusters < FEW_CLUSTERS:
-        notes.append(f"only {counted(n_clusters, noun)}")
+        notes.append(f"only {counted(n_clusters, 'cluster')}")
 
 
 def verdict_codes(passed: pd.Series) -> Ints:

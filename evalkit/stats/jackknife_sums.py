@@ -36,4 +36,4 @@ def without_each(sums: Floats) -> Floats:
 
 def ratio(top: Floats, bottom: Floats) -> Floats:
     """`top / bottom`, NaN where `bottom` is 0; taking a unit away leaves rounding errors, so up to 1e-9 counts as 0."""
-    return np.asarray(np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9))
+    return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 1e-9))

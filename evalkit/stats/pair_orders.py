@@ -11,15 +11,10 @@ from evalkit.tables.grouping import Flags, Floats, Groups, Ints, tally
 
 def order_flips(frame: pd.DataFrame, groups: Groups, scored: Flags, answer: Ints) -> BooleanArray:
     """Per vote, whether the majority labels of the two orders differ; NA if one has none."""
-    n_votes = len(groups)
-    order = frame["order"].cat.codes.to_numpy().astype(np.int64)
-    winners = np.full((n_votes, 2), -1, dtype=np.int64)
-    names = list(frame["order"].cat.categories)
+    winners = np.full((len(groups), 2), -1, dtype=np.int64)
     for place, name in enumerate(("AB", "BA")):
-        if name not in names:
-            continue
-        rows = scored & (order == names.index(name))
-        winners[:, place] = tally(groups.codes[rows], answer[rows], n_votes).single()[0]
+        rows = scored & frame["order"].eq(name).to_numpy()
+        winners[:, place] = tally(groups.codes[rows], answer[rows], len(groups)).single()[0]
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 

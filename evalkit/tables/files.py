@@ -65,7 +65,8 @@ def _read(path: Path) -> pd.DataFrame:
         return read_parquet(path)
     if form in (".csv", ".tsv"):
         return _read_csv(path, "," if form == ".csv" else "\t")
-    return as_frame(_read_objects(path, form))
+    raw = _read_bytes(path)
+    return as_frame(_objects(path, form, [raw] if form == ".json" else raw.split(b"\n")))
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -76,13 +77,8 @@ def _read_bytes(path: Path) -> bytes:
     return raw.removeprefix(b"\xef\xbb\xbf")
 
 
-def _read_objects(path: Path, form: str) -> list[dict[str, Any]]:
-    """The objects of a JSON list, or of the lines of a JSONL file."""
-    raw = _read_bytes(path)
-    return _objects(path, form, [raw] if form == ".json" else raw.split(b"\n"))
-
-
 def _objects(path: Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
+    """The objects of a JSON list, or of the lines of a JSONL file."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, first_line):
         where = path if form == ".json" else f"{path}, line {number}"
@@ -135,12 +131,18 @@ def _json_lists(cells: list[Any]) -> list[Any] | None:
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
     """A parquet file; with `columns`, those of them that it has."""
-    pyarrow, parquet = _pyarrow("reading"), import_module("pyarrow.parquet")
+    with _parquet(path) as parquet, path.open("rb") as stream:
+        names = set() if columns is None else set(parquet.read_schema(stream).names)
+        there = None if columns is None else [name for name in columns if name in names]
+        return pd.read_parquet(stream, engine="pyarrow", columns=there)
+
+
+@contextlib.contextmanager
+def _parquet(path: Path) -> Iterator[Any]:
+    """Arrow's module for parquet, to read a file opened by Python: Arrow itself opens no path that is not UTF-8."""
+    pyarrow = _pyarrow("reading")
     try:
-        with path.open("rb") as stream:  # Arrow itself opens no path that is not UTF-8
-            names = set() if columns is None else set(parquet.read_schema(stream).names)
-            there = None if columns is None else [name for name in columns if name in names]
-            return pd.read_parquet(stream, engine="pyarrow", columns=there)
+        yield import_module("pyarrow.parquet")
     except (pyarrow.ArrowException, OSError) as problem:
         raise InputError(f"{path}: invalid parquet ({problem})") from None
 
@@ -180,19 +182,15 @@ class FilePart:
         return frame.set_axis(range(self.first, self.first + len(frame)))
 
     def _read_parquet(self, path: Path) -> pd.DataFrame:
-        pyarrow, import_ = _pyarrow("reading"), import_module("pyarrow.parquet")
-        try:
-            with path.open("rb") as stream:
-                file, groups, before, end = import_.ParquetFile(stream), list[int](), 0, 0
-                for group in range(file.num_row_groups):
-                    start, end = end, end + file.metadata.row_group(group).num_rows
-                    if start < self.first + self.n_rows and end > self.first:
-                        before = before if groups else start
-                        groups.append(group)
-                table = file.read_row_groups(groups)
-                return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
-        except (pyarrow.ArrowException, OSError) as problem:
-            raise InputError(f"{path}: invalid parquet ({problem})") from None
+        with _parquet(path) as parquet, path.open("rb") as stream:
+            file, groups, before, end = parquet.ParquetFile(stream), list[int](), 0, 0
+            for group in range(file.num_row_groups):
+                start, end = end, end + file.metadata.row_group(group).num_rows
+                if start < self.first + self.n_rows and end > self.first:
+                    before = before if groups else start
+                    groups.append(group)
+            table = file.read_row_groups(groups)
+            return pd.DataFrame(table.slice(self.first - before, self.n_rows).to_pandas())
 
 
 def _some(lines: Iterable[bytes], n: int) -> Iterator[bytes]:
@@ -216,11 +214,8 @@ def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
     if not path.is_file():
         raise InputError(f"file not found: {path}")
     if path.suffix == ".parquet":
-        pyarrow = _pyarrow("reading")
-        try:
-            total = import_module("pyarrow.parquet").read_metadata(path).num_rows
-        except (pyarrow.ArrowException, OSError) as problem:
-            raise InputError(f"{path}: invalid parquet ({problem})") from None
+        with _parquet(path) as parquet:
+            total = parquet.read_metadata(path).num_rows
         for first in range(0, total, n_rows):
             yield FilePart(str(path), first, min(n_rows, total - first))
         return

@@ -149,11 +149,7 @@ class AnthropicClient(ChatClient):
                         await _write(response, to)
         except anthropic.APIStatusError as error:
             response = error.response
-        except anthropic.APIConnectionError as error:
-            raise self._problem(error, timeout_s) from None
-        except TimeoutError as error:
-            raise self._problem(error, timeout_s) from None
-        except httpx2.HTTPError as error:  # while a long answer is read
+        except (anthropic.APIConnectionError, TimeoutError, httpx2.HTTPError) as error:  # HTTPError: while it is read
             raise self._problem(error, timeout_s) from None
         found = {name.lower(): value for name, value in response.headers.items()}
         content = key.hide_in_bytes(response.content) if to is None or not response.is_success else b""

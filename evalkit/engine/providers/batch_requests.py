@@ -48,8 +48,6 @@ class BatchRequests:
 
     async def download(self, path: str, to: BinaryIO) -> None:
         """Write the content at a path into a file, in place of what is there."""
-        to.seek(0)
-        to.truncate()
         await self.ask(path, None, method="GET", timeout_s=FILE_TIMEOUT_S, to=to)
 
     async def ask(
@@ -70,6 +68,9 @@ class BatchRequests:
         until = min(self._until, time.time() + FILE_TIMEOUT_S)
         for tried in range(_RETRIES + 1):
             left = until - time.time()
+            if to is not None:
+                to.seek(0)
+                to.truncate()
             try:
                 if left <= 0:
                     raise ProviderError("timeout", f"no time was left to send the request to {path}")
@@ -102,9 +103,6 @@ class BatchRequests:
                     raise
                 if wait is None or wait.call_s >= left or tried == _RETRIES or problem.kind in _PERMANENT:
                     raise
-                if to is not None:
-                    to.seek(0)
-                    to.truncate()
             await asyncio.sleep(wait.call_s)
         raise AssertionError  # the last attempt returns or raises
 

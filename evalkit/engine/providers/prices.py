@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
 
 from evalkit.core.judges import Judge
 
@@ -36,11 +37,10 @@ def _listed(service: str, base_url: str | None, model: str) -> tuple[float, floa
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
+    known = service in _PROVIDER_IDS
+    where: Any = {"provider_id": _PROVIDER_IDS[service]} if known else {"provider_api_url": base_url or ""}
     try:
-        if service in _PROVIDER_IDS:
-            price = genai_prices.calc_price(usage, model, provider_id=_PROVIDER_IDS[service]).model_price
-        else:
-            price = genai_prices.calc_price(usage, model, provider_api_url=base_url or "").model_price
+        price = genai_prices.calc_price(usage, model, **where).model_price
     except LookupError:
         return None
     prompt, completion = _highest(price.input_mtok), _highest(price.output_mtok)
@@ -48,8 +48,6 @@ def _listed(service: str, base_url: str | None, model: str) -> tuple[float, floa
 
 
 def _highest(price: object) -> float | None:
-    if price is None:
-        return None
     if isinstance(price, Decimal):
         return float(price)
     base, tiers = getattr(price, "base", None), getattr(price, "tiers", ())

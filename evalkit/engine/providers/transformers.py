@@ -134,10 +134,8 @@ class TransformersModel:
 
         batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self._model.device)
         longest = batch["input_ids"].shape[1]
-        room = most - longest if most is not None else None
-        new = min(
-            x for x in (judge.max_tokens, room, MOST_TOKENS if judge.max_tokens is None else None) if x is not None
-        )
+        room = [] if most is None else [most - longest]
+        new = min([judge.max_tokens or MOST_TOKENS, *room])
         drawn = judge.temperature != 0
         settings = {name: judge.params[name] for name in _SAMPLING if name in judge.params}
         if drawn and judge.temperature is not None:

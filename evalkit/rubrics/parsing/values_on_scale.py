@@ -232,12 +232,10 @@ class LabelReader:
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale
-        self.map: dict[str, Code] = {folded(str(code)): code for code in scale.codes}
-        for code in scale.codes:
-            self.map.setdefault(folded(str(code)).strip(_DECORATION), code)
+        exact = {folded(str(code)): code for code in scale.codes}
+        bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
+        self.map: dict[str, Code] = _names(scale) | bare | exact
         self.map.pop("", None)
-        for name, code in _names(scale).items():
-            self.map.setdefault(name, code)
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
         self.exact = {text: Parsed(code) for code in scale.codes for text in (str(code), f"{code}.", f"**{code}**")}
         names = (name for name in _names(scale) if len(name) <= _LONGEST_NAME)

@@ -116,7 +116,7 @@ def _place(
     text: str, code: Code | None, read: Callable[[str], Parsed], scale: Scale
 ) -> tuple[int, Mapping[str, Code]] | None:
     """The character at which the verdict begins, and the spellings of its kind; None if none or several places do."""
-    for spellings in _kinds(scale):
+    for spellings, folded in _kinds(scale):
         own = [re.escape(name) for name, other in spellings.items() if other == code]
         rival = next((item for item in spellings.items() if item[1] != code), None)
         if not own or rival is None:
@@ -125,25 +125,23 @@ def _place(
         places = [match.span() for match in pattern.finditer(text)]
         for begin, end in dict.fromkeys((*places[: -_PLACES - 1 : -1], *islice(places, _PLACES))):
             if read(text[:begin] + rival[0] + text[end:]).code == rival[1]:
-                return begin, _folded_names(scale, tuple(spellings))
+                return begin, folded
     return None
 
 
 @lru_cache(maxsize=256)
-def _kinds(scale: Scale) -> tuple[dict[str, Code], ...]:
-    """Spellings of codes: the codes, their descriptions, and numbers as words. A verdict uses those of one kind."""
+def _kinds(scale: Scale) -> list[tuple[dict[str, Code], dict[str, Code]]]:
+    """Spellings of codes, as they are and folded: the codes, their descriptions, and numbers as words.
+
+    A verdict uses those of one kind.
+    """
     codes: dict[str, Code] = {code_text(code): code for code in scale.codes}
     if scale.level != "nominal":
         codes |= {str(float(code)): code for code in scale.codes}
     texts: dict[str, Code] = {text: code for text, code in zip(scale.texts, scale.codes, strict=False) if text}
     words: dict[str, Code] = {WORDS[code]: code for code in scale.codes if type(code) is int and 0 <= code <= 10}
-    return codes, texts, words
-
-
-@lru_cache(maxsize=1024)
-def _folded_names(scale: Scale, names: tuple[str, ...]) -> Mapping[str, Code]:
-    spellings = next(kind for kind in _kinds(scale) if tuple(kind) == names)
-    return {_folded(name.encode()).rstrip(): code for name, code in spellings.items()}
+    kinds = codes, texts, words
+    return [(kind, {_folded(name.encode()).rstrip(): code for name, code in kind.items()}) for kind in kinds]
 
 
 def _folded(token: bytes) -> str:

@@ -355,5 +355,4 @@ def _status(
 
 def _methods(method: str, measured: Measures) -> Objects:
     orderless = [scale.level == "nominal" and (method in AVERAGES or not scale.has_rule) for scale in measured.scales]
-    flags = np.array(orderless, dtype=bool)[measured.codes] if orderless else np.zeros(0, dtype=bool)
-    return np.where(flags, "majority", method).astype(object)
+    return np.where(measured.each(orderless), "majority", method).astype(object)

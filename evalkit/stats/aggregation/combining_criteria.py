@@ -134,21 +134,17 @@ def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
         grid[cells] = values
         return grid
 
-    weight, critical, rule, valued = np.array(
-        [
-            (one.weight, one.critical, one.scale.has_rule, one.level != "nominal" or one.scale.has_rule)
-            for one in criteria
-        ]
-    ).T
-    valued = valued.astype(bool) | (rubric.mode == "pairwise")
+    weight = np.array([one.weight for one in criteria])
+    rule = np.array([one.scale.has_rule for one in criteria])
+    valued = rule | np.array([one.level != "nominal" for one in criteria]) | (rubric.mode == "pairwise")
     norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan)
     labelled, tied = frame["label"].notna().to_numpy(), (frame["status"] == "tied").to_numpy(dtype=bool)
     verdicts = spread(verdict_codes(frame["passed"]), -1)
     return _Grid(
         weight,
         (weight > 0) & valued,
-        critical.astype(bool),
-        rule.astype(bool),
+        np.array([one.critical for one in criteria]),
+        rule,
         norm,
         spread(frame["score"].to_numpy(dtype=np.float64), np.nan),
         ~np.isnan(norm) | (spread(labelled, fill=False) & ~valued) | spread(tied, fill=False),

@@ -269,11 +269,10 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         notes.append("n_eff: errors cannot be measured, because the labels have neither an order nor a pass rule")
         return {}
     values, why = effective_judges(said, people, panel.unit)
-    if np.isnan(values[0]):
-        notes.append(f"n_eff: {why}")
-        return {}
     if why:
         notes.append(f"n_eff: {why}")
+    if np.isnan(values[0]):
+        return {}
     with np.errstate(invalid="ignore", divide="ignore"):
         logarithm = jackknife_row("n_eff", np.log(values), "none", notes, "")
     return {name: float(np.exp(value)) for name, value in logarithm.items()}

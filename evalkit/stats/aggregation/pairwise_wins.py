@@ -82,9 +82,8 @@ def win_rates(
     heads = pd.concat([seen, seen.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
     heads["_value"] = np.concatenate([seen["_value"], 1 - seen["_value"]])
     rows: list[dict[str, Any]] = []
-    judging = group(heads, JUDGE_KEY)
-    for number in range(len(judging)):
-        own = heads.loc[judging.codes == number]
+    for at in group(heads, JUDGE_KEY).rows():
+        own = heads.iloc[at]
         for system, met in sorted(own.groupby("system"), key=lambda pair: str(pair[0])):
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))

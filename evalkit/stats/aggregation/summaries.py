@@ -92,8 +92,7 @@ def summarize(
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
     columns |= {str(name): column for name, column in result_table(figures, _FIGURES).items()}
-    known = tables.columns_of("summary")
-    return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
+    return tables.table("summary", columns)
 
 
 _FIGURES = columns(

@@ -108,9 +108,8 @@ def rank(
     if discrimination and "judge" not in judged.columns:
         raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
     key, rows = CRITERION_KEY if discrimination else JUDGE_KEY, list[dict[str, Any]]()
-    groups = group(seen, key)
-    for number in range(len(groups)):
-        own = seen.loc[groups.codes == number]
+    for at in group(seen, key).rows():
+        own = seen.iloc[at]
         head = {name: own[name].iloc[0] for name in key}
         rows += [head | row for row in _ranked(own, ties, discrimination=discrimination)]
     return result_table(rows, columns(JUDGE_KEY, _COLUMNS.format(_OF_JUDGES * discrimination)))

@@ -55,7 +55,7 @@ def fleiss_kappa(labels: Labels) -> Floats:
     pairs = (counts * (counts - 1)).sum(axis=1) / max(labels.n_judges * (labels.n_judges - 1), 1)
     rows = labels.left_out(np.column_stack([labels.complete, pairs, counts]))
     agreed = ratio(rows[:, 1], rows[:, 0])
-    shares = _ratio_each(rows[:, 2:], rows[:, 0] * labels.n_judges)
+    shares = ratio(rows[:, 2:], rows[:, :1] * labels.n_judges)
     return _beyond(agreed, (shares**2).sum(axis=1))
 
 
@@ -77,7 +77,7 @@ def gwet_ac(labels: Labels, weights: Floats) -> Floats:
     shares = labels.counts / np.maximum(judged, 1)[:, None]
     rows = labels.left_out(np.column_stack([paired, agreeing, judged > 0, shares]))
     agreed = ratio(rows[:, 1], rows[:, 0])
-    prevalence = _ratio_each(rows[:, 3:], rows[:, 2])
+    prevalence = ratio(rows[:, 3:], rows[:, 2:3])
     chance = weights.sum() / (n_levels * (n_levels - 1)) * (prevalence * (1 - prevalence)).sum(axis=1)
     return _beyond(agreed, chance)
 
@@ -86,10 +86,6 @@ def quadratic_weights(codes: Floats) -> Floats:
     """w_kl = 1 − (x_k − x_l)² / (x_max − x_min)² between the codes of a scale."""
     gaps = np.subtract.outer(codes, codes)
     return np.asarray(1 - gaps**2 / np.ptp(codes) ** 2)
-
-
-def _ratio_each(top: Floats, bottom: Floats) -> Floats:
-    return np.stack([ratio(column, bottom) for column in top.T], axis=1)
 
 
 def _beyond(agreed: Floats, chance: Floats) -> Floats:

@@ -15,17 +15,15 @@ from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
-from evalkit.stats.figures_with_intervals import CRITERION_KEY
+from evalkit.stats.figures_with_intervals import CRITERION_KEY, split_rows
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles, small
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among, unknown_ties
 
 _OF_SAMPLES = [*VOTE_KEY, "score", "label", "error", "level", "scale"]
 _NEED = [*_OF_SAMPLES, "order", "sample"]
-_MANY = 1_000_000
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
 
@@ -161,12 +159,7 @@ def answered(
     InputError
         For `half` if it is not known among which labels a tie is.
     """
-    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
-    if len(frame) > _MANY:
-        release_memory()
-    groups = group(frame, CRITERION_KEY)
-    pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
-    del groups
+    units, pieces = split_rows(frame, CRITERION_KEY, clusters)
     for at in pieces:
         rows, names = frame.iloc[at], units.iloc[at]
         data = _answered(rows, names, form)
@@ -199,7 +192,9 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     averaged = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all()
     by_score = (expected or averaged) and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
-    value = score if form == "samples" or by_score else _numbers(rows["label"], label, scale)
+    value = score
+    if form == "votes" and not by_score and scale.level != "nominal":
+        value = np.array([*map(float, rows["label"].cat.categories), np.nan])[label]
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
     if form == "samples":
         scored = scored & rows["error"].isna().to_numpy()
@@ -229,13 +224,6 @@ def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:
     cells *= n_judges
     cells += judges
     return cells
-
-
-def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:
-    if scale.level == "nominal":
-        return np.full(len(codes), np.nan)
-    values = np.array([*(float(text) for text in labels.cat.categories), np.nan])
-    return values[codes]
 
 
 def _ranks(value: Floats) -> Ints:

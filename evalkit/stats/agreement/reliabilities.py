@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -117,18 +116,15 @@ def reliability(
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     types = _COLUMNS | _FULL if full else _COLUMNS
     rows = [
-        data.head
-        | _row(data, by_vote.get(tuple(data.head.values())), types)
-        | {"ties": ties, "n_tied": int(data.tied.sum())}
+        data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in answered(frame, form, clusters, half=ties == "half")
     ]
     return result_table(rows, types | columns("text: notes"))
 
 
-def _row(data: Answered, votes: Answered | None, columns: Iterable[str]) -> dict[str, Any]:
+def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     notes: list[str] = []
-    row: dict[str, Any] = dict.fromkeys((name for name in columns if name not in CRITERION_KEY), np.nan)
-    row |= {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
+    row: dict[str, Any] = {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
     row |= {"n_samples": data.k or data.n_samples, "n_clusters": data.n_clusters}
     row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
     name = "alpha_single" if data.form == "samples" else "alpha_vote"

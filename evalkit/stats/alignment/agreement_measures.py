@@ -235,21 +235,18 @@ def _of_classes(
 def moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     """Quadratic kappa (Lin's concordance), Pearson's r, mean absolute difference and bias of two score vectors."""
     # Differences, and values around one middle, so that squares lose no digits.
-    gap = x - y
-    middle = float(y.mean()) if len(y) else 0.0
+    gap, middle = x - y, float(y.mean()) if len(y) else 0.0
+    x, y = x - middle, y - middle
     n = sums_without_each(np.ones(len(x)), unit, rows - 1)
-    mx, my = (ratio(sums_without_each(side - middle, unit, rows - 1), n) for side in (x, y))
-    sxx, syy, sxy = (
-        ratio(sums_without_each((one - middle) * (other - middle), unit, rows - 1), n) - m1 * m2
-        for one, other, m1, m2 in ((x, x, mx, mx), (y, y, my, my), (x, y, mx, my))
-    )
+
+    def mean(values: Floats) -> Floats:
+        return ratio(sums_without_each(values, unit, rows - 1), n)
+
+    mx, my = mean(x), mean(y)
+    sxx, syy, sxy = mean(x * x) - mx * mx, mean(y * y) - my * my, mean(x * y) - mx * my
     pearson = _correlation(sxy, sxx, syy, n)
     concordance = ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
-    mae, bias = (
-        ratio(sums_without_each(np.abs(gap), unit, rows - 1), n),
-        ratio(sums_without_each(gap, unit, rows - 1), n),
-    )
-    return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mae, "bias": bias}
+    return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mean(np.abs(gap)), "bias": mean(gap)}
 
 
 def _correlation(sxy: Floats, sxx: Floats, syy: Floats, n: Floats) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -326,7 +326,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
     references = [one.take(used) for one in annotators.references(options.reference)]
-    at_level = _counted(level.take(used), options)
+    at_level = level.take(used, options.counting)
     if options.level == "group":
         inside = inside_groups(answers.take(used), references, at_level)
         found = group_means(inside, at_level, intervals=options.interval is not None)
@@ -335,9 +335,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         found = figures_at(answers.take(used), references, at_level, interval=options.interval)
     found = {name: value for name, value in found.items() if name in options.figures}
     for name, (value, ends) in found.items():
-        row[name] = value
-        if ends is not None:
-            row |= figure_row(name, value, ends)
+        row |= {name: value} if ends is None else figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, level, options)
     if options.level == "system":
@@ -370,11 +368,6 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
         return []
     return [f"annotators are weighted by their number of labels: {min(sizes)} to {max(sizes)}"]
-
-
-def _counted(level: Level, options: _Options) -> Level:
-    """The level with ties and unscored answers of the judge counted as chosen."""
-    return replace(level, options=replace(level.options, counting=options.counting))
 
 
 def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str, int]:
@@ -428,7 +421,7 @@ def _as_peer(answers: Answers, annotators: Annotators, level: Level, options: _O
         own = annotators.answers(one)
         said = (own.kind >= 0) | ~np.isnan(own.score)
         (reference,) = annotators.without(one).references(options.reference)
-        at_level = _counted(level.take(said), options)
+        at_level = level.take(said, options.counting)
         found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
     return _means(found, "as_peer", options)
 

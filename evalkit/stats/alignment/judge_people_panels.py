@@ -19,11 +19,11 @@ from evalkit.stats.alignment.label_values import (
     Annotators,
     JudgedLike,
     annotators_of,
-    kind_of_labels,
+    are_verdicts,
     kinds_of,
     labels_for,
 )
-from evalkit.stats.figures_with_intervals import CRITERION_KEY, verdict_codes
+from evalkit.stats.figures_with_intervals import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
@@ -33,10 +33,7 @@ from evalkit.tables.grouping import (
     Flags,
     Floats,
     Ints,
-    clusters_of,
-    group,
     refuse_doubles,
-    small,
     used_categories,
 )
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -44,7 +41,6 @@ from evalkit.tables.ties import labels_among
 
 JURY = "jury"
 Kinds = Literal["rule", "label", "passed"]
-_MANY = 1_000_000
 _VERDICTS = {"false": 0, "true": 1}
 _UNUSED = ["score_norm", "agreement", "self_agreement", "n_samples", "weight", "order_flip"]
 
@@ -163,12 +159,7 @@ def panels(
         For a label that is not on its scale.
     """
     keys = keys or CRITERION_KEY
-    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))  # numbers in the names' order
-    if len(frame) > _MANY:
-        release_memory()
-    groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
-    pieces = groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
-    del groups
+    units, pieces = split_rows(frame, keys, clusters)
     while pieces:
         at = pieces.pop(0)
         piece, own = frame.iloc[at], units.iloc[at]
@@ -178,7 +169,7 @@ def panels(
         of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
         panel, n_rows = _panel(head, piece, of_criterion, own, kinds), len(piece)
         del piece, own
-        if n_rows > _MANY:
+        if n_rows > MANY:
             release_memory()
         yield panel
 
@@ -192,7 +183,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     items = pd.Index(piece["item_id"].iloc[first], dtype=object)
     order = items.argsort()
     items, unit = items[order], cluster_codes(clusters.iloc[first])[order]
-    verdicts = scale.has_rule if want == "rule" else want == "passed" or kind_of_labels(said, scale) == "verdicts"
+    verdicts = scale.has_rule if want == "rule" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
     found, shown = {}, {}

@@ -18,7 +18,7 @@ from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.figures_with_intervals import check_whole_numbers, columns, result_table
-from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check
+from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
 from evalkit.tables.grouping import ClustersLike, Floats
 
 DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
@@ -94,18 +94,13 @@ def next_labels(
     check_whole_numbers("n", n)
     votes = judged if isinstance(judged, pd.DataFrame) else judged.votes
     frame = check(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"])
-    said = None if labels is None else labels_for(judged, labels)
+    said = empty("labels") if labels is None else labels_for(judged, labels)
     rows = []
     for criterion in frame["criterion"].unique():
         own = frame.loc[(frame["criterion"] == criterion).to_numpy()]
-        before = (
-            None if said is None else said.loc[((said["criterion"] == criterion) & said["label"].notna()).to_numpy()]
-        )
-        earlier = pd.Series([0]) if before is None or before.empty else before.get("round", pd.Series([0])).fillna(0)
-        number = int(earlier.max()) + 1
-        sizes = _sizes(own, strategy)
-        if before is not None:
-            sizes = sizes.drop(before["item_id"].astype(str).unique(), errors="ignore")
+        before = said.loc[((said["criterion"] == criterion) & said["label"].notna()).to_numpy()]
+        number = 1 if before.empty else int(before.get("round", pd.Series([0])).fillna(0).max()) + 1
+        sizes = _sizes(own, strategy).drop(before["item_id"].astype(str).unique(), errors="ignore")
         if sizes.empty:
             raise InputError(f"every item of criterion {criterion!r} is labelled; nothing is left to draw")
         drawn = poisson_draw(

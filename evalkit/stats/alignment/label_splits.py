@@ -135,11 +135,10 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
     sets = {
         str(name): ItemSet.of(str(name), rows["item_id"]) for name, rows in said.groupby("criterion", observed=True)
     }
-    prints = {name: items.key for name, items in sets.items()}
-    looks = [dict(zip(_LOOK, (*row, prints[row[2]]), strict=True)) for row in keys.values.tolist() if row[2] in prints]
+    looks = [dict(zip(_LOOK, (*row, sets[row[2]].key), strict=True)) for row in keys.values.tolist() if row[2] in sets]
     append_log(cache, looks, sets.values())
     seen = held_out_looks(cache)
-    seen = seen.loc[seen["labels"].isin(prints.values())]
+    seen = seen.loc[seen["labels"].isin([items.key for items in sets.values()])]
     counts = seen.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
     at = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
     found = counts.reindex(at).fillna(0).astype("int64")

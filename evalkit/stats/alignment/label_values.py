@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -208,12 +208,11 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     return check(said.assign(label=codes), "labels")
 
 
-def kind_of_labels(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
-    """Whether people gave labels, or only ``true`` and ``false``."""
+def are_verdicts(labels: pd.DataFrame, scale: Scale) -> bool:
+    """Whether people gave only ``true`` and ``false``."""
     readings = [read_label(str(text), scale) for text in labels["label"].unique()]
     only = [read.passed is not None for read in readings if read is not None and read.label is None]
-    bare = bool(only) and all(only) and len(only) == len(readings)
-    return "verdicts" if bare else "labels"
+    return bool(only) and all(only) and len(only) == len(readings)
 
 
 def _kind(read: Reading, kinds: dict[str, int], *, verdicts: bool) -> int:

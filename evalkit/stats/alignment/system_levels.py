@@ -21,6 +21,7 @@ from evalkit.stats.alignment.agreement_measures import (
 )
 from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
+from evalkit.tables.ties import LEFT_OUT, Counting
 
 Found = dict[str, tuple[float, Interval | None]]
 IntervalOption = Literal["jackknife", "bootstrap"]
@@ -57,11 +58,11 @@ class Level:
         """The figures that are computed."""
         return [*FIGURES, *self.options.extra]
 
-    def take(self, rows: Any) -> Level:
-        """The level on some items, with units numbered again."""
+    def take(self, rows: Any, counting: Counting = LEFT_OUT) -> Level:
+        """The level on some items, with units numbered again, and the judge's ties and unscored answers as chosen."""
         unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
         system = self.system[rows] if self.name == "system" else self.system
-        return replace(self, unit=unit, system=system)
+        return replace(self, unit=unit, system=system, options=replace(self.options, counting=counting))
 
 
 def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
-from evalkit.stats.alignment.label_values import annotators_of, labels_for
+from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
@@ -42,7 +42,7 @@ from evalkit.stats.figures_with_intervals import (
 )
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.tables import LABEL_KEY
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, refuse_doubles
 
 _COLUMNS = columns(
     ROW,
@@ -142,8 +142,7 @@ def compare(
             f"before and after have no item in common; before has {listed(sorted(items[0]))}, after has "
             f"{listed(sorted(items[1]))}; judge the same items, with the same item_id"
         )
-    if clusters is None:
-        clusters = getattr(before, "clusters", None)
+    clusters = clusters_for(before, clusters)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
@@ -221,7 +220,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         "n_verdicts": int(known.sum()),
     }
     row["changed"] = int((known & (kind_a != kind_b)).sum())
-    notes = []
+    notes: list[Any] = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
@@ -232,8 +231,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
             f"{silent} of {counted(len(common), 'item')} without a {what} on one side or both: left out of changed"
         )
     row |= _sampling(a, b, common, options)
-    why = row.pop("note", None)
-    notes += [text for text in (why, options.note) if text]
+    notes += row.pop("note", None), options.note
     row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(row["n_clusters"], notes)
@@ -258,7 +256,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
-    row |= _spread(a, b, again.judges, common[~np.isnan(_norms(b, common) - _norms(a, common))])
+    row |= _spread(a, b, again.judges, common[~np.isnan(b.norms(common) - a.norms(common))])
     floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": floor.source}
     return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
@@ -348,12 +346,8 @@ def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
     return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority")
 
 
-def _norms(part: Part, common: pd.Index) -> Floats:
-    return part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64)
-
-
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
-    gap = _norms(b, common) - _norms(a, common)
+    gap = b.norms(common) - a.norms(common)
     both = ~np.isnan(gap)
     if not both.any():
         notes.append("mean_difference: no item has a score on both sides")

@@ -12,7 +12,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import JURY, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
-from evalkit.stats.figures_with_intervals import columns, interval_columns, joined, result_table
+from evalkit.stats.figures_with_intervals import columns, joined, result_table
 from evalkit.tables.grouping import ClustersLike
 
 _LEVEL = 0.05
@@ -22,7 +22,6 @@ _COLUMNS = columns(
     "number: mean_difference difference_low difference_high agreement± scored_before scored_after",
     "text: models_before models_after notes",
 )
-_TAKEN = ["n_common", "n_clusters", "changed", "chance_up_to", "change_p", "change_p_holm", "mean_difference"]
 _SETTINGS = ["rubric", "rubric_version", "criterion", "judge"]
 
 
@@ -86,13 +85,9 @@ def drift(
     aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
     rows: list[dict[str, Any]] = []
     for at, row in enumerate(plain.to_dict("records")):
-        made = {str(name): row[name] for name in [*ROW, *_TAKEN, "difference_low", "difference_high"]}
-        made |= dict(
-            zip(interval_columns(["passes"]), (row[name] for name in interval_columns(["effect"])), strict=True)
-        )
+        made: dict[Any, Any] = row | _effect("passes", row)
         if aligned is not None and aligned["against"].iloc[at] == "labels":
-            values = aligned.iloc[at][interval_columns(["effect"])].tolist()
-            made |= dict(zip(interval_columns(["agreement"]), values, strict=True))
+            made |= _effect("agreement", aligned.iloc[at])
         for name, side in zip(("before", "after"), sides, strict=True):
             mine = side["criterion"].eq(row["criterion"]) & (side["judge"].eq(row["judge"]) | (row["judge"] == JURY))
             own = side.loc[mine.to_numpy(dtype=bool)]
@@ -100,6 +95,11 @@ def drift(
             made[f"models_{name}"] = ", ".join(sorted(map(str, own["model"].dropna().unique()))) or None
         rows.append(made | {"status": _status(row), "notes": joined([notes, row["notes"]])})
     return result_table(rows, _COLUMNS)
+
+
+def _effect(name: str, row: Any) -> dict[str, float]:
+    """The effect in a row of `compare`, with its interval, under another name."""
+    return {f"{name}{end}": row[f"effect{end}"] for end in ("", "_low", "_high")}
 
 
 def _status(row: dict[Any, Any]) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError
+from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
@@ -83,10 +84,8 @@ def noise_floor(
         samples = spec.samples
     if samples is not None:
         check_whole_numbers("samples", samples)
-    repeats = None
-    if not isinstance(judgments, pd.DataFrame):
-        repeats = getattr(judgments, "repeats", None)
-        clusters = getattr(judgments, "clusters", None) if clusters is None else clusters
+    repeats = None if isinstance(judgments, pd.DataFrame) else getattr(judgments, "repeats", None)
+    clusters = clusters_for(judgments, clusters)
     rows = []
     for part in _parts(judgments):
         k = samples or int(part.judgments["sample"].nunique())

@@ -13,7 +13,7 @@ from evalkit.core.formatting import Bill
 from evalkit.errors import InputError
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import moments
-from evalkit.stats.alignment.label_values import labels_for
+from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, judges_several_criteria, pairs, side_of
 from evalkit.stats.figures_with_intervals import (
@@ -90,8 +90,7 @@ def halo(
     """
     sides = side_of(single, "single"), side_of(together, "together")
     _check_ways(*sides)
-    if clusters is None:
-        clusters = getattr(single, "clusters", None)
+    clusters = clusters_for(single, clusters)
     known = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels)
     found: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
@@ -122,7 +121,7 @@ def _rows(
     common = pd.Index(sorted(items), dtype=object)
     units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
     names = [first.head[1] for first, _ in parts]
-    scores = [[_norms(part, common) for part in pair] for pair in parts]
+    scores = [[part.norms(common) for part in pair] for pair in parts]
     people = [_people(first, labels, common) for first, _ in parts]
     correlations = {
         (one, other): _correlations(scores[one], scores[other], people[one], people[other], units)
@@ -139,10 +138,6 @@ def _rows(
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
         note_few_clusters(row["n_clusters"], notes)
         yield row | {"notes": joined(notes)}
-
-
-def _norms(part: Part, common: pd.Index) -> Floats:
-    return part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64)
 
 
 def _people(part: Part, labels: pd.DataFrame | None, common: pd.Index) -> Floats:

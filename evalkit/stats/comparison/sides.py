@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import numpy as np
 import pandas as pd
 
 from evalkit import tables
@@ -19,7 +20,7 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
 from evalkit.stats.voting import vote
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import refuse_doubles
+from evalkit.tables.grouping import Floats, refuse_doubles
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
@@ -130,6 +131,10 @@ class Part:
     rows: pd.DataFrame  # indexed by item_id
     judgments: pd.DataFrame  # of all judges that the verdicts come from
     decide: Decide | None  # from judgments to such rows; None if unknown
+
+    def norms(self, items: pd.Index) -> Floats:
+        """`score_norm` of each item; NaN for an item that has none."""
+        return self.rows["score_norm"].reindex(items).to_numpy(dtype=np.float64)
 
     def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are of the same prompts."""

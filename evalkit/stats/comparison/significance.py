@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from evalkit.tables.grouping import Floats, Ints
 
@@ -76,10 +77,7 @@ def _drawn(draw: np.random.Generator, counts: Ints, k_b: int, n: int) -> Floats:
     if np.prod(counts + 1.0) <= _MOST_SPLITS:
         ways = np.stack(np.meshgrid(*map(np.arange, counts + 1), indexing="ij"), axis=-1).reshape(-1, len(counts))
         ways = ways[ways.sum(axis=1) == k_b]
-        chance = np.array(
-            [math.prod(math.comb(m, y) for m, y in zip(counts.tolist(), way, strict=True)) for way in ways.tolist()],
-            dtype=np.float64,
-        )
+        chance = np.vectorize(math.comb, otypes=[object])(counts, ways).prod(axis=1).astype(np.float64)
         values, where = np.unique(np.round(_distance(ways, counts, k_a, k_b), 12), return_inverse=True)
         share = np.bincount(where, chance)
         return np.asarray(draw.multinomial(n, share / share.sum(), _PERMUTATIONS) @ values, dtype=np.float64)
@@ -137,9 +135,7 @@ def holm(values: Floats) -> Floats:
     >>> holm(np.array([0.01, 0.04, float("nan"), 0.03])).round(6).tolist()
     [0.03, 0.06, nan, 0.06]
     """
-    adjusted = np.full(len(values), np.nan)
-    tested = np.flatnonzero(~np.isnan(values))
-    order = tested[np.argsort(values[tested], kind="stable")]
-    factors = len(order) - np.arange(len(order))
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(values[order] * factors))
-    return adjusted
+    ascending = pd.Series(values).sort_values(kind="stable")  # NaN last
+    factors = ascending.count() - np.arange(len(ascending))
+    adjusted = (ascending * factors).cummax().clip(upper=1.0)
+    return np.asarray(adjusted.sort_index(), dtype=np.float64)
