@@ -166,8 +166,7 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
 
 
 def _packed(rows: pd.DataFrame) -> str:
-    kept = rows[_KEPT].astype(object)
-    return orjson.dumps(kept.where(kept.notna(), None).to_dict("records"), option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return orjson.dumps(list(tables.records(rows[_KEPT]))).decode()
 
 
 def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:
