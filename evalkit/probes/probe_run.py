@@ -80,11 +80,10 @@ class ProbeRun:
         judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), left)
         # rows of equal content share a reply; a call that failed counts too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
-        new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         self.spent_usd += Bill.of(judgments, "live").known_usd
-        self.calls += len(new)
+        self.calls += judgments.loc[asked.fillna(value=False), "key"].nunique(dropna=False)
         # a rubric narrowed to one criterion has another label
         return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))
 
