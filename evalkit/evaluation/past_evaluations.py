@@ -20,17 +20,19 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY, items_hash, replies_hash
+from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics import LabelsLike, Rubric
 from evalkit.rubrics.prompts import Template
+from evalkit.stats.figures_with_intervals import columns, result_table
 from evalkit.tables import ItemsLike, as_items
 
 _SHORT = 10
-_TEXTS = ("rubric", "rubric_version", "criterion", "judges", "template", "rules", "items")
-_FIGURES = (*SUMMARY, "disagreement", *AGREEMENT, "n_compared", "paid_usd", "cost_usd")
-_COLUMNS = ("evaluation", "time", "rubric", "rubric_version", "criterion", "judges", "samples", "template", "rules",
-            "items", *_FIGURES)  # fmt: skip
+_COLUMNS = columns(
+    "str: evaluation; number: time; str: rubric rubric_version criterion judges; Int64: samples",
+    "str: template rules items; number: mean low high pass_rate pass_low pass_high; Int64: n_verdicts n_scored n_items",
+    "number: disagreement accuracy± kappa±; Int64: n_compared; number: paid_usd cost_usd",
+)
 
 
 def history(cache: str | Path | None = None) -> pd.DataFrame:
@@ -70,10 +72,8 @@ def history(cache: str | Path | None = None) -> pd.DataFrame:
         shared = orjson.loads(summary)
         head = {"evaluation": evaluation[:_SHORT], "time": created} | shared
         rows += [head | figures for figures in shared["criteria"]]
-    table = pd.DataFrame(rows, columns=list(_COLUMNS))
-    types = dict.fromkeys(("evaluation", *_TEXTS), "str") | dict.fromkeys(_FIGURES, "float64")
-    types |= dict.fromkeys(("samples", "n_verdicts", "n_scored", "n_items", "n_compared"), "Int64")
-    return table.astype(types).assign(time=pd.to_datetime(table["time"].astype("float64"), unit="s", utc=True))
+    table = result_table(rows, _COLUMNS)
+    return table.assign(time=pd.to_datetime(table["time"], unit="s", utc=True))
 
 
 def open_evaluation(

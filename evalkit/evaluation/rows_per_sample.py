@@ -78,7 +78,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         row[f"{name}_agreement"] = _agreement(mine)
         row[f"{name}_explanation"] = said.get(item, "")
         row[f"{name}_error"] = _error(score, mine)
-        row[f"{name}_judgments"] = _packed(mine)
+        row[f"{name}_judgments"] = orjson.dumps(list(tables.records(mine[_KEPT]))).decode()
         if len(rubric.criteria) == 1:
             row[f"{name}_raw"] = float(score["score"])
         else:
@@ -163,11 +163,6 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
     if not packed:
         return tables.empty("judgments")
     return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT]})
-
-
-def _packed(rows: pd.DataFrame) -> str:
-    kept = rows[_KEPT].astype(object)
-    return orjson.dumps(kept.where(kept.notna(), None).to_dict("records"), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:

@@ -80,7 +80,6 @@ class TuningState:
         self.undone: list[dict[str, Any]] = []
         self.edits: list[dict[str, Any]] = []
         self._step = ""
-        self._revision = 0
         self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
         self.spec = spec
         self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
@@ -364,8 +363,7 @@ class TuningState:
         self.save_state()
 
     def invalidate(self) -> None:
-        """Drop what was computed for the version shown so far."""
-        self._revision += 1
+        """What else changes when the version shown does."""
 
     @property
     def shown_versions(self) -> list[str]:

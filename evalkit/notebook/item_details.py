@@ -13,6 +13,7 @@ from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
 from evalkit.rubrics.scales import Scale
+from evalkit.tables import records
 
 
 def item_detail(
@@ -55,7 +56,7 @@ def item_detail(
         "criterion": criterion,
         "inputs": item_texts(items, evaluation.input_columns, item_id),
         "prompt": prompt,
-        "judges": [_judge(vote, mine) for _, vote in votes.iterrows()],
+        "judges": [_judge(vote, mine) for vote in records(votes)],
     }
 
 
@@ -95,17 +96,11 @@ def level_keys(scale: Scale) -> list[str]:
     return codes if all(len(code) == 1 for code in codes) else list("123456789"[: len(codes)])
 
 
-def _judge(vote: pd.Series, judgments: pd.DataFrame) -> dict[str, Any]:
+def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:
     mine = judgments[(judgments["judge"] == vote["judge"]).to_numpy()]
-    samples = plain(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]])
-    shown = plain(vote.to_frame().T[["judge", "label", "score", "passed", "reason"]])[0]
+    samples = list(records(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]]))
+    shown = {name: vote[name] for name in ("judge", "label", "score", "passed", "reason")}
     return shown | {"score": shown["score"] and round(shown["score"], 2), "samples": samples}
-
-
-def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table, missing values as None."""
-    values = table.astype(object)
-    return values.where(values.notna(), None).to_dict("records")  # type: ignore[return-value]
 
 
 def shown_text(value: Any) -> str:

@@ -12,11 +12,12 @@ import pandas as pd
 from evalkit.core.allowed_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.item_details import plain, shown_text
+from evalkit.notebook.item_details import shown_text
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
+from evalkit.tables import records
 
 PAGE = 25
 _MOST_VALUES, _LONGEST_VALUE = 30, 60
@@ -151,11 +152,7 @@ def rows_of(
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
         given.setdefault(item, {})[who] = label
     kinds: dict[str, int] = {}
-    truth = (
-        annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
-        if len(dev)
-        else np.full(len(ids), -1)
-    )
+    truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
     last = None
@@ -166,7 +163,7 @@ def rows_of(
     votes = _votes(evaluation, criterion)
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
     texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
-    jury = plain(scores[["label", "passed", "status"]])
+    jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
     without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
     unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
@@ -249,7 +246,7 @@ def _change(last: int, now: int, truth: int, scale: Scale) -> str:
 def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str, str | None, bool | None], ...]]:
     by_item: dict[str, list[tuple[str, str | None, bool | None]]] = {}
     votes = evaluation.votes[evaluation.votes["criterion"] == criterion]
-    for vote in plain(votes[["item_id", "judge", "label", "passed"]]):
+    for vote in records(votes[["item_id", "judge", "label", "passed"]]):
         by_item.setdefault(vote["item_id"], []).append((vote["judge"], vote["label"], vote["passed"]))
     return {item: tuple(rows) for item, rows in by_item.items()}
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.tables import LABEL_KEY, categorical, table
+from evalkit.tables import LABEL_KEY, categorical, records, table
 
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
@@ -124,13 +125,11 @@ class LabelLog:
         self._left_out: set[str] = set()
         self.n_other_texts = self.n_edits = 0
         self.draws: dict[str, list[dict[str, float]]] = {}
-        self._tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
-            rows = with_codes(known, rubric)
-            for row in rows.astype(object).where(rows.notna(), None).to_dict("records"):
+            for row in records(with_codes(known, rubric)):
                 key = str(row["item_id"]), str(row["criterion"]), str(row["annotator"])
-                self._edits[key] = [_edit_of({str(name): value for name, value in row.items()})]
+                self._edits[key] = [_edit_of(row)]
                 self.counting.add(key[2])
 
     def add_scales(self, rubric: Rubric) -> None:
@@ -201,7 +200,7 @@ class LabelLog:
         return annotator in self.counting or not (self.counting or annotator in self._left_out)
 
     def _changed(self) -> None:
-        self._tables = None
+        self.__dict__.pop("_tables", None)
         self.n_edits += 1
 
     def add(self, item_id: str, criterion: str, annotator: str, edit: LabelEdit) -> None:
@@ -282,12 +281,12 @@ class LabelLog:
 
         Only labels that count decide whether a criterion has held-out labels.
         """
-        return self._both()[0]
+        return self._tables[0]
 
     @property
     def counted(self) -> pd.DataFrame:
         """The labels that figures use, with the columns of `table`."""
-        return self._both()[1]
+        return self._tables[1]
 
     @property
     def weighted(self) -> pd.DataFrame:
@@ -300,27 +299,27 @@ class LabelLog:
         both: pd.DataFrame = pd.concat([self.counted, drawn[others & counts]], ignore_index=True)
         return both
 
-    def _both(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        if self._tables is None:
-            that_count = {key: edit for key, edit in self._that_count().items() if key[2] in self.counting}
-            last = self._last()
-            rows = [*last.items(), *that_count.items()]
-            keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
-            values = {
-                name: list(column) if name == "item_id" else categorical(list(column))
-                for name, column in zip(LABEL_KEY, keys, strict=True)
-            }
-            labels = categorical([edit.label for _, edit in rows])
-            counts = categorical([None] * len(last) + [edit.label for edit in that_count.values()])
-            both = split_labels(table("labels", values | {"label": counts}), self._clusters).assign(
-                label=labels,
-                source=pd.Categorical([edit.source for _, edit in rows], SOURCES),
-                probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
-                blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
-                round=pd.array([edit.round for _, edit in rows], dtype="Int64"),
-            )
-            self._tables = both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
-        return self._tables
+    @cached_property
+    def _tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """`table` and `counted`, until the labels change."""
+        that_count = {key: edit for key, edit in self._that_count().items() if key[2] in self.counting}
+        last = self._last()
+        rows = [*last.items(), *that_count.items()]
+        keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
+        values = {
+            name: list(column) if name == "item_id" else categorical(list(column))
+            for name, column in zip(LABEL_KEY, keys, strict=True)
+        }
+        labels = categorical([edit.label for _, edit in rows])
+        counts = categorical([None] * len(last) + [edit.label for edit in that_count.values()])
+        both = split_labels(table("labels", values | {"label": counts}), self._clusters).assign(
+            label=labels,
+            source=pd.Categorical([edit.source for _, edit in rows], SOURCES),
+            probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
+            blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
+            round=pd.array([edit.round for _, edit in rows], dtype="Int64"),
+        )
+        return both.iloc[: len(last)], both.iloc[len(last) :].reset_index(drop=True)
 
     @property
     def dev(self) -> pd.DataFrame:

@@ -296,12 +296,12 @@ class StartCard(NotebookWidget):
 
     def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:
         """Column -> criterion, and what its words stand for, where labels are words for pass and fail."""
-        found = {
-            name: (criterion, self._columns[name].truths(self.rubric.criterion(criterion).scale))
+        return {
+            name: (criterion, words)
             for criterion, names in self.roles.labels.items()
             for name in names
+            if (words := self._columns[name].truths(self.rubric.criterion(criterion).scale))
         }
-        return {name: (criterion, words) for name, (criterion, words) in found.items() if words}
 
     def _remarks(self) -> list[str]:
         notes, place = [], self._arguments()

@@ -132,9 +132,8 @@ class RubricTuner(TunerController):
         columns = ["key", "name", "note", "label", "judges", "samples", "aggregate", "at"]
         rows = []
         for key, version in self.session.history.versions.items():
-            values = {name: getattr(version, name) for name in columns if name != "key"}
             judges = ", ".join(judge.name for judge in version.judges)
-            rows.append(values | {"key": key, "judges": judges})
+            rows.append(version.to_dict() | {"key": key, "label": version.label, "judges": judges})
         return pd.DataFrame(rows, columns=columns)
 
     @property

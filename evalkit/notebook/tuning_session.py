@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import pandas as pd
 
@@ -44,6 +44,8 @@ from evalkit.stats.comparison.comparison_table import SAME
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import LABEL_KEY, ItemsLike
 
+T = TypeVar("T")
+
 
 class Session(TuningState):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
@@ -80,9 +82,7 @@ class Session(TuningState):
         self.query, self.selected = Query(), ""
         self.held_out: dict[str, str] = {}
         self.suggested = SuggestedEdits()
-        self._rows: tuple[Any, list[Row]] = (None, [])
-        self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
-        self._change: tuple[Any, tuple[pd.Series | None, str] | None] = (None, None)
+        self._computed: dict[str, tuple[object, Any]] = {}
         self.floor_sizes: dict[str, int] = {}
         self.items_code: list[str] = []  # how the start card made the items, in Python
         self._floors: dict[str, pd.DataFrame] = {}
@@ -114,7 +114,6 @@ class Session(TuningState):
 
     def invalidate(self) -> None:
         """Drop what was computed for the version shown so far."""
-        super().invalidate()
         self.held_out = {}
         if self.evaluation is not None:
             self.label_log.add_scales(self.evaluation.rubric)
@@ -143,11 +142,16 @@ class Session(TuningState):
         now, last, criterion = self.evaluation, self.compared, self.shown_criterion
         if now is None or last is None:
             return None
-        repeats = self._repeats(self.against)
-        about = (now, last, criterion, self.label_log.n_edits, repeats is None)
-        if self._change[0] != about:
-            self._change = about, change_from(last, now, self.label_log.counted, criterion, repeats)
-        return self._change[1]
+        repeats, log = self._repeats(self.against), self.label_log
+        about = (now, last, criterion, log.n_edits, repeats is None)
+        return self._once("change", about, lambda: change_from(last, now, log.counted, criterion, repeats))
+
+    def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:
+        """What `compute` returns; computed again only if what it is about has changed."""
+        if name not in self._computed or self._computed[name][0] != about:
+            self._computed[name] = about, compute()
+        value: T = self._computed[name][1]
+        return value
 
     def points(self) -> dict[str, Point]:
         """The large figure of each of the `shown_versions`, by key."""
@@ -233,12 +237,9 @@ class Session(TuningState):
 
     def _alignment(self, key: str) -> pd.Series | None:
         """Agreement of a version's jury with people; computed once per version and state of the labels."""
-        evaluation, about = self._evaluations.get(key), (self.shown_criterion, self.label_log.n_edits)
-        known = self._agreements.get(key)
-        if known is None or known[0] is not evaluation or known[1] != about:
-            known = evaluation, about, jury_alignment(evaluation, self.label_log.counted, self.shown_criterion)
-            self._agreements[key] = known
-        return known[2]
+        evaluation, criterion, log = self._evaluations.get(key), self.shown_criterion, self.label_log
+        about = (evaluation, criterion, log.n_edits)
+        return self._once(f"alignment {key}", about, lambda: jury_alignment(evaluation, log.counted, criterion))
 
     def labels_of(self, criterion: str, *, counted: bool = False) -> pd.DataFrame:
         """The labels of a criterion on its scale in the version shown; `counted`: only those that figures use."""
@@ -267,12 +268,11 @@ class Session(TuningState):
 
     def rows(self) -> list[Row]:
         """One row per item; empty before the first run."""
-        if self.evaluation is None:
+        now, last, criterion, log = self.evaluation, self.compared, self.shown_criterion, self.label_log
+        if now is None:
             return []
-        mark = (self.current, self.against, self.shown_criterion, self._revision)
-        if self._rows[0] != mark:
-            self._rows = mark, rows_of(self.evaluation, self.label_log.table, self.shown_criterion, self.compared)
-        return self._rows[1]
+        about = (now, last, criterion, log.n_edits)
+        return self._once("rows", about, lambda: rows_of(now, log.table, criterion, last))
 
     def page(self) -> Page:
         """The page of rows that the query asks for."""
@@ -302,7 +302,6 @@ class Session(TuningState):
         with self.lock:
             edit = LabelEdit(label, source)
             self.label_log.add(item_id, criterion or self.shown_criterion, self.annotator, edit)
-            self._revision += 1
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
@@ -324,7 +323,6 @@ class Session(TuningState):
             if (turn.item_id, self.shown_criterion) == (item_id, criterion):
                 edit = LabelEdit(label, self.label_queue.source, turn.probability, self.is_blind(turn), turn.round)
                 self.label_log.add(item_id, criterion, self.annotator, edit)
-                self._revision += 1
 
     def skip_item(self, item_id: str, criterion: str) -> None:
         """Leave the next item of the queue unlabelled; it comes again at the end."""
@@ -337,13 +335,11 @@ class Session(TuningState):
         with self.lock:
             if last := self.turn().undo:
                 self.label_log.undo(last[0], self.shown_criterion, self.annotator)
-                self._revision += 1
 
     def count_labels(self, annotator: str, *, counts: bool = True) -> None:
         """Include the labels of a new annotator in the figures, or leave them out."""
         with self.lock:
             self.label_log.set_counting(annotator, counts=counts)
-            self._revision += 1
 
     def look_held_out(self) -> dict[str, str]:
         """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.

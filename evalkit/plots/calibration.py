@@ -89,7 +89,6 @@ def _panel(name: str, rows: pd.DataFrame, what: str) -> Panel:
         axes.margins(x=0.12, y=0.08)
         axes.set_xlabel("the judge's score")
         axes.set_ylabel("share of people who pass" if what == "passed" else "people's score")
-        grid(axes, palette, "both")
-        axes.set_title(name, fontweight="normal")
+        grid(axes, palette)
 
-    return Panel("", paint, f"{name}: {alt}", 2.9)
+    return Panel(name, paint, f"{name}: {alt}", 2.9)

@@ -146,6 +146,5 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
                 axes.fill(*zip(*corner, strict=True), facecolor="none", linewidth=0, **style)
         axes.set_xlabel("label of the judge")
         axes.set_ylabel("human label")
-        axes.set_title(f"{name}\n{summary}", fontweight="normal")
 
-    return Panel("", paint, f"{name}: {summary}; {cells}", 1.3 + 0.5 * len(names))
+    return Panel(f"{name}\n{summary}", paint, f"{name}: {summary}; {cells}", 1.3 + 0.5 * len(names))

@@ -126,11 +126,11 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
             axes.set_xticks([0])
         axes.set_xlabel("US$ per 1,000 items")
         axes.set_ylabel(f"{measure.replace('_', ' ')}, {'0-1' if measure == 'accuracy' else 'at most 1'}")
-        axes.set_title(f"{short(criterion, 40)}, with 95 % intervals", fontweight="normal")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         grid(axes, palette)
 
-    return Panel("", paint, f"{criterion}: {alt}", max(3.0, 1.0 + 0.24 * len(lines)))
+    title = f"{short(criterion, 40)}, with 95 % intervals"
+    return Panel(title, paint, f"{criterion}: {alt}", max(3.0, 1.0 + 0.24 * len(lines)))
 
 
 def _apart(costs: Floats, step: float) -> Floats:

@@ -89,11 +89,9 @@ def _agreement(criterion: str, rows: pd.DataFrame, columns: int) -> Panel:
         numbers = [str(number) for number in range(1, len(judges) + 1)]
         names = [f"{short(name)}  {number}" for name, number in zip(judges, numbers, strict=True)]
         paint_matrix(axes, palette, cells, names, numbers)
-        axes.set_title(
-            f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1", fontweight="normal"
-        )
 
-    return Panel("", paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
+    title = f"{short(criterion, 24 if columns == 2 else 44)}: share of equal labels, 0-1"
+    return Panel(title, paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
 
 
 def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme: Theme = "auto") -> Picture:
@@ -198,8 +196,7 @@ def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items:
         axes.set_ylim(-0.06, max(0.6, float(error.max()) + 0.1))
         axes.set_xlabel("disagreement of the judges, 0-1")
         axes.set_ylabel("error of the jury, 0-1")
-        axes.set_title("\n".join([f"{short(criterion, 40)}, {coverage}", *parts]), fontweight="normal")
         grid(axes, palette)
 
     alt = f"{criterion}, {coverage}: {'; '.join(parts)}; dashed lines are mean errors, numbers count items"
-    return Panel("", paint, alt, 3.3)
+    return Panel("\n".join([f"{short(criterion, 40)}, {coverage}", *parts]), paint, alt, 3.3)

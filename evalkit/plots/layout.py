@@ -30,12 +30,13 @@ Paint = Callable[[Axes, Palette], None]
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One set of axes: its title, what draws it, the same in words, and its height in inches."""
+    """One set of axes: its title, what draws it, the same in words, its height in inches, and the title's weight."""
 
     title: str
     paint: Paint
     alt: str
-    height: float = 2.3
+    height: float
+    weight: str = "normal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def frame(
         raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
     shown = list(panels[:MOST_PANELS])
     columns = max(1, min(columns, len(shown)))
-    nothing = "; ".join(gaps) or nothing
+    nothing = f"nothing to show: {'; '.join(gaps) or nothing}"
     notes = [*notes, *(f"left out: {gap}" for gap in gaps)] if panels else []
     notes += [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
     heads = textwrap.wrap(subtitle, _CHARACTERS, break_on_hyphens=False)
@@ -114,10 +115,11 @@ def frame(
     with drawing(palette):
         picture = Picture(figsize=(_WIDTH, whole), layout="constrained")
         picture.theme = theme
-        picture.alt = _alt(title, subtitle, shown, nothing, feet)
+        parts = [panel.alt for panel in shown] or [nothing]
+        picture.alt = ". ".join(filter(None, [title, subtitle, *parts, " ".join(feet)]))
         _write(picture, title, heads, feet, palette, whole)
         if not shown:
-            text = "\n".join(textwrap.wrap(f"nothing to show: {nothing}", _CHARACTERS))
+            text = "\n".join(textwrap.wrap(nothing, _CHARACTERS))
             picture.text(_EDGE / _WIDTH, 1 - (top + 0.1) / whole, text, va="top", fontsize=11, color=palette.quiet)
             return picture
         engine: Any = picture.get_layout_engine()
@@ -125,18 +127,13 @@ def frame(
         axes = picture.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
         for at, panel_axes in enumerate(axes.flat):
             if at < len(shown):
-                panel_axes.set_title(shown[at].title)
+                panel_axes.set_title(shown[at].title, fontweight=shown[at].weight)
                 shown[at].paint(panel_axes, palette)
             else:
                 panel_axes.set_axis_off()
         if keys:
             _legend(picture, keys, palette, (bottom - _LEGEND) / whole)
     return picture
-
-
-def _alt(title: str, subtitle: str, panels: list[Panel], nothing: str, feet: list[str]) -> str:
-    parts = [f"{panel.title}: {panel.alt}" if panel.title else panel.alt for panel in panels]
-    return ". ".join(filter(None, [title, subtitle, *(parts or [f"nothing to show: {nothing}"]), " ".join(feet)]))
 
 
 def _write(picture: Any, title: str, heads: list[str], feet: list[str], palette: Palette, whole: float) -> None:
@@ -236,4 +233,4 @@ def rows_panel(title: str, paint: Paint, names: list[str], texts: list[str]) -> 
         grid(axes, palette, "x")
 
     alt = "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)).replace("\n", ", ")
-    return Panel(title, paint_rows, alt, 0.95 + 0.42 * len(names))
+    return Panel(title, paint_rows, f"{title}: {alt}", 0.95 + 0.42 * len(names), "bold")

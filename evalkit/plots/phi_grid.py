@@ -70,6 +70,5 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
         paint_matrix(axes, palette, cells, [str(n) for n in judges], [str(n) for n in samples])
         axes.set_xlabel("samples per judge")
         axes.set_ylabel("judges")
-        axes.set_title(short(criterion, 60), fontweight="normal")
 
-    return Panel("", paint, f"{criterion}: {alt}", 0.9 + 0.48 * len(judges))
+    return Panel(short(criterion, 60), paint, f"{criterion}: {alt}", 0.9 + 0.48 * len(judges))

@@ -100,9 +100,8 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
         axes.set_xticks(places, [f"{line['k']}{'*' if line['extrapolated'] else ''}" for line in lines])
         axes.set_xlabel("samples (* extrapolated)" if beyond.any() else "samples")
         grid(axes, palette, "y")
-        axes.set_title(f"{name}\n{label}", fontweight="normal")
 
-    return Panel("", paint, f"{name}: {alt}", 2.7)
+    return Panel(f"{name}\n{label}", paint, f"{name}: {alt}", 2.7)
 
 
 def _said(line: dict[Any, Any], label: str) -> str:

@@ -110,7 +110,6 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool, drawn: str)
             axes.bar([at], [outside], width, color=palette.paper, hatch="xxx", edgecolor=palette.chance)
             axes.annotate(beside, (at, outside), ha="center", va="bottom", fontsize=9.5)
         _ticks(axes, scale, places, names)
-        axes.set_title(f"{short(title, 44)}\n{headline}", fontweight="normal")
         axes.set_ylabel("items")
         axes.margins(y=0.14)
         axes.locator_params(axis="y", integer=True)
@@ -118,7 +117,8 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool, drawn: str)
 
     ties = f", tied {tied}" if tied else ""
     alt = f"{title}: {headline}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
-    return Panel("", paint, alt, 2.6 if scale.level != "nominal" else 3.2)  # its labels may be slanted
+    height = 2.6 if scale.level != "nominal" else 3.2  # its labels may be slanted
+    return Panel(f"{short(title, 44)}\n{headline}", paint, alt, height)
 
 
 def _kinds(rows: pd.DataFrame) -> Objects:

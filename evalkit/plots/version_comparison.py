@@ -115,13 +115,10 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
     texts = [f"before {figure(*before)}, after {figure(*after)}" for before, after in zip(*sides, strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
-        styles: list[tuple[float, str, str, str]] = [
-            (-0.14, palette.chance, "o", palette.paper),
-            (0.14, palette.good, "D", palette.good),
-        ]
-        for (shift, colour, marker, face), side in zip(styles, sides, strict=True):
-            for at, (mean, low, high) in enumerate(side):
-                mark_interval(axes, at + shift, (mean, low, high), colour, marker, face)
+        for at, figures in enumerate(sides[0]):
+            mark_interval(axes, at - 0.14, figures, palette.chance, "o", palette.paper)
+        for at, figures in enumerate(sides[1]):
+            mark_interval(axes, at + 0.14, figures, palette.good, "D", palette.good)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
 

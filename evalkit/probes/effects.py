@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import counted
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
 from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
+from evalkit.stats.figures_with_intervals import columns, figure_row, joined, note_few_clusters, result_table
+from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, wilson
 from evalkit.stats.voting import vote
+from evalkit.tables import records
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
 
 ALL = "all"
-_COUNTS = ["n_items", "n", "flips", "toward", "against"]
-_FLOATS = ["flip_rate", "expected_by_chance", "excess", "excess_low", "excess_high"]
-_FLOATS += ["shift", "shift_low", "shift_high"]
-_COLUMNS = [*KEYS, "variant", *_COUNTS, *_FLOATS, "notes"]
+_COLUMNS = columns(
+    [*KEYS, "variant"],
+    "count: n_items n flips toward against; number: flip_rate expected_by_chance excess± shift±; text: notes",
+)
 _WORST = ["criterion", "judge", "variant", "item_id", "before", "after", "expected"]
 _TOLERANCE = 1e-12
 _WORTH = {"pass": 1.0, "fail": 0.0, "A": 1.0, "B": 0.0, "tie": 0.5}
@@ -94,17 +95,14 @@ def effects_table(
     """The table of a probe: one row per head (rubric, criterion, judge) and variant, ``all`` first of several."""
     units = cluster_codes(clusters_of(pairs["item_id"], clusters)) if len(pairs) else np.zeros(0, dtype=np.int64)
     rows = []
-    for head in heads[KEYS].astype(object).to_dict("records"):
+    for head in records(heads[KEYS]):
         of_head = np.ones(len(pairs), dtype=bool)
         for key, value in head.items():
             of_head &= pairs[key].astype(object).eq(value).to_numpy(dtype=bool)
         for variant in [ALL, *variants] if len(variants) > 1 else variants:
             own = of_head if variant == ALL else of_head & pairs["variant"].eq(variant).to_numpy(dtype=bool)
             rows.append(head | {"variant": variant} | _effect(pairs.loc[own], units[own]))
-    table = pd.DataFrame(rows, columns=_COLUMNS)
-    for name in (*KEYS, "variant", "notes"):
-        table[name] = tables.categorical(table[name])
-    return table.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+    return result_table(rows, _COLUMNS)
 
 
 def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
@@ -115,17 +113,15 @@ def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
     row: dict[str, Any] = {"n_items": len(own), "n": n, "flips": int(flipped[known].sum())}
     row |= {"toward": int((toward > 0).sum()), "against": int((toward < 0).sum())}
     row["flip_rate"] = row["flips"] / n if n else np.nan
-    interval, notes = Interval.none(""), _notes(own, n, units, int(np.isnan(expected[known]).sum()))
+    notes = _notes(own, n, units, int(np.isnan(expected[known]).sum()))
     if n and not np.isnan(expected[known]).any():
         row["expected_by_chance"] = float(expected[known].sum())
-        row["excess"] = float((flipped - expected)[known].mean())
         interval = excess_interval(flipped[known], expected[known], units[known])
+        row |= figure_row("excess", float((flipped - expected)[known].mean()), interval)
         notes += [f"excess: {interval.reason}"] if interval.reason else []
-    row |= {"excess_low": interval.low, "excess_high": interval.high}
-    spread = mean_interval(shift[moved], units[moved]) if moved.any() else Interval.none("")
-    row["shift"] = float(shift[moved].mean()) if moved.any() else np.nan
-    row |= {"shift_low": spread.low, "shift_high": spread.high}
-    return row | {"notes": "; ".join(notes) or None}
+    if moved.any():
+        row |= figure_row("shift", float(shift[moved].mean()), mean_interval(shift[moved], units[moved]))
+    return row | {"notes": joined(notes)}
 
 
 def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
@@ -136,8 +132,8 @@ def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
     if not n:
         return ["no item has a verdict on both sides"]
     notes = [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
-    n_units = len(np.unique(units))
-    return notes + ([f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else [])
+    note_few_clusters(len(np.unique(units)), notes)
+    return notes
 
 
 def excess_interval(flipped: Floats, expected: Floats, units: Ints) -> Interval:

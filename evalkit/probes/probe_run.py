@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
@@ -50,22 +49,9 @@ class ProbeRun:
     n_skipped: int = 0
 
     @classmethod
-    def of(
-        cls,
-        items: Any,
-        rubric: Any,
-        judges: Any,
-        samples: int | None,
-        template: str | None,
-        item_id: str | None,
-        inputs: Mapping[str, str] | None,
-        on_missing: OnMissing,
-        clusters: Any,
-        options: Mapping[str, Any],
-    ) -> ProbeRun:
+    def of(cls, spec: Spec, items: Any, item_id: str | None, clusters: Any, options: Mapping[str, Any]) -> ProbeRun:
         """A run from the arguments of a probe; its items have the inputs in columns of their own names."""
         chosen = Options.of("judge", options)
-        spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
         frame = as_items(items, item_id=item_id)
         skipped = Worklist.of(spec, frame).skipped
         frame = frame.assign(**{name: frame[column] for name, column in spec.inputs.items()})
@@ -94,11 +80,10 @@ class ProbeRun:
         judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), left)
         # rows of equal content share a reply; a call that failed counts too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
-        new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         self.spent_usd += Bill.of(judgments, "live").known_usd
-        self.calls += len(new)
+        self.calls += judgments.loc[asked.fillna(value=False), "key"].nunique(dropna=False)
         # a rubric narrowed to one criterion has another label
         return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))
 

@@ -82,7 +82,8 @@ def probe_position(
     >>> bool(row["shift"] > 0.3), bool(row["excess_low"] > 0)
     (True, True)
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    run = ProbeRun.of(spec, items, item_id, clusters, options)
     if run.spec.rubric.mode != "pairwise":
         raise ConfigError(
             f"probe_position needs a pairwise rubric, such as 'preference', but {run.spec.rubric.id!r} judges single "
@@ -157,7 +158,8 @@ def probe_verbosity(
     >>> found.table[["variant", "n_items"]].values.tolist()
     [['repetition', 12]]
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    run = ProbeRun.of(spec, items, item_id, clusters, options)
     run.check_field("probe_verbosity", field)
     used = chosen(paddings, load_paddings())
     makers: dict[str, Callable[[str], str]] = {PLAIN: str, **{padding.name: padding.on for padding in used}}
@@ -235,7 +237,8 @@ def probe_injection(
     >>> found.table[["variant", "n_items", "flips"]].values.tolist()
     [['all', 24, 0], ['fake_reply', 12, 0], ['ru_ignore_above', 12, 0]]
     """
-    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, inputs, on_missing, clusters, options)
+    spec = Spec.of(rubric, judges, samples, template, inputs=inputs, on_missing=on_missing)
+    run = ProbeRun.of(spec, items, item_id, clusters, options)
     run.check_field("probe_injection", field)
     lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
     if lacking:

@@ -15,7 +15,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
-from evalkit.tables import is_missing
+from evalkit.tables import empty, is_missing
 
 _MOST = 5
 _LONG = 2000
@@ -75,15 +75,8 @@ class _Known:
         self.inputs = evaluation.input_columns
         self.items = evaluation.items.set_index("item_id")
         reasons = explanations(evaluation.judgments, evaluation.votes)
-        self.votes = self._by_pair(evaluation.votes.merge(reasons, on=["item_id", "criterion", "judge"], how="left"))
-        self.labels = {} if evaluation.labels is None else self._by_pair(evaluation.labels)
-
-    @staticmethod
-    def _by_pair(table: pd.DataFrame) -> dict[Pair, list[dict[Any, Any]]]:
-        rows: dict[Pair, list[dict[Any, Any]]] = {}
-        for row in table.astype(object).to_dict("records"):
-            rows.setdefault((str(row["item_id"]), str(row["criterion"])), []).append(row)
-        return rows
+        self.votes = evaluation.votes.merge(reasons, on=["item_id", "criterion", "judge"], how="left")
+        self.labels = empty("labels") if evaluation.labels is None else evaluation.labels
 
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
@@ -91,9 +84,14 @@ class _Known:
         inputs = {name: item[column] for name, column in self.inputs.items()}
         return {
             "inputs": [(name, _cut(_text(value))) for name, value in inputs.items() if not is_missing(value)],
-            "votes": [_vote(vote) for vote in self.votes.get(pair, [])],
-            "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in self.labels.get(pair, [])),
+            "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
+            "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
         }
+
+
+def _rows_of(table: pd.DataFrame, pair: Pair) -> list[dict[Any, Any]]:
+    mine = (table["item_id"] == pair[0]) & (table["criterion"] == pair[1])
+    return table[mine.to_numpy(dtype=bool)].astype(object).to_dict("records")
 
 
 def _vote(vote: dict[Any, Any]) -> dict[str, str]:

@@ -15,14 +15,15 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
 from evalkit.stats.comparison.compare_evaluations import compare
-from evalkit.tables import categorical
+from evalkit.stats.figures_with_intervals import columns, result_table
 
-_FIGURES = ["agreement_before", "agreement_after", "agreement_low", "agreement_high"]
-_FIGURES += ["effect", "effect_low", "effect_high", "change_p", "chance_up_to"]
-_OF_CHANGE = ["fixed", "broke", "changed", "n_common", "n_clusters"]
-_COUNTS = ["n_labelled", "n_verdicts", *_OF_CHANGE, "n_looks"]
-_TEXTS = ["rubric", "criterion", "before", "after", "part", "floor_source", "notes"]
-_COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
+_COUNTS = ("fixed", "broke", "changed", "n_common", "n_clusters")
+_OF_CHANGE = ("effect", "effect_low", "effect_high", "change_p", "chance_up_to", *_COUNTS, "floor_source", "notes")
+_COLUMNS = columns(
+    "text: rubric criterion before after part; number: agreement_before agreement_after agreement_low agreement_high",
+    "number: effect± change_p chance_up_to; count: n_labelled n_verdicts fixed broke changed n_common n_clusters",
+    "count: n_looks; text: floor_source notes",
+)
 
 
 def change_of(
@@ -133,10 +134,7 @@ def measure_edit(
     name = after.rubric.criterion(criterion).name
     own = split_by_part(after, before.labels if labels is None else labels, name)
     parts: list[PartOption] = ["dev", "held-out"] if look else ["dev"]
-    rows = [_row(before, after, own, name, part, cache) for part in parts]
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_FIGURES, "float64") | dict.fromkeys(_COUNTS, "int64"))
-    return made.assign(**{column: categorical(made[column]) for column in _TEXTS})
+    return result_table([_row(before, after, own, name, part, cache) for part in parts], _COLUMNS)
 
 
 def _row(
@@ -169,9 +167,5 @@ def _row(
         "n_verdicts": new["n_verdicts"],
         "n_looks": new.get("n_looks", 0) if part == HELD_OUT else 0,
         "notes": why or None,
-    } | dict.fromkeys(_OF_CHANGE, 0)
-    if change is None:
-        return row
-    names = (*_FIGURES[4:], "floor_source", *_OF_CHANGE)
-    notes = None if pd.isna(change["notes"]) else change["notes"]
-    return row | {name: change[name] for name in names} | {"notes": notes}
+    } | dict.fromkeys(_COUNTS, 0)
+    return row if change is None else row | {name: change[name] for name in _OF_CHANGE}

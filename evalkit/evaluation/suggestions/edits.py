@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, html_page, html_table, text_table
 from evalkit.errors import RubricError, counted
-from evalkit.rubrics import Rubric, code_text
+from evalkit.rubrics import Rubric
 
 Part = Literal["level", "criterion", "rubric"]
 PARTS: tuple[Part, ...] = ("level", "criterion", "rubric")
@@ -92,8 +92,7 @@ def text_of(rubric: Rubric, criterion: str, part: Part, code: str | None) -> str
     scale = found.scale
     known = None if code is None else scale.code(code)
     if known is None or known not in scale.codes:
-        there = ", ".join(code_text(one) for one in scale.codes)
-        raise RubricError(f"criterion {criterion!r} has no level {code!r}; its levels are {there}")
+        raise RubricError(f"criterion {criterion!r} has no level {code!r}; its levels are {', '.join(scale.labels)}")
     return scale[known]
 
 

@@ -10,9 +10,10 @@ from typing import Literal
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table, wrapped
-from evalkit.errors import counted
+from evalkit.errors import InputError, counted
 from evalkit.rubrics import LabelsLike, Rubric
 from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, alpha_of
+from evalkit.tables import records
 
 Outcome = Literal["kept", "not kept", "nothing better", "not tested", "unfinished"]
 
@@ -92,8 +93,6 @@ class Improvement:
         InputError
             Without a candidate.
         """
-        from evalkit.errors import InputError
-
         if self._check is None or self.candidate is None:
             raise InputError("there is no candidate to check: no edit was clearly better on the dev labels")
         return self._check(self, labels, budget_usd)
@@ -139,16 +138,6 @@ class Improvement:
         )
 
     def _rows(self) -> list[dict[str, str]]:
-        names = ("round", "where", "text", "fixed", "broke", "n_labelled", "taken")
-        return [
-            {
-                "round": str(number),
-                "what": where,
-                "now": text,
-                "dev: fixed": str(fixed),
-                "broke": str(broke),
-                "of": str(n),
-                "taken": "yes" if taken else "",
-            }
-            for number, where, text, fixed, broke, n, taken in self.table[list(names)].itertuples(index=False)
-        ]
+        titles = {"where": "what", "text": "now", "fixed": "dev: fixed", "n_labelled": "of"}
+        table = self.table.assign(taken=self.table["taken"].map({True: "yes", False: ""})).rename(columns=titles)
+        return list(records(table[["round", "what", "now", "dev: fixed", "broke", "of", "taken"]].astype("str")))

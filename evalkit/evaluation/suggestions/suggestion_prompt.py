@@ -67,8 +67,7 @@ def question_of(rubric: Rubric, criterion: str, cases: Cases, max_edits: int) ->
         rule=f"Passes with: {', '.join(passing)}\n" if passing else "",
         most=max_edits,
     )
-    codes = [code_text(code) for code in scale.codes]
-    closing = _CLOSING.format(name=found.name, codes=", ".join(codes))
+    closing = _CLOSING.format(name=found.name, codes=", ".join(scale.labels))
     shown = [_shown(at, case) for at, case in enumerate(cases.shown, 1)]
     return Prompt(
         messages=(Message("system", _SYSTEM), Message("user", "\n\n".join([task, *shown, closing]))),
@@ -102,22 +101,15 @@ def _shown(number: int, case: Case) -> str:
 
 def edit_schema(criterion: str) -> dict[str, Any]:
     """JSON Schema of the reply."""
-    text = {"type": "string"}
-    edit = {
-        "type": "object",
-        "properties": {
-            "criterion": {"type": "string", "enum": [criterion]},
-            "part": {"type": "string", "enum": list(PARTS)},
-            "code": {"type": ["string", "null"]},
-            "text": text,
-            "reason": text,
-        },
-        "required": ["criterion", "part", "code", "text", "reason"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"edits": {"type": "array", "items": edit}},
-        "required": ["edits"],
-        "additionalProperties": False,
-    }
+    edit = _object(
+        criterion={"type": "string", "enum": [criterion]},
+        part={"type": "string", "enum": list(PARTS)},
+        code={"type": ["string", "null"]},
+        text={"type": "string"},
+        reason={"type": "string"},
+    )
+    return _object(edits={"type": "array", "items": edit})
+
+
+def _object(**properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
