@@ -21,7 +21,7 @@ import numpy as np
 
 from evalkit.stats.agreement.krippendorff import Cells, alpha
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
-from evalkit.stats.alignment.system_levels import TRANSFORM
+from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
 from evalkit.stats.intervals import Interval, change_interval, jackknife, mean_interval, rate_interval
 
 SIZES = (30, 60, 200)

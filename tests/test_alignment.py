@@ -450,7 +450,7 @@ def test_column_types_do_not_depend_on_the_values():
 
 
 def test_a_table_has_the_types_that_its_schema_names():
-    from evalkit.stats.figures_with_intervals import columns, result_table
+    from evalkit.stats.result_tables import columns, result_table
 
     # names that other tables use for another type
     types = columns("text: best; count: ties; number: n_eff notes; boolean: same_items")

@@ -24,8 +24,8 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import ReplyStore, batches, open_ticket, tickets
-from evalkit.engine.cache import leases
-from evalkit.engine.providers import batch_requests
+from evalkit.engine.cache import budget_and_rate_leases
+from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.ticket import shower
@@ -100,7 +100,7 @@ def waits_watched(monkeypatch: pytest.MonkeyPatch, cache: str) -> Iterator[list[
             ek.collect(ticket.id, cache=cache, wait=False)
 
     with monkeypatch.context() as patch:
-        patch.setattr(batch_requests, "asyncio", SimpleNamespace(sleep=wait))
+        patch.setattr(batch_http, "asyncio", SimpleNamespace(sleep=wait))
         patch.setattr(time, "time", lambda: clock() + sum(waits))
         yield waits
 
@@ -588,15 +588,15 @@ def test_a_request_with_all_its_attempts_ends_in_time(monkeypatch: pytest.Monkey
     def attempts(until: float, **options: Any) -> list[float]:
         now[0] = 5000.0
         timeouts.clear()
-        requests = batch_requests.BatchRequests(ek.Judge("openai", "m"), Busy(), until)
+        requests = batch_http.BatchRequests(ek.Judge("openai", "m"), Busy(), until)
         with pytest.raises(ProviderError, match="no time was left" if until <= 5000 else "not now") as problem:
             asyncio.run(requests.ask("/files", b"", **options))
         assert not problem.value.maybe_paid
         return [*timeouts]
 
-    monkeypatch.setattr(batch_requests, "time", SimpleNamespace(time=lambda: now[0]))
-    monkeypatch.setattr(batch_requests, "asyncio", SimpleNamespace(sleep=wait))
-    whole = batch_requests.FILE_TIMEOUT_S
+    monkeypatch.setattr(batch_http, "time", SimpleNamespace(time=lambda: now[0]))
+    monkeypatch.setattr(batch_http, "asyncio", SimpleNamespace(sleep=wait))
+    whole = batch_http.FILE_TIMEOUT_S
     assert whole == 900 < open_ticket.CERTAIN_S - 250
     assert attempts(1e12, timeout_s=whole) == [900, 600, 300]
     assert attempts(5000 + 650, timeout_s=whole) == [650, 350, 50]
@@ -624,7 +624,7 @@ def test_the_time_to_send_counts_from_what_the_ticket_says(
 ) -> None:
     """The process stood still for 15 minutes after it had stored that it sends."""
     with monkeypatch.context() as patch:
-        patch.setattr(batch_requests, "time", SimpleNamespace(time=lambda: time.time() + 900))
+        patch.setattr(batch_http, "time", SimpleNamespace(time=lambda: time.time() + 900))
         with pytest.raises(JudgeError, match="no batch could be sent: no time was left to send the request to /files"):
             sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ("POST", "/v1/files") not in server.seen
@@ -796,7 +796,9 @@ def test_a_budget_holds_for_batches(server: BatchServer, folder: str) -> None:
 
 
 def test_a_run_shares_its_budget_with_batches(server: BatchServer, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "LEASE_S", 1.0)  # a call waits so long for what another process may give back
+    monkeypatch.setattr(
+        budget_and_rate_leases, "LEASE_S", 1.0
+    )  # a call waits so long for what another process may give back
     items, judges = some_items(20), jury(server, "gpt-4o")
     most = sent(items, judges, cache, budget_usd=1, run="october").table["usd_at_most"].sum()
     nothing = judged(some_items(3, 100), judges, cache, budget_usd=most, run="october")
@@ -1183,7 +1185,7 @@ def test_no_key_goes_to_a_server_that_only_the_cache_names(
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     with pytest.raises(ConfigError, match="would send the key"):
         ek.collect(ticket.id, cache=folder)
-    monkeypatch.setattr(batch_requests, "_RETRIES", 0)
+    monkeypatch.setattr(batch_http, "_RETRIES", 0)
     with pytest.raises(JudgeError, match=f"no connection to {url.removesuffix('/v1')}"):
         ek.collect(ticket.id, cache=folder, base_url=url, wait=False)
 
@@ -1196,7 +1198,7 @@ def test_the_environment_of_another_day_does_not_change_the_server(
     with store.database.writer() as connection, store.database.transaction(connection):
         connection.execute("UPDATE tickets SET details = replace(details, ?, 'null')", [f'"{server.url}"'])
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setattr(batch_requests, "_RETRIES", 0)
+    monkeypatch.setattr(batch_http, "_RETRIES", 0)
     with pytest.raises(JudgeError, match=r"no connection to https://api\.openai\.com"):
         ek.collect(ticket.id, cache=folder, wait=False)
 

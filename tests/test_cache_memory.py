@@ -575,7 +575,7 @@ def test_a_reply_that_cannot_be_stored_is_an_error(memory: ReplyMemory, monkeypa
     judged = Judged(memory)
     judged.ask(question(1))
     memory.store.close()
-    monkeypatch.setattr("evalkit.engine.cache.connections._BUSY_S", 0.05)
+    monkeypatch.setattr("evalkit.engine.cache.sqlite_connections._BUSY_S", 0.05)
     blocker = sqlite3.connect(memory.store.path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     for attempt in (lambda: judged.ask(question(2)), lambda: asyncio.run(judged.aask(question(3)))):

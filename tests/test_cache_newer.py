@@ -14,7 +14,7 @@ from cache_setup import parts
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.connections import Connection, Connections
+from evalkit.engine.cache.sqlite_connections import Connection, Connections
 from evalkit.engine.cache.sqlite_schema import FILE_NAME, SCHEMA, log_of, migrate
 from evalkit.errors import CacheError
 

@@ -417,7 +417,7 @@ def test_a_failed_commit_reaches_everybody_who_waits(store: ReplyStore, monkeypa
     store.put(parts(0), reply()).result()
     with sqlite3.connect(store.path, isolation_level=None) as blocker:
         # another process in the middle of a write, and no patience left
-        monkeypatch.setattr("evalkit.engine.cache.connections._BUSY_S", 0.05)
+        monkeypatch.setattr("evalkit.engine.cache.sqlite_connections._BUSY_S", 0.05)
         store.close()
         blocker.execute("BEGIN IMMEDIATE")
 

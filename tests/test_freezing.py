@@ -11,7 +11,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, EvalkitWarning, RubricError
-from evalkit.evaluation import freezing, promote, write_profile
+from evalkit.evaluation import freeze_and_calibrate, promote, write_profile
 
 JURY = ["fake:strict", "fake:noisy"]
 ROWS = [{"question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(4)]
@@ -175,14 +175,14 @@ def test_the_same_frozen_twice_stays_as_it_is():
 
 def frozen_meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, evaluation: ek.Evaluation) -> None:
     """Somebody else freezes an evaluation as p.yaml, right before the next freezing takes a step of its own."""
-    do = getattr(freezing, step)
+    do = getattr(freeze_and_calibrate, step)
 
     def late(*given: object) -> object:
-        monkeypatch.setattr(freezing, step, do)
+        monkeypatch.setattr(freeze_and_calibrate, step, do)
         ek.freeze(evaluation, "p.yaml")
         return do(*given)
 
-    monkeypatch.setattr(freezing, step, late)
+    monkeypatch.setattr(freeze_and_calibrate, step, late)
 
 
 STEPS = pytest.mark.parametrize("step", ["_saved", "write_new"])

@@ -319,7 +319,7 @@ TASKS = """
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.inspect_fields import with_inspect_fields
+from evalkit.lighteval.inspect_tasks import with_inspect_fields
 
 def read(row, task_name):
     return Doc(task_name=task_name, query=row["q"], instruction="Be brief. ", choices=["x"], gold_index=[0],

@@ -31,7 +31,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 from evalkit.gate.verdict_keys import verdict_parts
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.parsing import parser_for
-from evalkit.rubrics.parsing.verdict_tokens import read_distribution
+from evalkit.rubrics.parsing.verdict_logprobs import read_distribution
 from evalkit.rubrics.scales import Scale
 from evalkit.runs.contract import ScoringConfig
 from evalkit.stats import drift, noise_floor

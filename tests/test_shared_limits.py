@@ -23,8 +23,8 @@ from servers import JudgeServer, judge_server
 import evalkit as ek
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache import leases as leases_module
-from evalkit.engine.cache.leases import Amount, BudgetLease, Granted, RateLease
+from evalkit.engine.cache import budget_and_rate_leases as leases_module
+from evalkit.engine.cache.budget_and_rate_leases import Amount, BudgetLease, Granted, RateLease
 from evalkit.engine.calls.shared_limits import SharedBudget, SharedPace
 from evalkit.errors import ConfigError
 

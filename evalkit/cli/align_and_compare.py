@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
-from evalkit.cli.output import put, put_document, put_out, put_shown, read_groups, read_labels, read_side, read_table
+from evalkit.cli.reading_and_printing import (
+    put,
+    put_document,
+    put_out,
+    put_shown,
+    read_groups,
+    read_labels,
+    read_side,
+    read_table,
+)
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.allowed_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError

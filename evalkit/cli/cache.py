@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
-from evalkit.cli.output import put_document, put_shown
+from evalkit.cli.reading_and_printing import put_document, put_shown
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.allowed_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags
-from evalkit.cli.output import in_words, put_document
+from evalkit.cli.reading_and_printing import in_words, put_document
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.server_check import ServerReport

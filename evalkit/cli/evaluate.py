@@ -18,7 +18,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.judge_and_plan import report_unscored
 from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
-from evalkit.cli.output import (
+from evalkit.cli.reading_and_printing import (
     SETTINGS,
     check_output,
     json_bytes,

@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_output
-from evalkit.cli.output import put, put_shown
+from evalkit.cli.reading_and_printing import put, put_shown
 from evalkit.cli.stderr_messages import note
 from evalkit.core.printable_text import one_line
 from evalkit.errors import counted

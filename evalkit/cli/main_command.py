@@ -12,7 +12,7 @@ from importlib import import_module
 from evalkit._version import __version__
 from evalkit.cli import ci, lighteval
 from evalkit.cli.arguments import Parser
-from evalkit.cli.output import check_output
+from evalkit.cli.reading_and_printing import check_output
 from evalkit.cli.stderr_messages import tell, warnings_as_messages
 from evalkit.errors import EvalkitError
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.output import put, put_document, put_shown
+from evalkit.cli.reading_and_printing import put, put_document, put_shown
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
-from evalkit.cli.output import put, put_either
+from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import RubricError, counted
 

@@ -22,7 +22,7 @@ from evalkit.cli.arguments import (
     read_as,
     seconds,
 )
-from evalkit.cli.output import put, put_either
+from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.output import put, put_either
+from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import read_text, read_yaml

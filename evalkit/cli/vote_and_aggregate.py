@@ -16,7 +16,7 @@ from evalkit.cli.arguments import (
     named_number,
     number_or,
 )
-from evalkit.cli.output import put, read_items, read_table
+from evalkit.cli.reading_and_printing import put, read_items, read_table
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 
 _VOTE = "  evalkit vote judgments.jsonl --method majority -o votes.jsonl"

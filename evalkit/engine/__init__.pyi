@@ -9,12 +9,12 @@ from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
 from .judging import judge_worklist as judge_worklist
-from .judging_batches import JudgeBatch as JudgeBatch
 from .judging_files import JudgedFiles as JudgedFiles
 from .judging_files import judge_files as judge_files
 from .planning import Plan as Plan
 from .planning import plan as plan
 from .providers.local_models import release_models as release_models
+from .ray_and_dask import JudgeBatch as JudgeBatch
 from .recording_replies import readings as readings
 from .recording_replies import record as record
 from .recording_replies import replies as replies

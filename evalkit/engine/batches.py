@@ -23,10 +23,10 @@ from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
-from evalkit.engine.batch_files import FILE_LIMITS, FileWriter
+from evalkit.engine.batch_request_files import FILE_LIMITS, FileWriter
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import IN_BATCH
-from evalkit.engine.cache.leases import Amount
+from evalkit.engine.cache.budget_and_rate_leases import Amount
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging import missing_requests

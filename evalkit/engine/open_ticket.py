@@ -19,15 +19,15 @@ import orjson
 from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.engine.batch_files import keys_in
+from evalkit.engine.batch_request_files import keys_in
 from evalkit.engine.batch_results import BatchResults
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
-from evalkit.engine.cache.leases import NOTHING, Amount, BudgetLease, Granted
+from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.batch_http import FILE_TIMEOUT_S
 from evalkit.engine.providers.batch_interface import Batch, service_of
-from evalkit.engine.providers.batch_requests import FILE_TIMEOUT_S
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.ticket import Ticket, is_overdue

@@ -180,7 +180,7 @@ class Columns(VerdictColumns):
         reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
         if reading is None or reader.own is not None:
             return None
-        from evalkit.rubrics.parsing.verdict_tokens import read_distribution
+        from evalkit.rubrics.parsing.verdict_logprobs import read_distribution
 
         found = read_distribution(reply, parsed, reader.parse, reader.scale)
         if found is None:

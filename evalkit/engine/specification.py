@@ -26,7 +26,7 @@ from evalkit.core.settings import (
 from evalkit.engine.commit_first import check_question
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
-from evalkit.rubrics.judge_profiles import load_rubric_or_profile
+from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3

@@ -6,10 +6,10 @@ from .display import show as show
 from .evaluating import evaluate as evaluate
 from .evaluating import evaluate_spec as evaluate_spec
 from .evaluation import Evaluation as Evaluation
-from .freezing import calibrate as calibrate
-from .freezing import freeze as freeze
-from .freezing import promote as promote
-from .freezing import write_profile as write_profile
+from .freeze_and_calibrate import calibrate as calibrate
+from .freeze_and_calibrate import freeze as freeze
+from .freeze_and_calibrate import promote as promote
+from .freeze_and_calibrate import write_profile as write_profile
 from .past_evaluations import history as history
 from .past_evaluations import open_evaluation as open_evaluation
 from .reports.html_report import report as report

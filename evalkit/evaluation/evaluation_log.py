@@ -18,7 +18,7 @@ from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors.secrets import without_keys
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 
 SUMMARY = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_verdicts", "n_scored", "n_items")
 AGREEMENT = ("accuracy", "accuracy_low", "accuracy_high", "kappa", "kappa_low", "kappa_high")

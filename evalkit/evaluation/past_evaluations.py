@@ -24,7 +24,7 @@ from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
 from evalkit.rubrics import LabelsLike, Rubric
 from evalkit.rubrics.prompts import Template
-from evalkit.stats.figures_with_intervals import columns, result_table
+from evalkit.stats.result_tables import columns, result_table
 from evalkit.tables import ItemsLike, as_items
 
 _SHORT = 10

@@ -20,7 +20,7 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
-from evalkit.stats.figures_with_intervals import check_whole_numbers
+from evalkit.stats.result_tables import check_whole_numbers
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation

@@ -6,11 +6,11 @@ from .items_and_traces import to_traces as to_traces
 from .judgment import Judgment as Judgment
 from .metrics import measure as measure
 from .precedence import GateOptions as GateOptions
-from .results import GateResult as GateResult
-from .results import Measured as Measured
-from .results import MetricResult as MetricResult
-from .results import SuiteResult as SuiteResult
-from .results import TestResult as TestResult
+from .results_and_exit_code import GateResult as GateResult
+from .results_and_exit_code import Measured as Measured
+from .results_and_exit_code import MetricResult as MetricResult
+from .results_and_exit_code import SuiteResult as SuiteResult
+from .results_and_exit_code import TestResult as TestResult
 from .runner import run_gate as run_gate
 from .trace_enriching import enrich as enrich
 from .traces import Trace as Trace

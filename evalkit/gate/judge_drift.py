@@ -16,7 +16,7 @@ from evalkit.engine import Worklist
 from evalkit.engine.judging import judge_worklist, missing_requests
 from evalkit.errors import counted
 from evalkit.gate.precedence import GateOptions
-from evalkit.gate.results import Status, SuiteResult
+from evalkit.gate.results_and_exit_code import Status, SuiteResult
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.drifts import drift

@@ -15,7 +15,7 @@ from evalkit.core.strict_json import read_json
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
 from evalkit.gate.config import Expected
 from evalkit.gate.judgment import Judgment
-from evalkit.gate.results import Measured, MetricResult, Status, worst
+from evalkit.gate.results_and_exit_code import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED
 from evalkit.tables.items import canonical_text
 

@@ -14,12 +14,12 @@ from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judge_drift import measure_drift
+from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
-from evalkit.gate.missing_judgments import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
-from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
+from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.trace_lookup import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces

@@ -15,7 +15,7 @@ from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import Share, SuiteBound
 from evalkit.gate.judge_drift import judge_changed
 from evalkit.gate.judgment import Judgment
-from evalkit.gate.results import Status, SuiteResult, TestResult
+from evalkit.gate.results_and_exit_code import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
 from evalkit.stats.intervals import mean_interval, rate_interval
 

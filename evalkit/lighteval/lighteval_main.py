@@ -50,7 +50,7 @@ def launch(args: Sequence[str]) -> int:
     _hear_logs()
     given, command = with_custom_tasks(args), None
     if given[:1] == ["eval"]:
-        from evalkit.lighteval.inspect_fields import EvalCommand
+        from evalkit.lighteval.inspect_tasks import EvalCommand
 
         command = EvalCommand(given)
         command.prepare()

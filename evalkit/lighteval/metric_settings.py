@@ -15,7 +15,7 @@ from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
-from evalkit.rubrics.judge_profiles import load_rubric_or_profile
+from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout

@@ -12,7 +12,7 @@ from importlib import import_module, metadata
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.lighteval.inspect_fields import with_inspect_fields
+from evalkit.lighteval.inspect_tasks import with_inspect_fields
 from evalkit.runs.contract import TaskBindings
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 

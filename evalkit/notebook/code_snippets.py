@@ -14,7 +14,7 @@ from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import DEFAULTS, Version
 from evalkit.rubrics import Rubric, load_rubric
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 
 
 def session_code(session: Session, items: str = "items") -> str:

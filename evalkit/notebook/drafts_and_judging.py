@@ -27,7 +27,7 @@ from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import ItemsLike, as_items, load_items
 
 SHOWN_VERSIONS = 10

@@ -17,7 +17,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import digest
 from evalkit.errors import CacheError, ConfigError, RubricError
 from evalkit.rubrics import Rubric, code_text
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 
 _SCHEMA = 1
 DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}

@@ -15,7 +15,7 @@ from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import UNFINISHED, Follower
 from evalkit.notebook.run_view import RunPanel
 from evalkit.rubrics.files import dump_yaml, write_new
-from evalkit.rubrics.judge_profiles import profile_files
+from evalkit.rubrics.profiles import profile_files
 from evalkit.rubrics.prompts import list_templates
 from evalkit.runs import STARTER_PACK, Pack, Run, Runner
 from evalkit.runs.detached_run import start_detached

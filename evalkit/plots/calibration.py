@@ -12,7 +12,7 @@ from evalkit.errors import counted
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats import Calibration
-from evalkit.stats.figures_with_intervals import JUDGE_KEY
+from evalkit.stats.result_tables import JUDGE_KEY
 
 _KEYS = (
     Key("people's mean at this score", "good", marker="o"),

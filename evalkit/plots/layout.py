@@ -17,7 +17,7 @@ from evalkit.tables.grouping import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
 
-    from evalkit.plots.figure import Picture as Picture
+    from evalkit.plots.notebook_figure import Picture as Picture
 else:  # matplotlib is loaded when something is drawn
     Axes = Picture = Any
 
@@ -97,7 +97,7 @@ def frame(
     """
     palette = palette_of(theme)
     try:
-        from evalkit.plots.figure import Picture, drawing
+        from evalkit.plots.notebook_figure import Picture, drawing
     except ImportError as problem:
         raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
     shown = list(panels[:MOST_PANELS])

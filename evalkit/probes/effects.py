@@ -12,8 +12,8 @@ import pandas as pd
 from evalkit.errors import counted
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
 from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
-from evalkit.stats.figures_with_intervals import columns, figure_row, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, wilson
+from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables import records
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group

@@ -2,12 +2,12 @@ from .criteria import Criterion as Criterion
 from .files import rubric_folders as rubric_folders
 from .human_labels import LabelsLike as LabelsLike
 from .human_labels import extract_labels as extract_labels
-from .judge_profiles import Profile as Profile
-from .judge_profiles import RubricLike as RubricLike
-from .judge_profiles import load_profile as load_profile
-from .judge_profiles import rubric_of as rubric_of
 from .parsing import parse_reply as parse_reply
 from .pollux_criteria import load_pollux as load_pollux
+from .profiles import Profile as Profile
+from .profiles import RubricLike as RubricLike
+from .profiles import load_profile as load_profile
+from .profiles import rubric_of as rubric_of
 from .prompts.preview import build_prompt as build_prompt
 from .prompts.prompt_builder import list_templates as list_templates
 from .rubric import Rubric as Rubric

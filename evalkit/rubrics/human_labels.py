@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
+from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.items import ItemsLike, as_items, is_missing
 from evalkit.tables.schemas import LABEL_KEY, check, columns_of

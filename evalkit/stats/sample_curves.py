@@ -17,11 +17,12 @@ from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
-from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
-from evalkit.stats.alignment.system_levels import TRANSFORM
+from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
 from evalkit.stats.comparison.sides import HasJudgments
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.intervals import jackknife_groups
+from evalkit.stats.result_tables import (
     JUDGE_KEY,
     check_whole_numbers,
     columns,
@@ -31,7 +32,6 @@ from evalkit.stats.figures_with_intervals import (
     value_row,
     verdict_codes,
 )
-from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting

@@ -22,8 +22,8 @@ from evalkit.rubrics.row_scales import (
     off_scale,
 )
 from evalkit.rubrics.scales import code_text
-from evalkit.stats.figures_with_intervals import verdict_codes
 from evalkit.stats.pair_orders import first_rates, order_flips
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
     Flags,

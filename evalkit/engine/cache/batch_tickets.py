@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from evalkit.engine.cache.database import ConflictError, Connection, Database
+from evalkit.engine.cache.database_protocol import ConflictError, Connection, Database
 from evalkit.engine.cache.lookups import Lookups
 from evalkit.errors import CacheError, InputError, listed
 

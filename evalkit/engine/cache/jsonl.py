@@ -17,7 +17,7 @@ from evalkit.core.allowed_choices import Order, ReplySource
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
-from evalkit.engine.cache.database import REPLIES, Connection, Database
+from evalkit.engine.cache.database_protocol import REPLIES, Connection, Database
 from evalkit.engine.cache.lookups import Chosen, call_parts
 from evalkit.engine.cache.sqlite_schema import place
 from evalkit.engine.cache.writer import Row, row_of

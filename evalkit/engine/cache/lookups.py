@@ -12,7 +12,7 @@ import orjson
 
 from evalkit.core.allowed_choices import REPLY_SOURCES
 from evalkit.core.reply_keys import KeyMaker, KeyParts
-from evalkit.engine.cache.database import Connection, Database
+from evalkit.engine.cache.database_protocol import Connection, Database
 from evalkit.errors import CacheError, listed
 
 _OTHER_SAMPLES = 32

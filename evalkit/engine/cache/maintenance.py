@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.cache.database import REPLIES, Connection
+from evalkit.engine.cache.database_protocol import REPLIES, Connection
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.writer import Writer, key_makers

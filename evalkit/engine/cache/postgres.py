@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evalkit.core.settings import shown_address
-from evalkit.engine.cache.database import ConflictError, LostConnectionError
+from evalkit.engine.cache.database_protocol import ConflictError, LostConnectionError
 from evalkit.engine.cache.sqlite_schema import APPLICATION_ID, SCHEMA, SHARED
 from evalkit.errors import CacheError, MissingExtraError, advise_extra
 
@@ -106,30 +106,30 @@ def _for_postgres(sql: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """See `database.Connection`."""
+    """See `database_protocol.Connection`."""
 
     raw: psycopg.Connection[Any]
     clock: ClassVar[str] = "extract(epoch FROM clock_timestamp())::float8"
 
     def execute(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         return self.raw.execute(_for_postgres(sql), parameters or None, binary=True)
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Any]:
-        """See `database.Connection`; only inside a transaction."""
+        """See `database_protocol.Connection`; only inside a transaction."""
         with self.raw.cursor(name="evalkit", binary=True) as cursor:
             cursor.itersize = _ROWS_AT_ONCE
             yield from cursor.execute(_for_postgres(sql), parameters or None)
 
     def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             rows = self.execute(sql.replace("IN ({})", "= ANY(%b)"), [list(keys[start : start + _KEYS_PER_QUERY])])
             if rows.description:  # a DELETE has none
                 yield from rows
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)
         statement = f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)"
         with self.raw.cursor() as cursor, cursor.copy(statement) as copy:
@@ -138,7 +138,7 @@ class Connection:
                 copy.write_row(row)
 
     def schema(self) -> int:
-        """See `database.Connection`; 0 while there is no store."""
+        """See `database_protocol.Connection`; 0 while there is no store."""
         # not to_regclass, which may not know yet what another process made while this one waited for its lock
         there = "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'evalkit' AND tablename = 'store'"
         if self.execute(there).fetchone() is None:
@@ -147,7 +147,7 @@ class Connection:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         from psycopg.pq import TransactionStatus
 
         if self.raw.info.transaction_status != TransactionStatus.IDLE:
@@ -160,7 +160,7 @@ class Connection:
 
 @dataclass(slots=True, eq=False)
 class PostgresDatabase:
-    """The connections of one process to a store on PostgreSQL: a `database.Database`."""
+    """The connections of one process to a store on PostgreSQL: a `database_protocol.Database`."""
 
     address: str = field(repr=False)  # it may have a password
     read_only: bool = False

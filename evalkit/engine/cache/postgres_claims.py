@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.engine.cache.database import FIRST_WAIT_S, LONGEST_WAIT_S, LostConnectionError
+from evalkit.engine.cache.database_protocol import FIRST_WAIT_S, LONGEST_WAIT_S, LostConnectionError
 from evalkit.engine.cache.postgres import Connection, PostgresDatabase
 from evalkit.errors import CacheError
 

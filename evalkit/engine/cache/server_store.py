@@ -17,12 +17,12 @@ from typing import Any
 
 from evalkit.core.files import network_file_system
 from evalkit.core.settings import default_folder
-from evalkit.engine.cache.connections import gate, stores
-from evalkit.engine.cache.database import waiting_for_server
+from evalkit.engine.cache.database_protocol import waiting_for_server
 from evalkit.engine.cache.in_flight import was_granted
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.postgres import PostgresDatabase
 from evalkit.engine.cache.postgres_claims import PostgresClaims
+from evalkit.engine.cache.sqlite_connections import gate, stores
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.cache.writer import Job, Row, Writer

@@ -23,12 +23,12 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.settings import default_cache
 from evalkit.engine.cache.batch_tickets import Tickets
-from evalkit.engine.cache.connections import Connections, gate, stores
-from evalkit.engine.cache.database import Database
+from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
+from evalkit.engine.cache.database_protocol import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, was_granted
-from evalkit.engine.cache.leases import BudgetLease, RateLease
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
+from evalkit.engine.cache.sqlite_connections import Connections, gate, stores
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.cache.writer import Job, Row, Writer, row_of
 from evalkit.errors import CacheError

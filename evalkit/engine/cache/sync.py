@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from evalkit.engine.cache.database import REPLIES, ConflictError, Connection, Database
+from evalkit.engine.cache.database_protocol import REPLIES, ConflictError, Connection, Database
 from evalkit.engine.cache.jsonl import ImportReport
 from evalkit.engine.cache.lookups import call_id
 from evalkit.engine.cache.sqlite_schema import ADDED

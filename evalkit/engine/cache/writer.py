@@ -18,7 +18,8 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json
-from evalkit.engine.cache.database import (
+from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
+from evalkit.engine.cache.database_protocol import (
     FIRST_WAIT_S,
     LONGEST_WAIT_S,
     REPLIES,
@@ -27,7 +28,6 @@ from evalkit.engine.cache.database import (
     Database,
     LostConnectionError,
 )
-from evalkit.engine.cache.leases import BudgetLease, RateLease
 from evalkit.engine.cache.lookups import Counters, call_id
 from evalkit.errors import CacheError, InputError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
-from evalkit.engine.cache.leases import NOTHING, Amount, BudgetLease, Granted, RateLease
+from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted, RateLease
 from evalkit.engine.calls.budget import Budget
 from evalkit.errors import CacheError
 

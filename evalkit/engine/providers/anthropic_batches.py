@@ -20,8 +20,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.providers.anthropic import PATH, as_completion, connect, native_body, problem_in, version_for
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
-from evalkit.engine.providers.batch_requests import (
+from evalkit.engine.providers.batch_http import (
     CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
     READS,
@@ -29,6 +28,7 @@ from evalkit.engine.providers.batch_requests import (
     id_of,
     lines_of,
 )
+from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.provider_interface import ProviderError

@@ -15,8 +15,7 @@ from aiohttp import FormData
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
-from evalkit.engine.providers.batch_requests import (
+from evalkit.engine.providers.batch_http import (
     CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
     READS,
@@ -24,6 +23,7 @@ from evalkit.engine.providers.batch_requests import (
     id_of,
     lines_of,
 )
+from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai import connect
 from evalkit.engine.providers.openai_replies import json_of, problem_of, replies_of

@@ -17,7 +17,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
-from evalkit.stats.figures_with_intervals import verdict_codes
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import input_text, is_missing
 from evalkit.tables.grouping import Ints
 

@@ -15,7 +15,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
 from evalkit.stats.comparison.compare_evaluations import compare
-from evalkit.stats.figures_with_intervals import columns, result_table
+from evalkit.stats.result_tables import columns, result_table
 
 _COUNTS = ("fixed", "broke", "changed", "n_common", "n_clusters")
 _OF_CHANGE = ("effect", "effect_low", "effect_high", "change_p", "chance_up_to", *_COUNTS, "floor_source", "notes")

@@ -23,7 +23,7 @@ from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.evaluation.suggestions.requests import suggest_edits
 from evalkit.evaluation.suggestions.search_run import SearchRun
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash
 from evalkit.stats.alignment.held_out_tests import (
     ENOUGH_EVIDENCE,

@@ -18,7 +18,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.judge_profiles import judge_dict
+from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.stats.alignment.held_out_log import ItemSet
 from evalkit.stats.alignment.held_out_tests import (

@@ -25,12 +25,12 @@ from evalkit.runs.registry.benchmarks import (
     unknown_tasks,
 )
 from evalkit.runs.registry.database import Database, registry_settings
-from evalkit.runs.registry.database_rows import add_row, find_row, list_rows, pack_row
 from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow
 from evalkit.runs.registry.pack_files import Pack, pack_yaml, read_pack
 from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 from evalkit.runs.registry.records import EntryError, JudgeTemplate, Plugin
+from evalkit.runs.registry.versioned_entries import add_row, find_row, list_rows, pack_row
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # as `load_template`

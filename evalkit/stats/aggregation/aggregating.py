@@ -20,7 +20,7 @@ from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
-from evalkit.stats.figures_with_intervals import verdict_codes
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally

@@ -14,7 +14,7 @@ from evalkit.core.allowed_choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
-from evalkit.stats.figures_with_intervals import verdict_codes
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 

@@ -21,10 +21,11 @@ from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
-from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
+from evalkit.stats.intervals import jackknife_groups
+from evalkit.stats.result_tables import (
     CRITERION_KEY,
     JUDGE_KEY,
     columns,
@@ -34,7 +35,6 @@ from evalkit.stats.figures_with_intervals import (
     result_table,
     value_row,
 )
-from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Flags, Floats

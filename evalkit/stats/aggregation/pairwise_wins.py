@@ -10,8 +10,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
 

@@ -12,8 +12,8 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.figures_with_intervals import columns, joined, note_few_clusters, result_table, verdict_codes
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.judgment_folders import FolderLike, is_folder

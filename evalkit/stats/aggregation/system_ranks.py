@@ -10,8 +10,8 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared
-from evalkit.stats.figures_with_intervals import CRITERION_KEY, JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, mean_interval
+from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 

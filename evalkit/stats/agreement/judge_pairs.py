@@ -13,7 +13,8 @@ import pandas as pd
 from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.alignment.agreement_measures import moments
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.jackknife_sums import ratio, sums_without_each
+from evalkit.stats.result_tables import (
     CRITERION_KEY,
     columns,
     jackknife_row,
@@ -21,7 +22,6 @@ from evalkit.stats.figures_with_intervals import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting

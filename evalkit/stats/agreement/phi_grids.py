@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.result_tables import (
     CRITERION_KEY,
     check_whole_numbers,
     columns,

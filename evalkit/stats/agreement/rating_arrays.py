@@ -15,8 +15,8 @@ from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
-from evalkit.stats.figures_with_intervals import CRITERION_KEY, split_rows
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
+from evalkit.stats.result_tables import CRITERION_KEY, split_rows
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts

@@ -12,7 +12,7 @@ from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_
 from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.result_tables import (
     CRITERION_KEY,
     columns,
     jackknife_row,

@@ -17,10 +17,10 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, columns, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

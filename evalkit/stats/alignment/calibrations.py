@@ -29,12 +29,12 @@ from evalkit.stats.alignment.corpus_estimates import (
     linear_fit,
     weighted_mean,
 )
-from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10

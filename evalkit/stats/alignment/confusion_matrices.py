@@ -10,10 +10,10 @@ import pandas as pd
 from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, columns, result_table
 from evalkit.tables.ties import Counting, check_counting
 
 _COLUMNS = columns(JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason")

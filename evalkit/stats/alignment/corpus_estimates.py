@@ -15,12 +15,12 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.judge_people_panels import Panel, checked, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]

@@ -19,10 +19,10 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, KindOptions, same_rows
-from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
-from evalkit.stats.alignment.system_levels import (
+from evalkit.stats.alignment.within_and_between_systems import (
     Found,
     IntervalOption,
     Level,
@@ -31,8 +31,9 @@ from evalkit.stats.alignment.system_levels import (
     inside_groups,
     system_names,
 )
-from evalkit.stats.alignment.system_levels import figures as figures_at
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
+from evalkit.stats.intervals import TOO_LITTLE, mean_interval
+from evalkit.stats.result_tables import (
     CRITERION_KEY,
     columns,
     figure_row,
@@ -41,7 +42,6 @@ from evalkit.stats.figures_with_intervals import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.intervals import TOO_LITTLE, mean_interval
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 

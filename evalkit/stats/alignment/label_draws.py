@@ -17,7 +17,7 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
-from evalkit.stats.figures_with_intervals import check_whole_numbers, columns, result_table
+from evalkit.stats.result_tables import check_whole_numbers, columns, result_table
 from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
 from evalkit.tables.grouping import ClustersLike, Floats
 

@@ -15,10 +15,10 @@ from evalkit.core.settings import check_choice
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.judge_people_panels import Panel, checked_part, panels
+from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, columns, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 

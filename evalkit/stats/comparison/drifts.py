@@ -12,7 +12,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import JURY, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
-from evalkit.stats.figures_with_intervals import columns, joined, result_table
+from evalkit.stats.result_tables import columns, joined, result_table
 from evalkit.tables.grouping import ClustersLike
 
 _LEVEL = 0.05

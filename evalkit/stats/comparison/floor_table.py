@@ -14,7 +14,7 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.figures_with_intervals import JUDGE_KEY, check_whole_numbers, columns, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = columns(

@@ -16,7 +16,8 @@ from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, judges_several_criteria, pairs, side_of
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.intervals import change_interval, cluster_codes, jackknife_groups
+from evalkit.stats.result_tables import (
     columns,
     figure_row,
     jackknife_row,
@@ -24,7 +25,6 @@ from evalkit.stats.figures_with_intervals import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.intervals import change_interval, cluster_codes, jackknife_groups
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of
 
 ALL = "all criteria"

@@ -15,8 +15,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from evalkit.stats.figures_with_intervals import verdict_codes
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
+from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
 

@@ -9,7 +9,9 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
-from evalkit.stats.figures_with_intervals import (
+from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.pair_orders import shown_first
+from evalkit.stats.result_tables import (
     JUDGE_KEY,
     columns,
     figure_row,
@@ -17,8 +19,6 @@ from evalkit.stats.figures_with_intervals import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.pair_orders import shown_first
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 

@@ -23,8 +23,8 @@ from evalkit.stats.alignment.label_values import (
     kinds_of,
     labels_for,
 )
-from evalkit.stats.figures_with_intervals import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.intervals import cluster_codes
+from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory

@@ -1,4 +1,4 @@
-"""What a `ReplyStore` needs of its database. `connections` has it for SQLite, `postgres` for PostgreSQL.
+"""What a `ReplyStore` needs of its database. `sqlite_connections` has it for SQLite, `postgres` for PostgreSQL.
 
 The statements are those that both understand, with ``?`` or ``:name`` for values.
 """

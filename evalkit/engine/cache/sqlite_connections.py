@@ -31,25 +31,25 @@ Identity = tuple[int, ...]
 
 
 class Connection(sqlite3.Connection):
-    """A connection with what every database of a store offers: see `database.Connection`."""
+    """A connection with what every database of a store offers: see `database_protocol.Connection`."""
 
     stream = sqlite3.Connection.execute
     clock: ClassVar[str] = "((julianday('now') - 2440587.5) * 86400.0)"
 
     def rows_in(self, sql: str, keys: Sequence[bytes]) -> Iterator[Any]:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             some = keys[start : start + _KEYS_PER_QUERY]
             yield from self.execute(sql.format(",".join("?" * len(some))), some)
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         names = ", ".join(f'"{name}"' for name in columns)
         places = ", ".join("?" * len(columns))
         self.executemany(f"INSERT INTO {table} ({names}) VALUES ({places})", rows)  # noqa: S608  # our own names
 
     def schema(self, path: Path | None = None) -> int:
-        """See `database.Connection`. The log counts too (the file's first bytes may be older).
+        """See `database_protocol.Connection`. The log counts too (the file's first bytes may be older).
 
         With `path`, CacheError if a newer evalkit has written the store there.
         """
@@ -60,7 +60,7 @@ class Connection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """See `database.Connection`."""
+        """See `database_protocol.Connection`."""
         if self.in_transaction:
             yield
             return
@@ -73,7 +73,7 @@ class Connection(sqlite3.Connection):
 
 @dataclass(slots=True, eq=False)
 class Connections:
-    """The connections of one process to one store file: a `database.Database`.
+    """The connections of one process to one store file: a `database_protocol.Database`.
 
     Readers come from a pool. Nothing is opened, and the file is not created, before it is needed.
 

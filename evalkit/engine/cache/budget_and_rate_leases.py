@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalkit.engine.cache.database import Connection
+from evalkit.engine.cache.database_protocol import Connection
 
 LEASE_S = 15.0
 """A lease of the budget that was not renewed for so long belongs to a process that is dead: others stop waiting."""
