@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.cli.main_command import main
-from evalkit.core.settings import Options
-from evalkit.engine.commit_first import rest as rest_of
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.tables.files import parts_of_file
 
@@ -405,5 +403,3 @@ def test_items_of_equal_content_are_paid_once_and_counted_once(tmp_path):
     assert len(asked) == 4
     assert (made.parts["n_live"].sum(), made.parts["cost_usd"].sum()) == (4, 1.0)
     assert "4 asked now (US$ 1.0000)" in str(made)
-    left = rest_of(Options(max_calls=5, budget_usd=3.0), all_of(tmp_path / "out"))
-    assert (left.max_calls, left.budget_usd) == (1, 2.0)

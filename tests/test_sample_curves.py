@@ -104,6 +104,14 @@ def test_prefix_and_whole_are_votes_and_align(method, scale):
     assert made.loc[made["k"] == 2, "sd_subsets"].notna().all()
 
 
+def test_a_label_that_only_samples_have_is_a_wrong_answer_and_no_missing_one():
+    # Three samples of the first item: right with 2/3. No vote and no person says sport.
+    table = table_of([["sport", "art", "art"], ["law", "law", "law"]], NAMES)
+    made = k_curve(table, labels_of(["art", "law"]), ks=[1, 3], draws=2000).set_index("k")
+    assert made["prefix"].tolist() == [0.5, 1]
+    assert made["value"].tolist() == pytest.approx([5 / 6, 1], abs=0.03)
+
+
 def test_nominal_labels_take_the_majority():
     said = [["art", "art", "law"], ["law", "law", "law"], ["sport", "art", "sport"]]
     table, labels = table_of(said, NAMES), labels_of(["art", "law", "art"])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError
@@ -24,7 +23,6 @@ from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 
 if TYPE_CHECKING:
-    from evalkit.core.settings import Options
     from evalkit.engine.specification import Spec
     from evalkit.engine.worklist import Worklist
 
@@ -111,19 +109,6 @@ def own_answers(worklist: Worklist, answers: pd.DataFrame) -> dict[tuple[int, st
         (names[judge], item): ("" if pd.isna(text) else text, None if pd.isna(error) else error)
         for judge, item, text, error in columns
     }
-
-
-def rest(options: Options, judgments: pd.DataFrame) -> Options:
-    """The options with what these judgments left of the limits; those of a shared run are counted in the cache."""
-    if options.run is not None:
-        return options
-    paid = Bill.of(judgments, "live")
-    budget, calls = options.budget_usd, options.max_calls
-    return replace(
-        options,
-        budget_usd=None if budget is None else max(0.0, budget - paid.known_usd),
-        max_calls=None if calls is None else max(0, calls - paid.n_replies),
-    )
 
 
 def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: set[str]) -> pd.DataFrame:

@@ -25,7 +25,7 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.commit_first import first_stage, own_answers, rest, with_columns
+from evalkit.engine.commit_first import first_stage, own_answers, with_columns
 from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
@@ -176,11 +176,12 @@ def judge_worklist(
     """
     run = _Run.open(worklist, options, until)
     if run.missing and not options.offline:
+        from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import fetch
 
         if run.worklist.spec.commits and (first := first_stage(run.worklist, run.missing)) is not None:
+            budget = budget or Budget.of(options)
             run.take_first(judge_worklist(first, run.first_options(), budget=budget))
-            options = run.options
         requests = run.requests()
         with run.calling() as on_progress:
             asked = fetch(
@@ -229,17 +230,21 @@ async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     return await _ajudged(Worklist.of(spec, items, item_id), chosen)
 
 
-async def _ajudged(worklist: Worklist, options: Options) -> pd.DataFrame:
+async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
     run = _Run.open(worklist, options)
     if run.missing and not options.offline:
+        from evalkit.engine.calls.budget import Budget
         from evalkit.engine.calls.event_loop import afetch
 
         if run.worklist.spec.commits and (first := first_stage(run.worklist, run.missing)) is not None:
-            run.take_first(await _ajudged(first, run.first_options()))
-            options = run.options
+            budget = budget or Budget.of(options)
+            run.take_first(await _ajudged(first, run.first_options(), budget))
         requests = run.requests()
         with run.calling() as on_progress:
-            run.take(await afetch(requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress))
+            asked = await afetch(
+                requests, run.store, options, newer_than=run.newer_than, on_progress=on_progress, budget=budget
+            )
+            run.take(asked)
     return run.table()
 
 
@@ -438,7 +443,6 @@ class _Run:
         """Take the judges' own answers; rows without one are not asked, for the same reason."""
         self.worklist = replace(self.worklist, own=own_answers(self.worklist, answers))
         self.answered |= set(answers.loc[answers["source"].eq("live").fillna(value=False), "key"])
-        self.options = rest(self.options, answers)
         places = {row: self.worklist.place(row) for row in self.missing}
         commits = [builder.template.commits for builder in self.worklist.spec.prompt_builders]
         lost = {

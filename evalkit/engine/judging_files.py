@@ -201,8 +201,7 @@ def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
     """In this process, within one budget."""
     from evalkit.engine.calls.budget import Budget
 
-    limited = task.options.budget_usd is not None or task.options.max_calls is not None
-    budget = Budget(task.options) if limited and task.options.run is None else None
+    budget = Budget.of(task.options)
     return [task.judge(part, budget) for part in parts]
 
 

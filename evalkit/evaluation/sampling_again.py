@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.settings import JudgeOptions, Options
-from evalkit.engine.commit_first import rest
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
@@ -78,11 +78,11 @@ def sample_again(
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("sample_again", own | options)
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
+    budget = Budget.of(chosen)
     for _ in range(_ROUNDS):
-        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen)
+        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen, budget=budget)
         if n_items is not None or n == len(ids) or judgments["error"].eq("budget").any():
             break
-        chosen = rest(chosen, judgments)
         floors = _shown(evaluation, judgments)
         widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2
         if widest <= half_width or not floors:

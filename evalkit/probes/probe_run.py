@@ -9,13 +9,12 @@ from typing import Any
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging import judge_worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.prompts import PromptBuilder
-from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import as_items
 from evalkit.tables.grouping import cluster_names
 
@@ -34,8 +33,8 @@ class ProbeRun:
         The items in their canonical form.
     clusters
         item_id -> unit of the intervals.
-    spent_usd, calls
-        What the calls so far have used, replies from the cache left out.
+    budget
+        What is left of `budget_usd` and `max_calls`; None without these limits.
     n_skipped
         Items that lack a required input; they are not among `items`.
     """
@@ -44,8 +43,7 @@ class ProbeRun:
     options: Options
     items: pd.DataFrame
     clusters: Mapping[str, Any] | pd.Series
-    spent_usd: float = 0.0
-    calls: int = 0
+    budget: Budget | None = None
     n_skipped: int = 0
 
     @classmethod
@@ -59,7 +57,7 @@ class ProbeRun:
         spec = replace(spec, inputs={}, on_missing="raise")
         if clusters is None:
             clusters = cluster_names(frame, Worklist.of(spec, frame).clusters)
-        return cls(spec, chosen, frame, clusters, n_skipped=len(skipped))
+        return cls(spec, chosen, frame, clusters, Budget.of(chosen), len(skipped))
 
     def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
         """The unchanged items with twice the samples; the first half of them is in the cache."""
@@ -70,20 +68,12 @@ class ProbeRun:
 
     def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
         """The judgments of these items, within the rest of the budget."""
-        left = replace(self.options, **changes)
-        if left.budget_usd is not None and left.run is None:  # those of a shared run are counted in the cache
-            left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
-        if left.max_calls is not None and left.run is None:
-            left = replace(left, max_calls=max(0, left.max_calls - self.calls))
+        options = replace(self.options, **changes)
         # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
-        judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), left)
-        # rows of equal content share a reply; a call that failed counts too
-        asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
+        judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), options, budget=self.budget)
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
-        self.spent_usd += Bill.of(judgments, "live").known_usd
-        self.calls += judgments.loc[asked.fillna(value=False), "key"].nunique(dropna=False)
         # a rubric narrowed to one criterion has another label
         return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))
 

@@ -225,7 +225,8 @@ class Scale(Mapping[Code, str]):
         if self.level == "nominal":
             passed = self.passed(code)
             return math.nan if passed is None else float(passed)
-        share = (float(code) - self.lowest) / (self.highest - self.lowest)
+        low, high = float(self.codes[0]), float(self.codes[-1])
+        share = (float(code) - low) / (high - low)
         return 1.0 - share if self.better == "low" else share
 
     def passed(self, code: Code) -> bool | None:

@@ -173,7 +173,10 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
     if panel.verdicts:
         codes = verdict_codes(own["passed"])
     else:
-        codes = own["label"].astype(object).map(panel.kinds).fillna(-1).to_numpy().astype(np.int64)
+        labels = own["label"].astype(object)
+        for name in labels.dropna().unique():  # a label of samples alone is an answer, too
+            panel.kinds.setdefault(name, len(panel.kinds))
+        codes = labels.map(panel.kinds).fillna(-1).to_numpy().astype(np.int64)
     score[item, place] = np.where(scored, own["score"].to_numpy(dtype=np.float64), np.nan)
     kind[item, place] = np.where(scored, codes, -1)
     there[item, place] = True

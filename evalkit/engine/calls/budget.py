@@ -46,6 +46,12 @@ class Budget:
         self._reserved_calls = 0
         self._settled = asyncio.Event()
 
+    @classmethod
+    def of(cls, options: Options) -> Budget | None:
+        """The budget that several calls with these options share; None without limits, or if a `run` has them."""
+        limited = options.budget_usd is not None or options.max_calls is not None
+        return cls(options) if limited and options.run is None else None
+
     def check(self, judge: Judge) -> None:
         """Raise ConfigError, before any call, if the budget cannot be enforced for a judge."""
         if self._options.budget_usd is None:

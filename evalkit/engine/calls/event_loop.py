@@ -149,12 +149,13 @@ async def afetch(
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
+    budget: Budget | None = None,
 ) -> list[Outcome]:
     """As `fetch`, to be awaited in any loop; `on_progress` is called in that loop.
 
     If it is cancelled, no new calls are sent; calls in flight finish in the background and are stored.
     """
-    scheduler = Scheduler(requests, store, options, newer_than=newer_than)
+    scheduler = Scheduler(requests, store, options, newer_than=newer_than, budget=budget)
     future = asyncio.wrap_future(LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop))
     try:
         with ending_signals():

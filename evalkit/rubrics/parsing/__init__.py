@@ -22,7 +22,7 @@ from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
 from evalkit.rubrics.parsing.values_on_scale import LabelReader, NumberReader, Parsed, Reader
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.scales import Code, Scale
 
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
 
@@ -183,7 +183,9 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
         check_form(form)
     quick: Callable[[str], Parsed | None] = _nothing
     if form == "json":
-        quick = partial(_exact_json, _reader(scale), "label" if scale.level == "nominal" else "score")
+        quick = partial(
+            _exact_json, scale, {code: code for code in scale.codes}, "label" if scale.level == "nominal" else "score"
+        )
     elif form in FORMS:
         quick = _reader(scale).exact.get
 
@@ -197,7 +199,7 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
     return parse
 
 
-def _exact_json(reader: Reader, key: str, text: str) -> Parsed | None:
+def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str) -> Parsed | None:
     """The answer of a reply that is exactly ``{"explanation": …, key: code}``; None for all others."""
     try:
         values = orjson.loads(text)
@@ -208,7 +210,7 @@ def _exact_json(reader: Reader, key: str, text: str) -> Parsed | None:
     explanation, value = values.get("explanation"), values.get(key)
     if type(explanation) is not str or type(value) not in (int, float, str):
         return None
-    code, scale = reader.codes.get(value), reader.scale
+    code = codes.get(value)
     if code is None and scale.level == "interval" and isinstance(value, (int, float)):
         inside = scale.lowest <= value <= scale.highest
         code = None if not inside else int(value) if value == int(value) else value
