@@ -9,7 +9,7 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from evalkit.core import allowed_choices
+from evalkit.core import lists_of_choices
 from evalkit.core import vote_aggregate_rules as rules
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
@@ -18,9 +18,9 @@ from evalkit.runs.contract import ScoringConfig
 
 
 def test_every_tuple_of_choices_is_that_of_its_type():
-    types = {get_args(value) for value in vars(allowed_choices).values() if get_origin(value) is Literal}
-    tuples = {value for name, value in vars(allowed_choices).items() if name.isupper() and isinstance(value, tuple)}
-    assert tuples - {allowed_choices.ENGINE_REASONS} <= types
+    types = {get_args(value) for value in vars(lists_of_choices).values() if get_origin(value) is Literal}
+    tuples = {value for name, value in vars(lists_of_choices).items() if name.isupper() and isinstance(value, tuple)}
+    assert tuples - {lists_of_choices.ENGINE_REASONS} <= types
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_profiles_and_scoring_configs_take_every_rule():
     for name in rules.AGGREGATE_RULES:
         assert Profile(profile="p", aggregate=name).aggregate == name
         assert ScoringConfig.of({"aggregation": name}).aggregation == name
-    assert set(allowed_choices.BACKENDS) == {*allowed_choices.PROVIDERS, "tgi"} - {"function"}
+    assert set(lists_of_choices.BACKENDS) == {*lists_of_choices.PROVIDERS, "tgi"} - {"function"}
 
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -50,10 +50,10 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
     ("page", "names"),
     [
         ("statistics.md", {*rules.VOTE_RULES, *rules.AGGREGATE_RULES}),
-        ("judges.md", set(allowed_choices.PROVIDERS)),
-        ("rubrics.md", set(allowed_choices.LEVELS)),
-        ("*.md", set(allowed_choices.REASONS)),
-        ("lighteval.md", {*allowed_choices.BACKENDS, *allowed_choices.SCORING_MODES}),
+        ("judges.md", set(lists_of_choices.PROVIDERS)),
+        ("rubrics.md", set(lists_of_choices.LEVELS)),
+        ("*.md", set(lists_of_choices.REASONS)),
+        ("lighteval.md", {*lists_of_choices.BACKENDS, *lists_of_choices.SCORING_MODES}),
     ],
 )
 def test_pages_name_every_choice(page, names):

@@ -23,7 +23,7 @@ from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_se
 from postgres import fresh_database
 
 import evalkit as ek
-from evalkit.engine import ReplyStore, batches, open_ticket, tickets
+from evalkit.engine import ReplyStore, batches, ticket_in_progress, tickets
 from evalkit.engine.cache import budget_and_rate_leases
 from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
@@ -440,7 +440,7 @@ def test_a_ticket_is_collected_while_its_batch_is_created(
     server: BatchServer, cache: str, monkeypatch: pytest.MonkeyPatch, when: str, drops: int
 ) -> None:
     """The sender waits before or after its request; another thread gives the batch up, or finds it in the list."""
-    ask, sender_waits, go_on = open_ticket.OpenTicket._ask, threading.Event(), threading.Event()
+    ask, sender_waits, go_on = ticket_in_progress.OpenTicket._ask, threading.Event(), threading.Event()
     items, judges, made = some_items(5), jury(server, "gpt-4o"), []
     server.takes_s, server.faults["drop_create"] = 3600, drops
 
@@ -466,11 +466,11 @@ def test_a_ticket_is_collected_while_its_batch_is_created(
 
     thread = threading.Thread(target=send)
     with monkeypatch.context() as patch:
-        patch.setattr(open_ticket.OpenTicket, "_ask", slow)
+        patch.setattr(ticket_in_progress.OpenTicket, "_ask", slow)
         thread.start()
         assert sender_waits.wait(30)
         if when == "before":
-            patch.setattr(open_ticket, "CERTAIN_S", 0.0)
+            patch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
         (ticket,) = tickets(cache)
         found = ek.collect(ticket, wait=False)
         go_on.set()
@@ -490,13 +490,13 @@ def test_a_file_is_removed_though_the_process_that_gave_its_batch_up_is_killed(
 ) -> None:
     server.statuses["/v1/batches"] = [500]
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(open_ticket.OpenTicket, "_remove", killed)
+        patch.setattr(ticket_in_progress.OpenTicket, "_remove", killed)
         with pytest.raises(KeyboardInterrupt):
             ek.collect(ticket, wait=False)
     assert len(server.never_used()) == 1
@@ -512,7 +512,7 @@ def test_a_batch_is_found_by_its_file_where_the_list_has_no_metadata(
     server.faults["drop_create"], server.hides_metadata = 1, True
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ticket.table["state"].tolist() == ["sending"]
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15]
     assert len(server.batches) == 1
     assert_paid_once(server, 5)
@@ -525,7 +525,7 @@ def test_a_batch_is_not_given_up_before_it_must_be_in_the_list(
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ek.collect(ticket, wait=False).table["state"].tolist() == ["sending"]
     server.listed_after_s = 0
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [15], "the list decides, not the time"
 
 
@@ -537,7 +537,7 @@ def test_a_batch_that_was_never_created_is_free_again(
     ticket = sent(items, judges, folder)
     assert ticket.table["state"].tolist() == ["sending"]
     assert ek.collect(ticket, wait=False).is_open
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     given_up = ek.collect(ticket, progress=False)
     assert given_up.table["state"].tolist() == ["unsent"]
     assert "HTTP 500" in given_up.table["problem"].iloc[0]
@@ -551,7 +551,7 @@ def test_a_batch_that_was_never_created_is_free_again(
 def test_what_may_be_repeated_is_repeated(
     server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
     server.statuses[path] = [status, status]
     items, judges = some_items(5), jury(server, "gpt-4o")
     done = ek.collect(sent(items, judges, folder), progress=False)
@@ -563,7 +563,7 @@ def test_what_may_be_repeated_is_repeated(
 def test_a_request_to_create_is_repeated_only_if_it_was_refused(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
     server.statuses["/v1/batches"] = [429]
     assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
     server.statuses["/v1/batches"] = [500]
@@ -597,7 +597,7 @@ def test_a_request_with_all_its_attempts_ends_in_time(monkeypatch: pytest.Monkey
     monkeypatch.setattr(batch_http, "time", SimpleNamespace(time=lambda: now[0]))
     monkeypatch.setattr(batch_http, "asyncio", SimpleNamespace(sleep=wait))
     whole = batch_http.FILE_TIMEOUT_S
-    assert whole == 900 < open_ticket.CERTAIN_S - 250
+    assert whole == 900 < ticket_in_progress.CERTAIN_S - 250
     assert attempts(1e12, timeout_s=whole) == [900, 600, 300]
     assert attempts(5000 + 650, timeout_s=whole) == [650, 350, 50]
     assert attempts(5000 + 650, timeout_s=400.0) == [400, 350, 50]
@@ -638,7 +638,7 @@ def test_complete_without_a_file_is_waited_for_and_then_ends(
     server.faults["no_output"] = 1
     ticket = sent(some_items(5), jury(server, "gpt-4o"), folder)
     assert ek.collect(ticket, wait=False).is_open
-    monkeypatch.setattr(open_ticket, "_WITHOUT_FILES_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "_WITHOUT_FILES_S", 0.0)
     done = ek.collect(ticket, progress=False)
     assert done.table[["n_stored", "n_unanswered"]].values.tolist() == [[0, 15]]
     assert "completed without replies" in done.table["problem"].iloc[0]
@@ -1123,7 +1123,7 @@ def test_an_empty_ticket_says_that_others_were_faster(
 def test_results_that_stay_cut_end_the_wait_with_an_error(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_ticket, "_CUT_TRIES", 3)
+    monkeypatch.setattr(ticket_in_progress, "_CUT_TRIES", 3)
     items, judges = some_items(20), jury(server)
     ticket = sent(items, judges, folder)
     server.faults["cut_line"] = 1_000_000
@@ -1144,7 +1144,7 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
 def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
     server.faults["broken_content"] = 1_000_000
     for options in ({}, {"cancel": True}):
@@ -1217,7 +1217,7 @@ def test_a_ticket_whose_process_ended_while_it_was_written_ends(
     (ticket,) = tickets(folder)
     assert ek.collect(ticket, wait=False).is_open
     assert sent(items, judges, folder).id == ""
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     assert not ek.collect(ticket, progress=False).is_open
     ek.collect(sent(items, judges, folder), progress=False)
     assert_paid_once(server, 3)

@@ -18,7 +18,7 @@ from message_batch_server import INPUT_TOKENS, OUTPUT_TOKENS, MessageBatchServer
 from test_batches import waits_watched
 
 import evalkit as ek
-from evalkit.engine import batches, open_ticket, tickets
+from evalkit.engine import batches, ticket_in_progress, tickets
 from evalkit.errors import ConfigError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")
@@ -33,7 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageBatchServer]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-tests-only")
     monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
-    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
     with batch_server(MessageBatchServer()) as running:
         yield running
 
@@ -190,15 +190,15 @@ def test_a_batch_that_was_created_after_it_was_given_up_is_cancelled(
     server: MessageBatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its requests are on their way for so long that another process takes the sender for dead."""
-    ask, server.takes_s = open_ticket.OpenTicket._ask, 3600
+    ask, server.takes_s = ticket_in_progress.OpenTicket._ask, 3600
 
     def slow(self: Any, at: int, action: str, *args: Any, **options: Any) -> Any:
         if action == "create":
-            monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+            monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
             assert ek.collect(self.stored.ticket, cache=folder, wait=False).table["state"].tolist() == ["unsent"]
         return ask(self, at, action, *args, **options)
 
-    monkeypatch.setattr(open_ticket.OpenTicket, "_ask", slow)
+    monkeypatch.setattr(ticket_in_progress.OpenTicket, "_ask", slow)
     with pytest.raises(ek.errors.JudgeError, match="no batch could be sent"):
         sent(some_items(3), judge_at(server), folder)
     assert [one["state"] for one in server.batches.values()] == ["canceling"]
@@ -223,7 +223,7 @@ def test_a_sender_gives_up_before_others_take_it_for_dead(
 def test_a_batch_that_runs_and_may_be_the_one_is_waited_for(
     server: MessageBatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     server.takes_s, server.faults["drop_create"] = 3600, 1
     ticket = sent(some_items(3), judge_at(server), folder)
     assert ticket.table["state"].tolist() == ["sending"]
@@ -249,7 +249,7 @@ def test_batches_of_others_are_not_taken_for_ones_own(
     server.takes_s, server.statuses["/v1/messages/batches"] = 0, [500]  # nothing was created
     ticket = sent(some_items(3), judge, folder)
     assert ek.collect(ticket, wait=False).table["state"].tolist() == ["sending"]
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     assert ek.collect(ticket, wait=False).table["state"].tolist() == ["unsent"]
     assert len(server.batches) == 4
     ek.collect(sent(some_items(3), judge, folder), progress=False)
@@ -263,7 +263,7 @@ def test_a_batch_that_turns_out_to_be_anothers_frees_the_replies(
     sent(some_items(3, 50), judge_at(server), str(tmp_path / "other"))
     server.statuses["/v1/messages/batches"] = [500]
     ticket = sent(some_items(3), judge_at(server), folder)
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 0.0)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 0.0)
     assert "may belong to this ticket" in ek.collect(ticket, wait=False).table["problem"].iloc[0]
     server.offset_s = 3601
     row = ek.collect(ticket, wait=False).table.iloc[0]

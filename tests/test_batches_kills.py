@@ -18,7 +18,7 @@ from postgres import fresh_database
 from test_batches import MODELS, SAMPLES, judged, jury, sent, some_items
 
 import evalkit as ek
-from evalkit.engine import batches, open_ticket, tickets
+from evalkit.engine import batches, ticket_in_progress, tickets
 from evalkit.errors import JudgeError
 
 pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(sys.platform == "win32", reason="kill -9")]
@@ -31,11 +31,11 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_batches import judged, jury, sent, some_items
 import evalkit as ek
-from evalkit.engine import batches, open_ticket, tickets
+from evalkit.engine import batches, ticket_in_progress, tickets
 from evalkit.errors import JudgeError
 
 cache, n_items = sys.argv[3], int(sys.argv[4])
-open_ticket.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 4.0, .02, .05
+ticket_in_progress.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 4.0, .02, .05
 
 class Server:
     url = sys.argv[2]
@@ -57,7 +57,7 @@ def test_killed_forty_times(
         cache = fresh_database(request.getfixturevalue("postgres_url"), tmp_path.name)
     chance = random.Random(5)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", CERTAIN_S)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", CERTAIN_S)
     with batch_server() as server:
         server.delay_s, server.takes_s, server.listed_after_s = 0.03, 0.3, 0.5
         n_killed, n_items, after_s = 0, 0, 1.5
@@ -97,8 +97,8 @@ def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.05)
-    monkeypatch.setattr(open_ticket, "CERTAIN_S", 2.0)
-    monkeypatch.setattr("evalkit.engine.calls.retry_waits.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 2.0)
+    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr("evalkit.engine.providers.openai_batches.Service.max_requests", 1000)
     faults = ["shuffle", "duplicate_lines", "cut_line", "empty_file_id", "output_comes_later", "error_file",
               "expire_half", "fail_created", "drop_create", "drop_upload", "stuck"]  # fmt: skip

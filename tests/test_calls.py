@@ -26,10 +26,10 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retry_waits as breakers
+from evalkit.engine.calls import retries_and_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import LoopThread, afetch, fetch
-from evalkit.engine.calls.outcomes import Outcome, Progress
+from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 

@@ -24,7 +24,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt, Request
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retry_waits as breakers
+from evalkit.engine.calls import retries_and_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import afetch, fetch
 from evalkit.engine.calls.rate_limits import RateLimiter

@@ -17,8 +17,8 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import moment
 from evalkit.cli.doctor_checks import EXTRAS
-from evalkit.cli.judges_from_flags import options_of
 from evalkit.cli.main_command import parser_of_commands
+from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
 from evalkit.core.settings import Options
 from evalkit.errors import ConfigError, InputError, RubricError

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.replies_to_judgments import Columns

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.core.allowed_choices import BACKENDS
+from evalkit.core.lists_of_choices import BACKENDS
 from evalkit.errors import ConfigError
 from evalkit.runs.contract import (
     CONFIG_VARIABLE,

@@ -20,8 +20,8 @@ import pytest
 from function_judges import GOOD
 
 import evalkit as ek
-from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.core.allowed_choices import ENGINE_REASONS, REASONS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import ENGINE_REASONS, REASONS
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import Params
 from evalkit.engine import Spec, Worklist

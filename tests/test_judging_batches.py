@@ -84,7 +84,7 @@ class Loaded:
     name, binds_schema, seeds_samples, is_down = "m", False, False, False
 
     def answer(self, requests: Any, n: int) -> list[Any]:
-        from evalkit.engine.providers.local_models import Written
+        from evalkit.engine.providers.in_process_models import Written
 
         return [[Written('{"correctness": 2}', "stop", 1, 1)] * n for _ in requests]
 

@@ -23,7 +23,7 @@ pytest.importorskip("lighteval")
 from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
-from evalkit.evaluation.rows_per_sample import corpus_row, judgments_of
+from evalkit.evaluation.lighteval_rows import corpus_row, judgments_of
 from evalkit.lighteval import judge_metric, jury_metric
 
 pytestmark = pytest.mark.long

@@ -20,8 +20,8 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.core.allowed_choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import ENGINE_REASONS, REASONS
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.providers.openai_replies import problem_of, replies_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evalkit.core.allowed_choices import REASONS
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.rubrics.parsing import parse_reply, parser_for
 from evalkit.rubrics.scales import Code, Scale, code_text
 

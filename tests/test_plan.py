@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine import Spec, Worklist

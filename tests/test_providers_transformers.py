@@ -25,7 +25,7 @@ from evalkit.core.prompts_and_replies import Message, Reply, Request
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
-from evalkit.engine.providers.local_models import release_models
+from evalkit.engine.providers.in_process_models import release_models
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, MissingExtraError
 

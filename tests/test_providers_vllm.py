@@ -18,7 +18,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Reply, Request
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
-from evalkit.engine.providers.local_models import release_models
+from evalkit.engine.providers.in_process_models import release_models
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, MissingExtraError
 

@@ -18,15 +18,15 @@ from judge_requests import request_of
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine import Spec
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.score_readings import read_score
+from evalkit.engine.scores_from_logprobs import read_score
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 from evalkit.gate.verdict_keys import verdict_parts
 from evalkit.rubrics import Profile, load_profile

@@ -13,9 +13,9 @@ from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
 from evalkit.cli import main
-from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
-from evalkit.notebook.figure_tiles import confusion_cells
+from evalkit.notebook.headline_numbers import confusion_cells
 from evalkit.notebook.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate

@@ -25,11 +25,11 @@ from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.evaluation.rows_per_sample import sample_rows
+from evalkit.evaluation.lighteval_rows import sample_rows
 from evalkit.lighteval.run_cost_forecast import RunPlan, TaskPlan, plan_run
+from evalkit.notebook.lighteval_run_samples import SampleQuery, Samples
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
-from evalkit.notebook.run_samples import SampleQuery, Samples
 from evalkit.notebook.run_view import run_payload
 from evalkit.rubrics.files import parse_yaml
 from evalkit.runs import RunScore
@@ -378,7 +378,7 @@ def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
             callbacks.append(given)
             super().__init__(*args, **given)
 
-    monkeypatch.setattr("evalkit.notebook.wizard_controller.Follower", Kept)
+    monkeypatch.setattr("evalkit.notebook.run_wizard_controller.Follower", Kept)
     wizard = make()
     first, second = (wizard.runner.queue("support", f"model_name={name}") for name in "ab")
     wizard.follow(first.id)
@@ -420,7 +420,7 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
 def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monkeypatch):
     wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
     late = lambda *given, **options: (release.wait(300), plan_run(*given, **options))[1]  # noqa: E731
-    monkeypatch.setattr("evalkit.notebook.wizard_controller.plan_run", late)
+    monkeypatch.setattr("evalkit.notebook.run_wizard_controller.plan_run", late)
     typed(wizard, samples="2")
     wizard.receive({"do": "save", "file": str(tmp_path / "jury.yaml")})
     release.set()

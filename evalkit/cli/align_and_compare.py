@@ -16,7 +16,7 @@ from evalkit.cli.reading_and_printing import (
     read_table,
 )
 from evalkit.cli.stderr_messages import tell
-from evalkit.core.allowed_choices import REFERENCES, TIES, UNSCORED
+from evalkit.core.lists_of_choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 
 _HEAD = ("rubric", "rubric_version", "criterion", "judge")

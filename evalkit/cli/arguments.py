@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from evalkit.core.allowed_choices import ON_MISS, ON_MISSING, RECORDED, SCORE_READINGS
+from evalkit.core.lists_of_choices import ON_MISS, ON_MISSING, RECORDED, SCORE_READINGS
 from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 

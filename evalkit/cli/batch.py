@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_what
-from evalkit.cli.judges_from_flags import data_arguments, spec_arguments
 from evalkit.cli.reading_and_printing import put_either, read_items
+from evalkit.cli.settings_from_flags import data_arguments, spec_arguments
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import EvalkitError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
 from evalkit.cli.reading_and_printing import put_document, put_shown
 from evalkit.cli.stderr_messages import tell
-from evalkit.core.allowed_choices import REPLY_SOURCES
+from evalkit.core.lists_of_choices import REPLY_SOURCES
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:

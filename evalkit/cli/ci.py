@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
-from evalkit.cli.judges_from_flags import options_of
+from evalkit.cli.settings_from_flags import options_of
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
-from evalkit.cli.judges_from_flags import rules_of, spec_arguments
 from evalkit.cli.reading_and_printing import put_either
+from evalkit.cli.settings_from_flags import rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note
 
 _USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"

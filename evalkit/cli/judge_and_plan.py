@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
 from evalkit.cli.ci import RECORD_USAGE
-from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.reading_and_printing import check_output, put, put_document, put_either, read_items
+from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, counted
 

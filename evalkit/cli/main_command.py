@@ -19,7 +19,7 @@ from evalkit.errors import EvalkitError
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _MODULES = (
     "demo",
-    "evaluate",
+    "evaluate_and_report",
     "judge_and_plan",
     "batch",
     "vote_and_aggregate",
@@ -29,7 +29,7 @@ _MODULES = (
     "ci",
     "rubrics",
     "plugins",
-    "templates",
+    "judge_templates",
     "packs",
     "runs",
     "cache",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened, seconds
 from evalkit.cli.reading_and_printing import in_words, put, put_document, put_either, put_shown
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.core.allowed_choices import PLUGIN_TYPES
+from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
-from evalkit.core.allowed_choices import RUN_STATUSES, SCORING_MODES
+from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
 
 if TYPE_CHECKING:

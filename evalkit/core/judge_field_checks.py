@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evalkit.core.allowed_choices import PROVIDERS, SCORE_READINGS
+from evalkit.core.lists_of_choices import PROVIDERS, SCORE_READINGS
 from evalkit.errors import ConfigError
 
 TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from evalkit.core.allowed_choices import Reason, ReplySource
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import Reason, ReplySource
 from evalkit.core.reply_keys import KeyParts
 
 MOST_TOKENS = 2**31 - 1

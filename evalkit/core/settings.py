@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
-from evalkit.core.allowed_choices import ON_MISS, RECORDED, OnMiss, Recorded
+from evalkit.core.lists_of_choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 from evalkit.errors import CacheError, ConfigError, guess, listed
 

@@ -4,6 +4,9 @@ from .batches import tickets as tickets
 from .cache import ReplyStore as ReplyStore
 from .cache.joblib_memory import ReplyMemory as ReplyMemory
 from .calls.server_check import check_server as check_server
+from .existing_replies import readings as readings
+from .existing_replies import record as record
+from .existing_replies import replies as replies
 from .explain_unscored import explain as explain
 from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
@@ -13,11 +16,8 @@ from .judging_files import JudgedFiles as JudgedFiles
 from .judging_files import judge_files as judge_files
 from .planning import Plan as Plan
 from .planning import plan as plan
-from .providers.local_models import release_models as release_models
+from .providers.in_process_models import release_models as release_models
 from .ray_and_dask import JudgeBatch as JudgeBatch
-from .recording_replies import readings as readings
-from .recording_replies import record as record
-from .recording_replies import replies as replies
 from .specification import Spec as Spec
 from .ticket import Ticket as Ticket
 from .worklist import Worklist as Worklist

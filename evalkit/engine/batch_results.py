@@ -14,7 +14,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.calls.retry_waits import REASONS
+from evalkit.engine.calls.retries_and_breaker import REASONS
 from evalkit.engine.providers.batch_interface import batch_price_of
 from evalkit.engine.providers.prices import cost_of
 from evalkit.engine.providers.provider_interface import ProviderError

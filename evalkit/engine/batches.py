@@ -19,8 +19,8 @@ from typing import Literal
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.batch_request_files import FILE_LIMITS, FileWriter
@@ -30,11 +30,11 @@ from evalkit.engine.cache.budget_and_rate_leases import Amount
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging import missing_requests
-from evalkit.engine.open_ticket import OpenTicket
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.ticket import Ticket, is_overdue, shower
+from evalkit.engine.ticket_in_progress import OpenTicket
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.rubrics import RubricLike

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.allowed_choices import REASONS
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.import_values import Column, Rows, Values
 from evalkit.engine.replies_to_judgments import UNSCORED, CodeReader, VerdictColumns
-from evalkit.engine.score_readings import Verdict
+from evalkit.engine.scores_from_logprobs import Verdict
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
 from evalkit.rubrics.parsing import Form

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 import numpy as np
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.commit_first import first_stage, own_answers, with_columns
+from evalkit.engine.own_answer_first import first_stage, own_answers, with_columns
 from evalkit.engine.replies_to_judgments import Columns
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none

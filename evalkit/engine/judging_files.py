@@ -16,10 +16,10 @@ import orjson
 import pandas as pd
 
 from evalkit._version import __version__
-from evalkit.core.allowed_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.files import write_whole
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.reply_keys import canonical_json, digest
 from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
 from evalkit.engine.joblib_runs import run_parts

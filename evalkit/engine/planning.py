@@ -13,13 +13,13 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Prompt, token_count
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.commit_first import first_stage
+from evalkit.engine.own_answer_first import first_stage
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.engine.worklist import Worklist

@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.specification import Spec, is_none

@@ -12,9 +12,9 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.allowed_choices import REASONS
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import MOST_TOKENS
-from evalkit.engine.score_readings import COLUMNS, Verdict, read_score
+from evalkit.engine.scores_from_logprobs import COLUMNS, Verdict, read_score
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text

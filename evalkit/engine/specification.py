@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from evalkit.core.allowed_choices import ON_MISSING, PROVIDERS, OnMissing
 from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.lists_of_choices import ON_MISSING, PROVIDERS, OnMissing
 from evalkit.core.settings import (
     RULE_NAMES,
     Place,
@@ -23,7 +23,7 @@ from evalkit.core.settings import (
     check_criteria_per_call,
     check_samples,
 )
-from evalkit.engine.commit_first import check_question
+from evalkit.engine.own_answer_first import check_question
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.profiles import load_rubric_or_profile

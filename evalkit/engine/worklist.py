@@ -16,7 +16,7 @@ import pandas as pd
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
-from evalkit.engine.commit_first import question_of
+from evalkit.engine.own_answer_first import question_of
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped

@@ -20,4 +20,4 @@ from .suggestions.edits import Edit as Edit
 from .suggestions.edits import Suggestions as Suggestions
 from .suggestions.improvement import Improvement as Improvement
 from .suggestions.improving import improve as improve
-from .suggestions.requests import suggest_edits as suggest_edits
+from .suggestions.suggesting import suggest_edits as suggest_edits

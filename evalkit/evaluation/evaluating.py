@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions, Options, as_cache
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.specification import Spec, is_none
@@ -17,7 +17,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import labels_of
-from evalkit.evaluation.rule_checks import try_rules
+from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import cluster_names

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import ENGINE_REASONS
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Rules
 from evalkit.gate.verdict_keys import readings_of, rules_hash, verdict_key
 from evalkit.rubrics import Rubric

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evalkit.core.allowed_choices import Reason
+from evalkit.core.lists_of_choices import Reason
 from evalkit.core.settings import Rules
 from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError, counted

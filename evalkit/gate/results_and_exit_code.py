@@ -1,4 +1,4 @@
-"""The result of a gate, as frozen dataclasses; every report is written from it."""
+"""The result of a gate and its exit code, as frozen dataclasses; every report is written from it."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from evalkit.gate.metrics import check_answer, compile_check, measure, over_repe
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
-from evalkit.gate.trace_lookup import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
+from evalkit.gate.traces_of_tests import Match, match
 from evalkit.gate.verdict_keys import difference, input_hashes
 
 _PLAIN = GateOptions()

@@ -18,7 +18,7 @@ from evalkit.engine.providers import check_ready
 from evalkit.engine.specification import check_names
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
-from evalkit.evaluation.rows_per_sample import (
+from evalkit.evaluation.lighteval_rows import (
     EMPTY_ANSWER,
     TIED,
     check_rubric,
@@ -26,7 +26,7 @@ from evalkit.evaluation.rows_per_sample import (
     sample_rows,
     unjudged_row,
 )
-from evalkit.evaluation.rule_checks import try_rules
+from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric, RubricLike
 
 try:

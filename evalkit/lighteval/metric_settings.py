@@ -13,7 +13,7 @@ from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_pe
 from evalkit.engine import Spec
 from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
-from evalkit.evaluation.rule_checks import try_rules
+from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import Template, list_templates, load_template

@@ -19,7 +19,7 @@ from evalkit.core.settings import Options
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import evaluate_spec
-from evalkit.evaluation.rows_per_sample import (
+from evalkit.evaluation.lighteval_rows import (
     EMPTY_ANSWER,
     alpha_of,
     check_rubric,

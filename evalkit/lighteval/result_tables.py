@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import figure
-from evalkit.evaluation.rows_per_sample import judgments_of
+from evalkit.evaluation.lighteval_rows import judgments_of
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.figure_name_rules import is_count, is_of, no_values

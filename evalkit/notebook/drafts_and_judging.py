@@ -24,7 +24,7 @@ from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, c
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation_log import log_evaluation
-from evalkit.evaluation.rule_checks import try_rules
+from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict

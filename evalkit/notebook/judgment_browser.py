@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
-from evalkit.notebook.figure_tiles import make_tiles
+from evalkit.notebook.headline_numbers import make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import FILTERS, Query, filled_columns, page_of, rows_of
 from evalkit.notebook.run_notices import alert_lines, notices

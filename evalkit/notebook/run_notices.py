@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import ENGINE_REASONS
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import InputError, counted
-from evalkit.notebook.run_samples import SampleQuery, Samples
+from evalkit.notebook.lighteval_run_samples import SampleQuery, Samples
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.runs import Run
 from evalkit.runs.run_display import run_facts, run_tables, run_title, run_without

@@ -18,7 +18,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
-from evalkit.evaluation.suggestions.requests import suggest_edits
+from evalkit.evaluation.suggestions.suggesting import suggest_edits
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT

@@ -9,8 +9,8 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgeLike, JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Plan
 from evalkit.errors import ConfigError

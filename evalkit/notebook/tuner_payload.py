@@ -11,7 +11,7 @@ from typing import Any
 from evalkit.core.settings import default_cache, shown_cache
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
-from evalkit.notebook.figure_tiles import Point
+from evalkit.notebook.headline_numbers import Point
 from evalkit.notebook.item_details import item_texts, level_keys
 from evalkit.notebook.judge_servers import OWN, server_of
 from evalkit.notebook.rubric_form import form_of

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, Unpack
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import figure
 from evalkit.core.judges import JudgeLike, JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Spec, Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
@@ -20,7 +20,7 @@ from evalkit.evaluation import Evaluation, improve, promote, sample_again
 from evalkit.evaluation.sampling_again import plan_again
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.drafts_and_judging import Stopped, TuningState
-from evalkit.notebook.figure_tiles import (
+from evalkit.notebook.headline_numbers import (
     Cell,
     Point,
     Tile,

@@ -1,6 +1,6 @@
 from .calibration import plot_calibration as plot_calibration
 from .confusion import plot_confusion as plot_confusion
-from .cost import plot_cost as plot_cost
+from .cost_and_agreement import plot_cost as plot_cost
 from .judge_agreement import plot_agreement as plot_agreement
 from .judge_agreement import plot_disagreement as plot_disagreement
 from .phi_grid import plot_phi_grid as plot_phi_grid

@@ -9,9 +9,9 @@ from typing import Any, Unpack
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
 from evalkit.engine import Spec
 from evalkit.engine.providers.fake import write_reply

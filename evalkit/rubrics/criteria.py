@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalkit.core.allowed_choices import Better, Level
+from evalkit.core.lists_of_choices import Better, Level
 from evalkit.core.validation_errors import explain, unknown_key
 from evalkit.errors import EvalkitError, RubricError, listed
 from evalkit.rubrics.scales import Scale, number

@@ -11,8 +11,8 @@ from typing import Any, Self, cast
 import pandas as pd
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from evalkit.core.allowed_choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
+from evalkit.core.lists_of_choices import Layout, RubricMode
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.criteria import Criterion, FileModel

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import orjson
 
-from evalkit.core.allowed_choices import BETTER, LEVELS, Better, Level
+from evalkit.core.lists_of_choices import BETTER, LEVELS, Better, Level
 from evalkit.errors import RubricError, listed
 from evalkit.tables.items import canonical_text
 

@@ -1,4 +1,4 @@
-"""Resolves the plugins, profiles and templates of a pack, and checks them before a run starts."""
+"""What a run of a pack will use, resolved and checked before it starts; `binding_tasks` looks up what a task needs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.core.allowed_choices import SCORING_MODES
+from evalkit.core.lists_of_choices import SCORING_MODES
 from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.rubrics import load_profile
 from evalkit.rubrics.prompts import load_template
+from evalkit.runs.binding_tasks import Search, bind
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.pack_checks import Search, bind
 from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.registry.benchmarks import unknown_tasks
 from evalkit.runs.registry.pack_files import Overrides

@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
 from evalkit.stats.comparison.sides import HasJudgments

@@ -22,7 +22,7 @@ from evalkit.rubrics.row_scales import (
     off_scale,
 )
 from evalkit.rubrics.scales import code_text
-from evalkit.stats.pair_orders import first_rates, order_flips
+from evalkit.stats.order_flips import first_rates, order_flips
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from evalkit.core.allowed_choices import TIES, UNSCORED, Ties, Unscored
+from evalkit.core.lists_of_choices import TIES, UNSCORED, Ties, Unscored
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.tables.grouping import Flags, Ints, Objects
 

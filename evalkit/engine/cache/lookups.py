@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import orjson
 
-from evalkit.core.allowed_choices import REPLY_SOURCES
+from evalkit.core.lists_of_choices import REPLY_SOURCES
 from evalkit.core.reply_keys import KeyMaker, KeyParts
 from evalkit.engine.cache.database_protocol import Connection, Database
 from evalkit.errors import CacheError, listed

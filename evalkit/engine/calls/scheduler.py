@@ -15,7 +15,7 @@ from evalkit.core.prompts_and_replies import Failure, Request
 from evalkit.core.settings import Options
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.outcomes import Outcome, Progress
+from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.shared_limits import SharedBudget
 from evalkit.engine.calls.workers import Workers

@@ -19,10 +19,10 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
 from evalkit.engine.cache.batch_tickets import IN_BATCH
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.outcomes import Outcome
+from evalkit.engine.calls.outcomes_and_progress import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
-from evalkit.engine.calls.retry_waits import REASONS, Breaker, wait_of
+from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, wait_of
 from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.prices import price_of

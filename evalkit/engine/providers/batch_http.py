@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from evalkit.core.judges import Judge
-from evalkit.engine.calls.retry_waits import wait_of
+from evalkit.engine.calls.retries_and_breaker import wait_of
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError

@@ -16,8 +16,7 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Request
-from evalkit.engine.providers.judge_checks import check_extra
-from evalkit.engine.providers.local_models import (
+from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
     LocalClient,
@@ -27,6 +26,7 @@ from evalkit.engine.providers.local_models import (
     stops_of,
     without_system,
 )
+from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, listed
 

@@ -20,8 +20,8 @@ from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit, Suggestions
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
-from evalkit.evaluation.suggestions.requests import suggest_edits
 from evalkit.evaluation.suggestions.search_run import SearchRun
+from evalkit.evaluation.suggestions.suggesting import suggest_edits
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash

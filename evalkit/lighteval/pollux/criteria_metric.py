@@ -13,11 +13,11 @@ from typing import Any
 import pandas as pd
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
-from evalkit.core.allowed_choices import MISSING_CRITERIA
+from evalkit.core.lists_of_choices import MISSING_CRITERIA
 from evalkit.engine import Spec
 from evalkit.engine.calls.event_loop import ending_signals
 from evalkit.errors import ConfigError, listed
-from evalkit.evaluation.rows_per_sample import mean_row
+from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.lighteval.items import items_of
 from evalkit.lighteval.metric_settings import Declared, MetricSettings
 from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, judge_rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.core.allowed_choices import BACKENDS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import BACKENDS
 from evalkit.core.settings import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import ENGINE_REASONS
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging import judge_worklist

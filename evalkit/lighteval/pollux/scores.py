@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.evaluation.rows_per_sample import EMPTY_ANSWER, TIED, coverage_row, mean_row
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, coverage_row, mean_row
 from evalkit.rubrics import Criterion
 
 Missing = Literal["na", "renormalise"]

@@ -9,7 +9,7 @@ from typing import Any
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
-from evalkit.evaluation.rows_per_sample import EMPTY_ANSWER, mean_row
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, mean_row
 from evalkit.lighteval.items import answers_of
 from evalkit.lighteval.metrics import batched_metric
 

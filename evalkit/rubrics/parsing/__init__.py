@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import orjson
 
-from evalkit.core.allowed_choices import REASONS
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.answer_lines import read_lines

@@ -14,7 +14,7 @@ from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refus
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 
 if TYPE_CHECKING:
-    from evalkit.core.allowed_choices import Reason
+    from evalkit.core.lists_of_choices import Reason
     from evalkit.rubrics.scales import Scale
 
 _LONGEST, _MOST_OBJECTS = 200_000, 64

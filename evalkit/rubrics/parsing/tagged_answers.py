@@ -6,7 +6,7 @@ import re
 import sys
 from functools import partial
 
-from evalkit.core.allowed_choices import Reason
+from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
 from evalkit.rubrics.parsing.quotation_marks import MARKS
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation

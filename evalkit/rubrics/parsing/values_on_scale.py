@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalkit.core.allowed_choices import Reason
+from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.scales import Code, Scale, code_text
 

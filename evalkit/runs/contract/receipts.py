@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from evalkit.core.allowed_choices import ScoreReading, ScoringMode
 from evalkit.core.files import held, whole
+from evalkit.core.lists_of_choices import ScoreReading, ScoringMode
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, counted
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
-from evalkit.core.allowed_choices import SCORING_MODES, Backend, ScoreReading
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import SCORING_MODES, Backend, ScoreReading
 from evalkit.core.settings import MOST_SAMPLES
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule

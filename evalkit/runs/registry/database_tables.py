@@ -22,7 +22,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
-from evalkit.core.allowed_choices import PLUGIN_TYPES, RUN_STATUSES, SCORING_MODES
+from evalkit.core.lists_of_choices import PLUGIN_TYPES, RUN_STATUSES, SCORING_MODES
 
 RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit._version import __version__
-from evalkit.core.allowed_choices import SCORING_MODES, ScoringMode
+from evalkit.core.lists_of_choices import SCORING_MODES, ScoringMode
 from evalkit.core.validation_errors import explain
 from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advise_extra, listed
 from evalkit.rubrics import load_profile, load_rubric

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.allowed_choices import PLUGIN_TYPES
+from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
 from evalkit.rubrics.prompts import Template
 from evalkit.runs.contract.plugin_layout import PluginLayout

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.core.allowed_choices import MISSING_CRITERIA, MissingCriteria
+from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric

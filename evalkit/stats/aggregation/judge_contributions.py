@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
@@ -21,7 +21,7 @@ from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
 from evalkit.stats.intervals import jackknife_groups

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.jackknife_sums import ratio, sums_without_each

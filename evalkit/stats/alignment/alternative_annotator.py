@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.allowed_choices import Ties, Unscored
 from evalkit.core.formatting import count_of, figure, html_page, html_table, noted, text_table, wrapped
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.held_out_tests import flip_p
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
 from evalkit.stats.result_tables import JUDGE_KEY, columns, joined, result_table

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike
 from evalkit.stats.result_tables import JUDGE_KEY, columns, result_table

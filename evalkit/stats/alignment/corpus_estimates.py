@@ -15,7 +15,7 @@ from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.stats.alignment.judges_and_people import Panel, checked, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for

@@ -14,12 +14,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.core.allowed_choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, KindOptions, same_rows
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
 from evalkit.stats.alignment.within_and_between_systems import (

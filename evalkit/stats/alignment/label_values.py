@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.allowed_choices import Reference
+from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import LabelsLike, Rubric
 from evalkit.rubrics.human_labels import as_labels

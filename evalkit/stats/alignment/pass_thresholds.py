@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.core.allowed_choices import Ties, Unscored
+from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.judges_and_people import Panel, checked_part, panels
+from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, joined, result_table

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalkit.core.allowed_choices import ENGINE_REASONS
+from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.stats.comparison.significance import Outcomes
 from evalkit.tables.grouping import Flags, Ints, group
 

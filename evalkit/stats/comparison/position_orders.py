@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.pair_orders import shown_first
+from evalkit.stats.order_flips import shown_first
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     columns,

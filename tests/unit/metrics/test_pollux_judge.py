@@ -28,8 +28,8 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
-from evalkit.core.allowed_choices import REASONS
-from evalkit.engine.calls import retry_waits as breakers
+from evalkit.core.lists_of_choices import REASONS
+from evalkit.engine.calls import retries_and_breaker as breakers
 from evalkit.engine.providers.api_keys import NO_KEY, key_in
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (

@@ -17,7 +17,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import evalkit.lighteval
-from evalkit.core.allowed_choices import REASONS
+from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
 from evalkit.lighteval.pollux.prompts import defuse

@@ -1,4 +1,4 @@
-"""Checks the plugins, profiles and templates of a pack's tasks, and collects all problems for one message."""
+"""Looks up the plugin, profile and templates of each task of a pack, and collects all problems for one message."""
 
 from __future__ import annotations
 

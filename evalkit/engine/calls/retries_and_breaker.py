@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalkit.core.allowed_choices import Reason
+from evalkit.core.lists_of_choices import Reason
 from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.providers.provider_interface import ProviderError
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from evalkit.core.allowed_choices import REASONS, ScoreReading
+from evalkit.core.lists_of_choices import REASONS, ScoreReading
 
 if TYPE_CHECKING:
     from evalkit.rubrics.scales import Code

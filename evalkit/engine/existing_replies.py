@@ -12,8 +12,8 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.allowed_choices import OnMissing
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore

@@ -17,7 +17,6 @@ from evalkit.cli.arguments import (
     add_running,
 )
 from evalkit.cli.judge_and_plan import report_unscored
-from evalkit.cli.judges_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.reading_and_printing import (
     SETTINGS,
     check_output,
@@ -28,6 +27,7 @@ from evalkit.cli.reading_and_printing import (
     read_side,
     read_table,
 )
+from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
 

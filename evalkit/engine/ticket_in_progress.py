@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.allowed_choices import PROVIDERS
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.engine.batch_request_files import keys_in
 from evalkit.engine.batch_results import BatchResults
 from evalkit.engine.cache import ReplyStore

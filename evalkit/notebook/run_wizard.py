@@ -12,7 +12,7 @@ from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import ConfigError
 from evalkit.lighteval.run_cost_forecast import RunPlan, plan_run
 from evalkit.notebook.run_form import RunForm
-from evalkit.notebook.wizard_controller import WizardController, refuse
+from evalkit.notebook.run_wizard_controller import WizardController, refuse
 from evalkit.runs import Run, Runner
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.registry import Registry
