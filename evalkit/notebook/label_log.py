@@ -176,24 +176,24 @@ class LabelLog:
         return isinstance(label, str) and any(read_label(label, scale) is not None for scale in scales)
 
     def _put(self, key: _Key, edit: LabelEdit) -> None:
-        self._changed()
         self._edits.setdefault(key, []).append(edit)
         if edit.source in _QUEUED:
             self._queued.append(key)
         if edit.source in _COUNTED and self.counts(key[2]):
             self.counting.add(key[2])
+        self._changed()
 
     def _remove_last(self, key: _Key) -> None:
-        self._changed()
         if self._edits.get(key):
             self._edits[key].pop()
         if key in self._queued:
             del self._queued[len(self._queued) - 1 - self._queued[::-1].index(key)]
+        self._changed()
 
     def _count(self, annotator: str, *, counts: bool) -> None:
-        self._changed()
         (self.counting.add if counts else self.counting.discard)(annotator)
         (self._left_out.discard if counts else self._left_out.add)(annotator)
+        self._changed()
 
     def counts(self, annotator: str) -> bool:
         """Whether the next label of this annotator counts."""

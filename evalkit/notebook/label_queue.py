@@ -14,8 +14,8 @@ from evalkit.evaluation import Evaluation
 from evalkit.notebook.label_log import LabelLog
 from evalkit.stats import corpus_estimate
 from evalkit.stats.alignment.corpus_estimates import FEWEST, FigureOption
-from evalkit.stats.alignment.label_draws import place, poisson_draw
-from evalkit.stats.alignment.label_splits import HELD_OUT
+from evalkit.stats.alignment.label_draws import poisson_draw
+from evalkit.stats.alignment.label_splits import HELD_OUT, place
 
 _MOST_DRAWN, _FEWEST_DRAWN = 50, 10
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -15,7 +14,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, split_labels
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.result_tables import check_whole_numbers, columns, result_table
 from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
@@ -158,11 +157,6 @@ def poisson_draw(sizes: Mapping[str, float], n: float, name: str) -> dict[str, f
     chances = {item: min(1.0, n * share) for item, share in shares.items()}
     places = {item: place(f"{name} {item}") / chance for item, chance in chances.items()}
     return {item: chances[item] for item in sorted(places, key=places.__getitem__) if places[item] < 1}
-
-
-def place(text: str) -> float:
-    """A number from 0 to 1 that looks random, and is always the same."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
 def pick_examples(

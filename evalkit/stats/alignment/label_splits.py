@@ -61,7 +61,7 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     said = as_labels(labels)
     ids = said["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
-    places = {name: _place(name) for name in names.unique()}
+    places = {name: place(name) for name in names.unique()}
     held = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
     there = said["label"].notna().to_numpy()
     counts = said.loc[there].groupby("criterion", observed=True)["item_id"].nunique()
@@ -70,8 +70,8 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     return said.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
 
 
-def _place(name: str) -> float:
-    """Where a name falls on 0-1."""
+def place(name: str) -> float:
+    """A number from 0 to 1 that looks random, and is always the same."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
 
 
