@@ -746,7 +746,10 @@ def test_judge_waits_for_a_cancelled_ticket_only_for_some_time(
     table = judged(items, judges, cache)
     assert table.groupby("judge", observed=True)["error"].count().sort_values().tolist() == [0, 30]
     assert set(table["error"].dropna()) == {"in_batch"}
-    assert f"ticket {ticket.id} is past its live_after, but not all of its batches have ended" in caplog.text
+    assert (
+        f"ticket {ticket.id} has waited for longer than live_after, but not all of its batches have ended"
+        in caplog.text
+    )
     assert 0.5 <= clock[0] < 1
     n_seen = len(server.seen)
     judged(items, judges, cache)
@@ -1048,7 +1051,7 @@ def test_an_interrupted_collect_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(batches, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time))
-        with pytest.raises(KeyboardInterrupt, match=f"nothing is lost: collect\\('{ticket.id}'\\) goes on"):
+        with pytest.raises(KeyboardInterrupt, match=f"nothing is lost. To continue, call collect\\('{ticket.id}'\\)"):
             ek.collect(ticket, progress=False)
     server.offset_s = 3601
     assert ek.collect(ticket, progress=False).table["n_stored"].tolist() == [9]

@@ -255,7 +255,7 @@ def test_one_place_given_twice_is_an_error(store: ReplyStore, other: ReplyStore,
     path = tmp_path / "replies.jsonl"
     store.export(path)
     path.write_bytes(path.read_bytes() * 2)
-    with pytest.raises(CacheError, match="line 2: an earlier line has the same key and generation"):
+    with pytest.raises(CacheError, match="line 2: an earlier line is the same reply"):
         other.import_(path)
     assert other.stats()["n_replies"] == 0
 

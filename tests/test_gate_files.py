@@ -257,7 +257,7 @@ def test_no_content_is_an_empty_file(here: Path, content: list[bytes]) -> None:
         (("--judge", "fake", "--no-judge"), "--judge takes one judge, got fake, none"),
         (
             ("--judge", "fake", "--judge", "fake:lenient"),
-            "keep one judge, or name a profile with a jury by --profile (--no-judge is --judge none)",
+            "keep one judge, or name a profile with a jury by --profile (--no-judge counts as the judge none)",
         ),
         (("-o", "none/t.jsonl"), "--out none/t.jsonl cannot be written"),
         (("-o", "eval.yaml"), "--out eval.yaml cannot be written"),

@@ -314,7 +314,7 @@ MISUSE = {
                         ConfigError, "profile 'nope' not found"),
     "no key": (judge_metric("correctness"), "judge", {"judges": [{"judge_model_name": "m", "judge_backend": "openai"}]},
                JudgeError,
-               "OPENAI_API_KEY is not set; set it, or name another variable as api_key_env of this judge in the"),
+               "OPENAI_API_KEY is not set; set this variable, or name another one as api_key_env where this judge is"),
     "a jury by the metric in judge mode": (judge_metric("correctness", judges=["fake:strict", "fake:lenient"]), "judge",
                                            None, ConfigError, "takes one judge, and the task has 2"),
     "an unknown persona": (judge_metric("correctness"), "judge", {"judges": [fake("nobody")]}, ConfigError, "nobody"),

@@ -300,7 +300,7 @@ class TestReading:
             ({"code": "3"}, "no level '3'; its levels are 0, 1, 2"),
             ({"code": None}, "no level None"),
             ({"part": "scale"}, "part: must be 'level', 'criterion' or 'rubric'"),
-            ({"part": "rubric"}, "only edits of a level have a code"),
+            ({"part": "rubric"}, "only an edit of a level names one"),
             ({"text": " "}, "text: string should have at least 1 character"),
             ({"text": "x" * 2_001}, "text: string should have at most 2000 characters"),
             ({"text": "yes"}, "already has this text"),

@@ -70,7 +70,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--labels",
         metavar="FILE",
-        help="human labels, or items with the columns of --label; show which changes are right",
+        help="file with human labels, or a file of items, with --label; compare then shows which changes are right",
     )
     add_label_columns(parser, "--labels")
     add_flags(parser, "items", "item-id")

@@ -140,8 +140,8 @@ def _promote(args: argparse.Namespace) -> None:
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
         raise ConfigError(
-            "expected ID@NEW (such as support@v3) to copy the replies of all other versions, or ID OLD NEW (such as "
-            "support v2 v3) to copy those of one version"
+            "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW, or "
+            "ID OLD NEW (such as support v2 v3) to copy only those of OLD"
         )
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"

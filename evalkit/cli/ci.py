@@ -118,7 +118,7 @@ def _options(args: argparse.Namespace) -> GateOptions:
     if len(set(judges)) > 1:
         raise ConfigError(
             f"with --trace-file, --judge takes one judge, got {', '.join(judges)}; keep one judge, or name a profile "
-            "with a jury by --profile (--no-judge is --judge none)"
+            "with a jury by --profile (--no-judge counts as the judge none)"
         )
     if judges == ["none"] and args.judge_refresh:
         raise ConfigError(

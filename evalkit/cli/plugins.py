@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("version", metavar="VERSION", help="its version; changed content needs a new one")
     parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, wheel, or URL that pip takes")
-    parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what the plugin contains (default task)")
+    parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what the plugin contains (default: task)")
 
     add_output(add_command(parts, "list", _list, "all registered plugins", flags=("registry",)), rows=50)
 

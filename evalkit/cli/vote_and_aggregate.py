@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     text = "the samples of each judge become one vote per item and criterion"
     parser = add_command(commands, "vote", _vote, text, _VOTE)
-    parser.add_argument("judgments", metavar="JUDGMENTS", help="table of 'evalkit judge'; '-': JSONL on stdin")
+    parser.add_argument("judgments", metavar="JUDGMENTS", help="table that 'evalkit judge' wrote; '-': JSONL on stdin")
     _add_method(parser, VOTE_RULES)
     add_flags(parser, "ties", "min-self-agreement")
     parser.add_argument(

@@ -224,11 +224,15 @@ def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[st
     """
     overdue = [stored for stored in store.tickets(only_open=True) if stored.ticket in ids and is_overdue(stored)]
     for stored in overdue:
-        _log.info("ticket %s is older than its live_after; its running batches are cancelled", stored.ticket)
+        _log.info(
+            "ticket %s has waited for longer than live_after; its running batches are being cancelled", stored.ticket
+        )
         until = _overdue_since.setdefault(stored.ticket, time.monotonic()) + _LONGEST_CANCEL_S
         opened = OpenTicket(store, stored, servers)
         if _advanced(opened, (), wait=True, cancel=True, progress=False, until=until).is_open:
-            _log.warning("ticket %s is past its live_after, but not all of its batches have ended", stored.ticket)
+            _log.warning(
+                "ticket %s has waited for longer than live_after, but not all of its batches have ended", stored.ticket
+            )
     return bool(overdue)
 
 
@@ -249,7 +253,9 @@ def _advanced(
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_POLL_S)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; nothing is lost: collect({opened.stored.ticket!r}) goes on") from None
+        raise KeyboardInterrupt(
+            f"stopped; nothing is lost. To continue, call collect({opened.stored.ticket!r})"
+        ) from None
 
 
 def _seconds(live_after: str | timedelta | None) -> float | None:

@@ -131,8 +131,8 @@ def import_judgments(
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(
-            "with text= (raw replies), pass read=; with score=, pass codes=. With text=, codes= may contain only the "
-            "meaning of a missing text"
+            "read= is only for text= (raw replies), and codes= for score=; with text=, codes= may say only what a "
+            "missing text means, as in {None: 'not_asked'}"
         )
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(

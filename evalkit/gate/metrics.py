@@ -109,7 +109,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         idle = set() if {"then", "else"} & set(schema) else {"if"}
         checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))
         if not any(name in kind.VALIDATORS and name not in idle for name in checks):
-            raise ValueError("it accepts every answer; use at least {type: object}")
+            raise ValueError("this JSON schema accepts every answer; use at least {type: object}")
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise ConfigError(f"{expected.schema_file} cannot be read: {reason}") from None

@@ -348,6 +348,6 @@ def _check_ready(judge: Judge) -> None:
         check_ready(judge)
     except JudgeError as problem:
         raise JudgeError(
-            f"{str(problem).partition('; ')[0]}; set it, or name another variable as api_key_env of this judge "
-            "in the scoring config (or in the profile or task that names it)"
+            f"{str(problem).partition('; ')[0]}; set this variable, or name another one as api_key_env where this "
+            "judge is defined (scoring config, profile or task)"
         ) from None

@@ -236,7 +236,7 @@ def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     for given, field in value.items():
         name = canonical(str(given))
         if name in fields:
-            raise InputError(f"two field names of one mapping are both {name!r} as text (as 1 and '1' are); rename one")
+            raise InputError(f"two keys of a mapping become the same text, {name!r} (as 1 and '1' do); rename one")
         fields[name] = canonical(field)
     return {name: field for name, field in fields.items() if field is not None}
 

@@ -200,7 +200,7 @@ def import_(database: Database, path: Path) -> ImportReport:
                         rows.clear()
             connection.insert("staged", _STAGED, rows)
             for (number,) in connection.execute(_TWICE):  # noqa: B007  # the error names it
-                raise CacheError("an earlier line has the same key and generation; keep one of them")
+                raise CacheError("an earlier line is the same reply (the same key and generation); keep one of them")
         except OSError as problem:
             raise CacheError(f"{path} cannot be imported: {problem}; nothing was imported") from problem
         except (ValueError, CacheError) as problem:

@@ -179,7 +179,8 @@ class PostgresDatabase:
         """Check the store, create it where it is missing, and migrate an older one; CacheError if it is read-only."""
         if self.read_only:
             raise CacheError(
-                f"reply store {self.place} was opened read-only, so replies could not be stored; judge offline"
+                f"reply store {self.place} was opened read-only, so replies could not be stored; pass "
+                "offline=True (--offline) to use only stored ones"
             )
         with self._pooled() as connection:
             if self._check(connection) == SCHEMA:

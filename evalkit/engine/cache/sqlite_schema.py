@@ -132,7 +132,7 @@ _WHAT_TO_DO = {
     sqlite3.SQLITE_IOERR: "the disk is full or faulty and these replies were not stored; check it and run again",
     sqlite3.SQLITE_BUSY: "another process kept it locked for a minute; end that process or wait, then run again",
     sqlite3.SQLITE_LOCKED: "another process kept it locked for a minute; end that process or wait, then run again",
-    sqlite3.SQLITE_READONLY: "it cannot be written; set EVALKIT_CACHE to another folder, or judge offline",
+    sqlite3.SQLITE_READONLY: "it cannot be written; set another EVALKIT_CACHE, or pass offline=True (--offline)",
     sqlite3.SQLITE_CANTOPEN: "check the folder's permissions; after a crash, SQLite must write there once",
     sqlite3.SQLITE_PERM: "check the folder's permissions, or set EVALKIT_CACHE to another folder",
     sqlite3.SQLITE_CORRUPT: "it is damaged; move it away and import an export, or set EVALKIT_CACHE to another folder",

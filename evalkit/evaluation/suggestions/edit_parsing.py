@@ -88,7 +88,9 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
     if one.criterion != criterion:
         raise RubricError(f"the edit must be for criterion {criterion!r}, but is for {one.criterion!r}")
     if one.part != "level" and one.code is not None:
-        raise RubricError(f"the edit of {one.part!r} has the code {one.code!r}, but only edits of a level have a code")
+        raise RubricError(
+            f"the edit of {one.part!r} names the level {one.code!r}, but only an edit of a level names one"
+        )
     code = None if one.code is None else str(one.code)
     was = text_of(rubric, criterion, one.part, code)
     made = Edit(criterion, one.part, None if code is None else code.strip(), one.text, one.reason, was)

@@ -100,7 +100,9 @@ class LightevalArtifacts:
             raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
         missing = [name for name in _COLUMNS if name not in frame.columns]
         if missing:
-            raise InputError(f"{file} has no column {listed(missing)}; LightEval writes such files with --save-details")
+            raise InputError(
+                f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
+            )
         return frame[list(_COLUMNS)]
 
     def details_file(self, task: str) -> Path | None:

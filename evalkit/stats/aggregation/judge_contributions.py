@@ -173,7 +173,7 @@ def jury_value(
     for panel in panels(together, said, clusters=clusters):
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
-        warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
+        warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
     return result_table(rows, _COLUMNS)
 
 

@@ -393,7 +393,8 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
         first = f"judge {lost[0]['judge']!r}: {lost[0]['n_groups_used']} of {lost[0]['n_groups']} used"
         warnings.warn(
             f"in {len(lost)} of {len(rows)} rows ({first}), correlations inside groups leave out over 20 % of the "
-            "groups: those with under three items, or with only one score by the judge or by people. The figures "
+            "groups: those with fewer than three items, or in which the judge or people gave every item the same "
+            "score. The figures "
             "describe the other groups only",
             EvalkitWarning,
             stacklevel=3,

@@ -203,7 +203,7 @@ def pick_examples(
     said = said.loc[said["part"].eq(DEV).to_numpy() & said["label"].notna().to_numpy()]
     if said.empty:
         raise InputError(
-            "no labels to pick examples from: all are held out, or there are none; pass those of part 'dev'"
+            "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
         )
     counts = said[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
