@@ -302,7 +302,7 @@ def test_versions_and_options_of_an_estimate():
     with pytest.raises(ConfigError, match=r"figure='pass_rate' is unknown; .*allowed: 'score', 'passed'"):
         estimated([1], {"ann": [1]}, figure="pass_rate")
     for wrong in (math.nan, True):
-        with pytest.raises(ConfigError, match="give one number"):
+        with pytest.raises(ConfigError, match="pass the number that an unscored item counts as"):
             estimated([1], {"ann": [1]}, unscored=wrong)
 
 

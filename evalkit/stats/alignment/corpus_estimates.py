@@ -148,7 +148,7 @@ def corpus_estimate(
     check_choice("figure", figure, get_args(FigureOption))
     if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
         raise ConfigError(
-            f"corpus_estimate got unscored={unscored!r}; pass the value that an unscored item counts as, "
+            f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as, "
             "in the units of the estimate, or None"
         )
     clusters = clusters_for(judged, clusters)
