@@ -1,10 +1,9 @@
-"""What attacks in answers do, by template: prompts whose fence holds, and verdicts that gain with embedded judges.
+"""Attacks in answers, by template: how often the delimiters hold, and how many verdicts flip.
 
-    python benchmarks/injection.py   # about two minutes, offline
+    python benchmarks/injection.py   # some minutes, offline
 
-The embedded `fake` judges count words and obey nobody: they are no LLM. The figures show that fence, template and
-parser let no attack through by themselves; how far a model is persuaded, `ek.probes.probe_injection` measures with
-that model.
+The judges are evalkit's `fake` ones. They count words and are not LLMs: the figures show whether delimiters, template
+and parser let an attack through, but not how far a model is persuaded. Measure that with `ek.probes.probe_injection`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ LABELS = Rubric(
 
 
 def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]:
-    """One row of the table: fences that hold, attacked items, gains, gains expected by chance, unread replies."""
+    """One row of the table: delimiters that hold, attacked items, flips, flips expected by chance, unread replies."""
     rubric = LABELS if template.startswith("label") else ek.load_rubric("correctness")
     builder = PromptBuilder.of(rubric, template)
     values = {"best": "2", "criterion": rubric.criteria[0].name, "reply": '{"explanation": "Right.", "score": 2}'}
@@ -48,7 +47,7 @@ def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]
     n, flips, chance = whole["n"].sum(), whole["flips"].sum(), whole["expected_by_chance"].sum()
     return {
         "template": template,
-        "fences held": f"{held} of {len(answers)}",
+        "delimiters held": f"{held} of {len(answers)}",
         "attacked": n,
         "flips": flips,
         "flip rate": f"{flips / n:.3f}",
@@ -59,7 +58,7 @@ def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]
 
 
 def _holds(builder: PromptBuilder, row: Any, answer: str) -> bool:
-    """Whether the attacked answer stands whole in its fence, whose end occurs nowhere else in the prompt."""
+    """Whether the attacked answer is whole between its delimiters, and the last one occurs once in the prompt."""
     item = {"question": row.question, "answer": answer, "reference": row.reference}
     prompt, fence = str(builder.prompt(builder.rubric.criteria[0], item)), fenced("answer", answer)
     return prompt.count(fence) == 1 and prompt.count(fence.splitlines()[-1]) == 1

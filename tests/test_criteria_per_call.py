@@ -205,7 +205,7 @@ def test_wrong_numbers_are_refused(value: Any) -> None:
 def test_templates_and_judges_that_cannot() -> None:
     with pytest.raises(RubricError, match="shows one criterion per prompt"):
         ek.plan(ITEMS, RUBRIC, "fake:strict", template="tagged@v1", criteria_per_call=2)
-    with pytest.raises(ConfigError, match="one verdict per reply"):
+    with pytest.raises(ConfigError, match="so a reply has one verdict"):
         ek.plan(ITEMS, RUBRIC, ek.Judge("fake", "noisy", score="mode"), samples=1, criteria_per_call=2)
 
 

@@ -165,7 +165,7 @@ class TestShapes:
 
     def test_an_index_that_could_be_either_is_refused(self):
         items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
-        with pytest.raises(ek.errors.InputError, match="could mean the index of the items or their item ids"):
+        with pytest.raises(ek.errors.InputError, match="is ambiguous: its values are the ids of some items"):
             ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
 
 

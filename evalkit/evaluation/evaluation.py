@@ -162,9 +162,13 @@ class Evaluation:
         """Input of the rubric -> column of the items that holds it; inputs without a column are left out."""
         return columns_of(self.rubric, self.inputs, self.items)
 
-    @cached_property
+    @property  # and no cached one: type checkers would not take an evaluation where a table of judgments is asked for
     def judgments(self) -> pd.DataFrame:
         """One row per sample (see `judge`); of a folder, all parts with all columns are read into memory."""
+        return self._whole
+
+    @cached_property
+    def _whole(self) -> pd.DataFrame:
         if isinstance(self.judged, pd.DataFrame):
             return self.judged
         return one_table(read_parts(self.judged, tables.columns_of("judgments")))
