@@ -404,7 +404,9 @@ def test_read_only_reads_and_never_writes(folder: Path) -> None:
         lambda: store.clear(confirm="delete 300 replies"),
     ]
     for attempt in attempts:
-        with pytest.raises(CacheError, match=r"read-only.*set EVALKIT_CACHE to a folder that can be written, or use only"):
+        with pytest.raises(
+            CacheError, match=r"read-only.*set EVALKIT_CACHE to a folder that can be written, or use only"
+        ):
             attempt()
     store.close()
     assert path.read_bytes() == before

@@ -177,6 +177,7 @@ class TestLooks:
         assert (again.outcome, again.look, again.cost_usd) == ("kept", 1, 0.0)
         assert again.table.drop(columns="usd").equals(first.table.drop(columns="usd"))
 
+    @pytest.mark.slow
     def test_kept_labels_are_used_up_until_there_are_new_ones(self, tmp_path):
         evaluation, labels = case(600, cache=tmp_path)
         old = labels[labels["item_id"] < "i0300"]
@@ -431,6 +432,7 @@ print(found.outcome, found.look)
 
 @pytest.mark.long
 class TestProcesses:
+    @pytest.mark.slow
     def test_a_process_killed_in_its_look_takes_the_same_look_again(self, tmp_path):
         script = SCRIPT.format(tests=str(__import__("pathlib").Path(__file__).parent))
         command = [sys.executable, "-c", script, str(tmp_path)]

@@ -383,6 +383,7 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
     assert "nine" in failed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.network
 @pytest.mark.long
 def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path) -> None:

@@ -337,6 +337,7 @@ def test_after_a_killed_worker_what_is_unfinished_is_started_again(tmp_path: Pat
     assert len(all_of(out)) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.network
 @pytest.mark.filterwarnings("ignore")  # a worker that dies leaves open what the cluster warns of

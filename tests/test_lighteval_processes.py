@@ -146,6 +146,7 @@ def test_three_ways_in_three_modes(lighteval, mode, way, parts, llama, tmp_path)
         assert figures["correctness_coverage"] == pytest.approx(0.7)
 
 
+@pytest.mark.slow
 def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_by_old(lighteval, parts, tmp_path):
     place = tmp_path
     folder = make_parts(place / "own", 3)

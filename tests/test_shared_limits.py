@@ -354,6 +354,7 @@ def wait_for(server: JudgeServer, n: int) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_four_processes_spend_one_budget_by_the_servers_own_count(cache: str) -> None:
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
         processes = [started(server, cache, 100 * n, 100, budget_usd=20.0) for n in range(4)]

@@ -498,6 +498,7 @@ def test_a_disputed_item_is_drawn_with_the_probability_that_is_stated():
     assert draw_disputed({"a": 0.0, "b": 0.0}, "v1") == {} == draw_disputed({}, "v1")
 
 
+@pytest.mark.slow
 def test_the_queue_asks_all_items_in_the_random_order_and_shows_nothing_of_the_jury(tmp_path):
     tuner = queue_tuner(tmp_path)
     queue = open_queue(tuner)
@@ -583,6 +584,7 @@ def test_disputed_items_are_drawn_in_rounds_and_weighted(tmp_path):
     assert ek.corpus_estimate(tuner.evaluation, others).iloc[0]["n_labelled"] == 15
 
 
+@pytest.mark.slow
 def test_an_item_that_was_disputed_is_asked_again_blind_and_counts_then(tmp_path):
     tuner = queue_tuner(tmp_path)
     open_queue(tuner, "disputed")

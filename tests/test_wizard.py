@@ -171,6 +171,7 @@ def test_the_choices_are_those_of_contract_and_runner(make):
 # -- the plan
 
 
+@pytest.mark.slow
 def test_an_empty_registry_offers_a_starter_pack_that_is_created_on_request(tmp_path, make):
     with closing(ek.runs.Registry.open(tmp_path / "empty.sqlite")) as empty:
         wizard = ek.notebook.RunWizard(empty, model="gpt2", max_samples=7)

@@ -832,6 +832,7 @@ tuner = ek.RubricTuner(items, "faithfulness", ["fake:strict", "fake:lenient"], l
 tuner"""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("each_kernel")
 def test_edits_are_suggested_and_tried(notebook):
     from playwright.sync_api import expect
