@@ -329,7 +329,7 @@ class TestMistakes:
             ({}, {}, "takes either score="),
             ({}, {"score": "mark", "judge": "juge"}, r"judge='juge': .* did you mean 'judge'\?"),
             ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "judge= and annotator= both set"),
-            ({}, {"score": "mark", "read": {"1": 1}}, "with text= .raw replies., pass read=; with score=, pass codes="),
+            ({}, {"score": "mark", "read": {"1": 1}}, "read= is only for text= .raw replies., and codes= for score="),
             ({}, {"score": "mark", "codes": {1: 9}}, "codes= maps 1 to 9, which is neither on the scale"),
             ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
             ({}, {"score": "mark", "codes": [1, 2]}, "codes= must be a function, or a mapping .*, got list"),
