@@ -297,6 +297,14 @@ def test_max_calls_hold_for_the_whole_probe():
     assert ek.evaluation.cache_stats()["n_replies"] == live.sum()
 
 
+def test_max_calls_hold_for_the_answers_of_the_judge_too():
+    items = ek.load_example("facts")[0].head(5)
+    options = {"samples": 1, "paddings": ["preface"], "template": "commit_first@v1", "max_calls": 7}
+    found = ek.probes.probe_verbosity(items, "correctness", "fake:strict", **options)
+    assert found.judgments["error"].eq("budget").any()
+    assert ek.evaluation.cache_stats()["n_replies"] == 7
+
+
 def test_one_criterion_is_attacked_under_the_keys_of_the_whole_rubric():
     scale = {"scale": {0: "no", 1: "yes"}, "pass_at": 1}
     rubric = ek.Rubric(

@@ -288,6 +288,14 @@ def test_the_call_that_a_report_shows_repeats_the_evaluation(judges, options, sa
     assert set(provenance(one)["templates"]) == shown
 
 
+def test_the_call_of_a_report_names_the_column_of_ids():
+    items = ek.load_example("facts")[0].head(4).rename(columns={"item_id": "uid"})
+    one = ek.evaluate(items, "correctness", "fake:strict", samples=1, item_id="uid")
+    again = eval(provenance(one)["call"], {"ek": ek, "items": items})
+    assert again.judgments["item_id"].tolist() == items["uid"].tolist()
+    assert "item_id" not in provenance(ek.evaluate(items, "correctness", "fake:strict", samples=1))["call"]
+
+
 class TestFile:
     def test_a_report_is_replaced_whole_and_leaves_nothing_beside(self, support, tmp_path):
         (tmp_path / "report.html").write_text("old")

@@ -88,6 +88,8 @@ def evaluate(
         criteria_per_call=criteria_per_call,
     )
     frame = as_items(items, item_id=item_id)
+    if item_id is not None:  # for the record
+        spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     options["cache"] = as_cache(options.get("cache"))
     if is_none(judges):

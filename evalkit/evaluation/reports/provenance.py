@@ -52,6 +52,8 @@ def _call(evaluation: Evaluation) -> str:
     asked = zip(spec.judges, spec.prompt_builders, strict=True)
     common = {builder.template.label for judge, builder in asked if not judge.template} - {rubric.template}
     settings = [f"template={label!r}" for label in common] + settings
+    if "item_id" in spec.settings:
+        settings.append(f"item_id={spec.settings['item_id']!r}")
     if spec.criteria_per_call != 1:
         settings.insert(0, f"criteria_per_call={spec.criteria_per_call!r}")
     judges = ", ".join(map(_judge_call, spec.judges))
