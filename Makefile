@@ -41,7 +41,7 @@ demo: .venv/.built ## judge the bundled examples offline, see spread, agreement 
 QUICK = $(shell grep -LE '^pytestmark\b.*mark\.(long|network|slow)|^    pytest\.mark\.(long|network|slow)' \
 	tests/test_*.py tests/unit/metrics/test_*.py)
 
-quick: .venv-test/.built ## the tests to run while editing, a minute or two: no process, server, browser or notebook
+quick: .venv-test/.built ## the tests to run while editing, about a minute: no process, server, browser or notebook
 	@$(PYTEST) -q -p no:nbval -m "not (long or network or browser or slow)" $(QUICK) $(ARGS)
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow

@@ -230,6 +230,7 @@ def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.
     assert one_line(err).startswith("evalkit: error: stdin: not a judgments table")
 
 
+@pytest.mark.long
 def test_plan_counts_what_is_to_be_asked(run) -> None:
     run("judge", "items.jsonl", *FAKE, "--samples", 1, "--quiet")
     code, out, err = run("plan", "items.jsonl", *FAKE, "--samples", 3, "--json")
@@ -334,6 +335,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
 # -- judges
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -501,6 +503,7 @@ def test_empty_and_long_answers_are_judged_with_a_warning(run) -> None:
     ]
 
 
+@pytest.mark.long
 def test_outputs_are_checked_before_anything_is_asked(run) -> None:
     Path("folder").mkdir()
     Path("file").write_text("x", encoding="utf-8")
@@ -765,6 +768,7 @@ def test_doctor_looks_at_everything_and_shows_no_key(run, monkeypatch: pytest.Mo
     assert set(EXTRAS) == set(extras) - {"dev"}
 
 
+@pytest.mark.long
 def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run("judge", "items.jsonl", *FAKE, "--quiet")
     found = json.loads(run("doctor", "--json")[1])

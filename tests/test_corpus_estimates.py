@@ -498,6 +498,7 @@ def test_clusters_are_in_one_fold_and_rows_in_any_order():
     assert one.loc[0, "notes"] == "fewer than two clusters"
 
 
+@pytest.mark.long
 def test_thresholds_that_cannot_be_found_say_why():
     assert "no pass rule" in threshold([1, 2, 3], {"ann": [1, 2, 3]}, PLAIN)["notes"]
     assert "nominal" in threshold(["art", "law"], {"ann": ["art", "law"]}, TOPIC)["notes"]

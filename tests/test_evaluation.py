@@ -169,6 +169,7 @@ class TestLabels:
     def test_none_have_no_alignment(self):
         assert self.evaluate(None).alignment is None
 
+    @pytest.mark.long
     def test_a_mapping_is_the_long_table(self):
         items = pd.DataFrame(rows()).assign(ann=[1, 0, None, None, None, None])
         mapped = ek.evaluate(items, rubric(), "fake:strict", samples=1, labels={"clear": "ann"})
@@ -300,6 +301,7 @@ class TestShown:
             assert not re.search(r"https?:|src=|@import|url\(", page)
         assert "&lt;script&gt;" in evaluation._repr_html_()
 
+    @pytest.mark.long
     def test_pairwise(self):
         pairs = [{"question": "q", "answer_a": "It is so, " * at, "answer_b": "no"} for at in range(1, 5)]
         evaluation = ek.evaluate(pairs, "preference", ["fake:first", "fake:verbose"], samples=2)

@@ -47,6 +47,7 @@ def same_figures(one: ek.Evaluation, other: ek.Evaluation) -> None:
         assert left.equals(right), name
 
 
+@pytest.mark.long
 def test_the_profile_is_the_file_and_pays_nothing():
     judges = [Judge("fake", "strict", weight=2), Judge("fake", "noisy", template="tagged", name="n")]
     evaluation = ek.evaluate(ROWS, saved(), judges, samples=2, vote="median", aggregate="max", quorum=0.4)
@@ -129,6 +130,7 @@ def test_adopted_replies_count_for_the_frozen_version():
     same_figures(replayed("q.yaml"), unedited)
 
 
+@pytest.mark.long
 def test_a_pairwise_rubric_replays_under_its_new_version():
     pairs = [{"question": "q", "answer_a": f"It is {at}.", "answer_b": "No."} for at in range(3)]
     rubric = ek.load_rubric("preference")
@@ -209,6 +211,7 @@ def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(mo
     assert ek.load_profile("p.yaml").aggregate == "min"
 
 
+@pytest.mark.long
 def test_rubrics_saved_where_none_is_looked_up_are_warned_of(monkeypatch):
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     with pytest.warns(EvalkitWarning, match="EVALKIT_RUBRICS=/.*elsewhere"):
@@ -241,6 +244,7 @@ def test_a_profile_holds_no_key_and_its_server(monkeypatch):
     assert ek.load_profile("p.yaml").judges == tuple(judges)
 
 
+@pytest.mark.long
 def test_templates_are_pinned_and_the_judges_own_comes_first():
     judges = ["fake:strict", Judge("fake", "noisy", template="tagged")]
     evaluation = ek.evaluate(ROWS, saved(), judges, samples=1, template="number")
@@ -254,6 +258,7 @@ def test_templates_are_pinned_and_the_judges_own_comes_first():
     assert [builder.template.form for builder in called.spec.prompt_builders] == ["json", "tagged"]
 
 
+@pytest.mark.long
 def test_conservative_rules_survive_freezing():
     profile = ek.load_profile("conservative").with_rubric(saved()).with_judges(JURY)
     evaluation = ek.evaluate(ROWS, profile)

@@ -210,6 +210,7 @@ SLOW = "(a+)+$"
 TEXT = "a" * 60 + "!"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer of computing time here")
 @pytest.mark.parametrize(
     ("expected", "answer"),

@@ -294,6 +294,7 @@ class TestMissing:
         with pytest.raises(InputError, match="on_missing='skip'"):
             probe(holes, "relevancy", JURY, inputs=COLUMNS, **options)
 
+    @pytest.mark.long
     def test_the_probe_of_pairs_maps(self):
         pairs = [{"item_id": str(n), "q": f"{n} + 1?", "a": f"{n + 1}", "b": f"It is {n + 1}."} for n in range(6)]
         columns = {"question": "q", "answer_a": "a", "answer_b": "b"}

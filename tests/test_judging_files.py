@@ -175,6 +175,7 @@ def test_a_part_that_fails_is_named_and_stops_no_other(tmp_path: Path) -> None:
     assert "part-000000 failed: InputError" in str(result)
 
 
+@pytest.mark.long
 def test_shards_are_disjoint_and_together_are_all(tmp_path: Path) -> None:
     path, out = lines(some_items(25), tmp_path / "items.jsonl"), tmp_path / "out"
     done = [judged(path, out, rows=4, shard=(part, 3)).parts["part"].tolist() for part in (1, 2, 3)]

@@ -558,6 +558,7 @@ _HOSTILE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["json", "tagged", "number", "label", r"regex:Score: (.*)"])
 @pytest.mark.parametrize("level", ["ordinal", "nominal", "interval"])
 @pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE)

@@ -87,6 +87,7 @@ def test_key_is_the_definition(parts: KeyParts) -> None:
     assert parts.key.hex() == sha256_of(values)
 
 
+@pytest.mark.long
 @given(some_parts, st.lists(st.tuples(hashes, st.sampled_from([None, "AB", "BA"])), max_size=3), st.booleans())
 def test_fast_maker_equals_the_definition(parts: KeyParts, inputs: list[tuple[str, str | None]], content: bool) -> None:
     maker = KeyMaker(json.loads(parts.shared_json()), content=content)

@@ -324,6 +324,7 @@ def test_each_task_holds_all_levels(items, given, task):
     assert labels == {0, 1, 2}
 
 
+@pytest.mark.long
 def test_the_embedded_juror_beats_chance_and_errs(items, given):
     """Cohen's kappa of pass or fail with the first annotator: 0 is chance, 1 is perfect."""
     from evalkit.core.judges import Judge

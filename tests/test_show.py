@@ -162,6 +162,7 @@ class TestHtml:
 
 
 class TestExample:
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("task", "rubric"),
         [("support", "faithfulness"), ("facts", "correctness"), ("assistant", "instruction_following")],

@@ -403,6 +403,7 @@ def test_a_table_with_one_row_per_item_and_annotator():
 
 
 # -- the card
+@pytest.mark.long
 def test_nothing_is_judged_before_run_in_the_tuner():
     calls = []
 

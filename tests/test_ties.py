@@ -324,6 +324,7 @@ def test_published_pairwise_judges(published_data):
     assert n_judges == 9
 
 
+@pytest.mark.long
 def test_judges_compared_on_other_items_say_so():
     votes = pd.concat([judged(["A", "flip", "B", "A"]), judged(["A", "A", "B", "B"], "k")], ignore_index=True)
     labels = labels_of(["A", "A", "B", "B"])
