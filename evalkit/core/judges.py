@@ -247,8 +247,7 @@ class Judge:
         """
         if not isinstance(name, str) or not name.strip() or "@" in name or not str(version).strip():
             raise ConfigError(
-                f"a function judge needs a version, and a name that does not contain '@'; got name={name!r}, "
-                f"version={version!r}"
+                f"a function judge needs a version, and a name without an '@'; got name={name!r}, version={version!r}"
             )
 
         def made(function: Ask | str) -> Judge:
