@@ -549,3 +549,15 @@ def test_tied_judges_whose_labels_decide_give_a_winner_with_its_score(rest):
     row = aggregate(votes_of(said)).set_index("item_id").loc["x"]
     assert (row["label"], row["score"], row["score_norm"]) == ("A", 1.0, 1.0)
     assert (row["tied"], row["status"], row["n_scored"], pd.isna(row["reason"])) == (False, "ok", 2, True)
+
+
+def test_labels_of_a_choice_are_no_winners_of_pairs_even_on_the_same_scale():
+    # two rubrics on one scale in one table: pairs, and questions that are answered with A or B
+    pairs = pairs_of({"x": "A"}).astype({"rubric": "str"})
+    choices = pairs.assign(rubric="choice", score=np.nan, score_norm=np.nan, order_flip=pd.NA, first_rate=np.nan)
+    scores = aggregate(tables.table("votes", dict(pd.concat([pairs, choices], ignore_index=True).items()))).set_index(
+        "rubric"
+    )
+    assert scores["label"].tolist() == ["A", "A"]
+    assert scores.loc["choice", ["score", "score_norm"]].isna().all()
+    assert scores["score"].notna().sum() == 1

@@ -166,7 +166,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class _Jury:
-    """One entry per vote that has weight, grouped by item and criterion."""
+    """One entry per vote that has weight, grouped by item and criterion; `of_pairs` has one per group."""
 
     groups: Groups
     measured: Measures
@@ -179,12 +179,12 @@ class _Jury:
     among: Objects  # cells of `tied_labels`; None if a vote has a label, or in old tables
     answered: Flags  # has a label or score to give
     scored: Flags  # answered, or tied
-    of_pairs: Flags  # of a pairwise rubric
     passes: Flags
     fails: Flags
     reason: pd.Series
     total_weight: Floats
     scored_weight: Floats
+    of_pairs: Flags  # is the criterion that of a pairwise rubric?
 
 
 def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
@@ -210,6 +210,8 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     verdicts = verdict_codes(rows["passed"])
     shown_first = rows["first_rate"].notna().to_numpy() if "first_rate" in rows else np.zeros(len(rows), dtype=bool)
     weight = weight[there]
+    # by criterion: all judges of an item may be tied, and a tied vote has no score
+    criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
         groups,
         measured,
@@ -222,12 +224,12 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         among,
         answered,
         answered | tied,
-        measured.nominal & (np.isfinite(score) | shown_first),
         verdicts == 1,
         verdicts == 0,
         rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
         groups.total(weight),
         groups.total(weight, answered | tied),
+        np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
     )
 
 
@@ -310,8 +312,7 @@ def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
     known = ~pd.isna(label)
     numeric = known & ~measured.nominal
     score[numeric] = [float(text) for text in label[numeric]]
-    # of a criterion, not of an item: all judges of an item may be tied, and a tied vote has no score
-    rows = known & np.isin(measured.codes, measured.codes[jury.groups.count(jury.of_pairs) > 0])
+    rows = known & measured.nominal & jury.of_pairs
     score[rows] = [PAIR_SCORES.get(text, np.nan) for text in label[rows]]
     return score
 
