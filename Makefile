@@ -23,13 +23,15 @@ OWN_CACHE = own=$$(mktemp -d) && trap 'rm -rf "$$own"' EXIT && EVALKIT_CACHE="$$
 # The tuner is driven on the last ipykernel of version 6 as well: it lies beside the environment's own, in a folder.
 OLD_KERNEL = ipykernel==6.31.0 nest-asyncio==1.6.0
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+JOURNEY_NOTEBOOK = notebooks/01-tour.ipynb
+NBVAL = $(if $(NOTEBOOKS),--nbval --nbval-current-env --nbval-cell-timeout=150)
 PIP_INSTALL = -m pip install --quiet --no-input
 
 # xdist hands out whole files, in the order of tests/conftest.py: the long ones first.
 PYTEST = $(OWN_CACHE) .venv-test/bin/python -m pytest \
 	$(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
 
-.PHONY: help demo quick test test-slow check docs bench clean python
+.PHONY: help demo quick test test-all check docs bench clean python
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 16
@@ -37,19 +39,20 @@ help: ## what there is
 demo: .venv/.built ## judge the bundled examples offline, see spread, agreement and the effect of an edit
 	@.venv/bin/evalkit demo
 
-# Files that are marked as a whole are not even imported: those of LightEval load torch.
-QUICK = $(shell grep -LE '^pytestmark\b.*mark\.(long|network|slow)|^    pytest\.mark\.(long|network|slow)' \
-	tests/test_*.py tests/unit/metrics/test_*.py)
+# Files are chosen by their path: tests/support/selection.py. PKG=stats: that package's tests and those above it.
+SELECT = .venv-test/bin/python tests/support/selection.py
+PKG ?=
+# Which files test-all runs: rest leaves out those that `make test` runs.
+TIER ?= all
 
-quick: .venv-test/.built ## the tests to run while editing, about a minute: no process, server, browser or notebook
-	@$(PYTEST) -q -p no:nbval -m "not (long or network or browser or slow)" $(QUICK) $(ARGS)
+quick: .venv-test/.built ## the tests to run while editing, under a minute: no process, server, browser or notebook
+	@files=$$($(SELECT) quick $(PKG)) && $(PYTEST) -q -p no:nbval -m "not long" $$files $(ARGS)
 
-test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow
-	@$(PYTEST) -m "not slow" \
-		$(if $(NOTEBOOKS),--nbval-lax --nbval-current-env --nbval-cell-timeout=150) tests $(NOTEBOOKS) $(ARGS)
+test: .venv-test/.built ## five minutes: the quick tests and one journey through each door (builds everything)
+	@files=$$($(SELECT) test $(PKG)) && $(PYTEST) $(NBVAL) $$files $(JOURNEY_NOTEBOOK) $(ARGS)
 
-test-slow: .venv-test/.built ## the tests that take minutes: kill loops, a leaderboard, most of what a browser does
-	@$(PYTEST) -m slow tests $(ARGS)
+test-all: .venv-test/.built ## every test and notebook; with TIER=rest, those that `make test` leaves out
+	@files=$$($(SELECT) $(TIER) $(PKG)) && $(PYTEST) $(NBVAL) $$files $(NOTEBOOKS) $(ARGS)
 
 check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
 	@.venv-test/bin/ruff format --check .

@@ -20,7 +20,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 from postgres import stoppable_server, tools
 from stub import RUBRIC, Checks, control, needed_folder, rows, stub_server

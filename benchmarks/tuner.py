@@ -86,7 +86,7 @@ PAINT = """async () => {
 
 def in_browser(n: int, rounds: int) -> tuple[list[float], float] | None:
     """Seconds from a click on Run to new tiles in Chromium, and from running the cell to the first paint."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "browser"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
     from labs import Notebook, missing, running_browser, running_lab
 
     if why := missing():

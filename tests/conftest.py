@@ -37,10 +37,14 @@ _numbers = count()
 
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
-    "test_packs_end_to_end", "test_tuner", "test_runs_wizard", "test_lighteval_processes", "test_exports",
-    "test_runs_faults", "test_runs", "test_accessibility", "test_tuner_without_browser", "test_wizard",
-    "test_calls_processes", "test_plugins", "test_registry", "test_suggestions", "test_calls", "test_docs",
-    "test_runs_cli", "test_lighteval_tasks", "test_lighteval_ending", "test_cli_processes", "test_gate_processes",
+    "doors/test_packs_end_to_end", "doors/browser/test_tuner", "doors/browser/test_runs_wizard",
+    "doors/test_lighteval", "doors/browser/test_exports", "faults/test_runs", "runs/test_runner_long",
+    "doors/browser/test_accessibility", "notebook/test_tuner_controller_long",
+    "notebook/test_run_wizard_controller_long", "faults/test_calls_processes",
+    "runs/registry/test_plugin_sources_long", "runs/registry/test_registry_long",
+    "evaluation/suggestions/test_suggesting_long", "engine/calls/test_event_loop_long", "doors/test_pages",
+    "cli/test_runs_long", "lighteval/tasks/test_shipped_tasks_long", "faults/test_lighteval_ending",
+    "doors/test_command_line", "doors/test_gate",
 )  # fmt: skip
 
 
@@ -49,7 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: at for at, name in enumerate(_LONG_FILES, start=1)}
 
     def place(item: pytest.Item) -> int:
-        return 0 if item.path.suffix == ".ipynb" else order.get(item.path.stem, len(order) + 1)
+        name = item.path.with_suffix("").as_posix().rpartition("/tests/")[2]
+        return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
 
     items.sort(key=place)
 

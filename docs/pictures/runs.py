@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "browser")]
+sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "support")]
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 from tuner import TALL, take  # noqa: E402

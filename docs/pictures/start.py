@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "browser")]
+sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "support")]
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in a folder named above
 from tuner import THEMES, photograph  # noqa: E402  # lies beside this file

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parent
-sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "browser"))
+sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "support"))
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 

@@ -1,0 +1,414 @@
+"""Inspect: real `inspect eval`, `inspect score` and `lighteval eval` on loopback; logs, faults, kills, receipts."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
+from evalkit.runs.contract import read_receipts
+
+pytest.importorskip("inspect_ai")
+
+from inspect_ai import Task
+from inspect_ai import eval as run_eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import read_eval_log
+from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import Score, Target
+from inspect_ai.solver import TaskState
+
+from evalkit.inspect import judge_scorer
+from evalkit.inspect.scorers import row_of, score_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
+
+N = 20
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in environ_of(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+
+
+def environ_of(place: Path, **changes: str) -> dict[str, str]:
+    own = {
+        "EVALKIT_CACHE": str(place / "cache"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(place / "hf"), "HOME": str(place),
+        "XDG_CACHE_HOME": str(place / "xdg"), "INSPECT_CACHE_DIR": str(place / "answers"), "INSPECT_LOG_DIR": "logs",
+        "XDG_DATA_HOME": str(place / "data"), "OPENAI_API_KEY": "sk-planted", "INSPECT_DISPLAY": "plain",
+        "EVALUATOR_RECEIPT_PATH": str(place / "receipts.json"), "PYTHONUTF8": "1",
+    }  # fmt: skip
+    return own | changes
+
+
+def answers(texts: list[str]) -> Any:
+    """A model that gives these answers, without a tokenizer, which Inspect would fetch."""
+    outputs = [ModelOutput.from_content("mockllm/model", text) for text in texts]
+    for output in outputs:
+        output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return get_model("mockllm/model", custom_outputs=outputs, memoize=False)
+
+
+def evaluated(task: Task, texts: list[str], **options: Any) -> Any:
+    (log,) = run_eval(task, model=answers(texts), max_connections=1, log_dir="logs", display="none", **options)
+    assert log.status == "success", log.error
+    return log
+
+
+def figures(log: Any) -> dict[str, tuple[float, float, int, int]]:
+    return {
+        score.name: (
+            score.metrics["mean"].value,
+            score.metrics["stderr"].value,
+            score.scored_samples,
+            score.unscored_samples,
+        )
+        for score in log.results.scores
+    }
+
+
+TEXTS = ["1", "wrong", "3", "", "5", "6"]
+SAMPLES = [Sample(input=f"What is {at}?", target=str(at), id=f"q{at}") for at in range(1, 7)]
+ITEMS = pd.DataFrame(
+    [
+        {"item_id": f"q{at}", "question": f"What is {at}?", "reference": str(at), "answer": TEXTS[at - 1]}
+        for at in range(1, 7)
+    ]
+)
+
+
+def test_figures_are_those_of_evaluate_and_replies_are_shared() -> None:
+    ask: dict[str, Any] = {"judges": ["fake:strict", "fake:noisy"], "samples": 2}
+    log = evaluated(Task(dataset=SAMPLES, scorer=judge_scorer("correctness", **ask)), TEXTS)
+    judged = ITEMS[ITEMS["answer"] != ""]
+    evaluation = ek.evaluate(judged, "correctness", **ask)
+    assert (evaluation.cost.n_live, evaluation.cost.n_cached) == (0, 20), "the replies are in the cache"
+    expected = evaluation.rubric_scores
+    found = figures(log)
+    mean, error, n_scored, n_unscored = found["correctness"]
+    assert (n_scored, n_unscored) == (5, 1)
+    assert mean == pytest.approx(expected["score_norm"].mean())
+    assert error == pytest.approx(expected["score_norm"].std() / math.sqrt(5))
+    assert found["raw"][0] == pytest.approx(expected["score"].mean())
+    assert found["passed"][0] == pytest.approx(expected["passed"].dropna().astype(float).mean())
+    assert found["passed"][2] == expected["passed"].notna().sum()
+    assert found["coverage"][:1] + found["coverage"][2:] == (pytest.approx(5 / 6), 6, 0)
+    by_id = {sample.id: sample.scores["judge_scorer"] for sample in log.samples}
+    assert by_id["q1"].value["correctness"] == expected.set_index("item_id").loc["q1", "score_norm"]
+    assert (by_id["q4"].reason, by_id["q4"].metadata["error"]) == ("no_response", "empty_answer")
+    assert math.isnan(by_id["q4"].value["correctness"])
+    about = by_id["q2"].metadata
+    assert about["rubric"] == "correctness@v1"
+    assert {one["key"] for one in about["judgments"]} <= set(evaluation.judgments["key"])
+    assert by_id["q2"].explanation
+    assert len(ek.history()) == 1, "samples are not logged one by one"
+
+
+def test_what_is_stored_can_be_read_back_from_the_log() -> None:
+    log = evaluated(Task(dataset=SAMPLES, scorer=judge_scorer("correctness", "fake:strict", samples=1)), TEXTS)
+    stored = read_eval_log(log.location).samples
+    values = [sample.scores["judge_scorer"].value for sample in stored]
+    assert [math.isnan(value["correctness"]) for value in values] == [False, False, False, True, False, False]
+    assert [value["coverage"] for value in values] == [1, 1, 1, 0, 1, 1]
+
+
+def test_epochs_are_averaged_without_unscored_ones() -> None:
+    task = Task(dataset=SAMPLES[:2], scorer=judge_scorer("correctness", "fake:strict", samples=1), epochs=2)
+    log = evaluated(task, ["1", "", "", ""])
+    assert figures(log)["correctness"][2:] == (1, 1)
+    assert figures(log)["coverage"][0] == pytest.approx((0.5 + 0) / 2)
+
+
+def test_a_figure_without_samples_is_no_number() -> None:
+    log = evaluated(Task(dataset=SAMPLES[:2], scorer=judge_scorer("correctness", "fake:strict", samples=1)), ["", ""])
+    found = figures(log)
+    assert math.isnan(found["correctness"][0])
+    assert found["coverage"][0] == 0
+
+
+def state(messages: Any, answer: str, metadata: dict[str, Any]) -> TaskState:
+    output = ModelOutput.from_content("mockllm/model", answer)
+    listed = [ChatMessageUser(content=messages)] if isinstance(messages, str) else list(messages)
+    return TaskState(
+        model="mockllm/model", sample_id="s", epoch=1, input=messages, messages=[*listed, output.message],
+        output=output, metadata=metadata,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def item(rubric: str, given: TaskState, target: str = "", **inputs: str) -> dict[str, Any]:
+    from evalkit.inspect.scorers import _item
+    from evalkit.rubrics import load_rubric
+
+    return _item(given, Target(target), load_rubric(rubric), inputs)
+
+
+def test_inputs_of_the_rubric_come_from_the_sample() -> None:
+    turns = [ChatMessageUser(content="Hi"), ChatMessageAssistant(content="Hello"), ChatMessageUser(content="Where?")]
+    made = item("helpfulness", state(turns, "There.", {"answer": "not this"}))
+    assert (made["question"], made["answer"]) == ("Where?", "There.")
+    context = {"context": ["A.", "B."], "docs": ["C."]}
+    assert item("faithfulness", state("Q?", "A", context))["context"] == ["A.", "B."]
+    assert item("faithfulness", state("Q?", "A", context), context="docs")["context"] == ["C."]
+    assert item("correctness", state("Q?", "A", {"reference": "meta"}), "gold")["reference"] == "gold"
+    assert item("correctness", state("Q?", "A", {"reference": "meta"}))["reference"] == "meta"
+    with pytest.raises(InputError, match=r"sample 's' has no 'context'.*inputs="):
+        item("faithfulness", state("Q?", "A", {"passage": "x"}))
+
+
+def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RubricError, match="correctness"):
+        judge_scorer("corectness", "fake:strict")
+    with pytest.raises(ConfigError, match="compares two answers"):
+        judge_scorer("preference", "fake:strict")
+    with pytest.raises(ConfigError, match="'budget_usd' would apply to each sample separately"):
+        judge_scorer("correctness", "fake:strict", budget_usd=1.0)
+    with pytest.raises(ConfigError, match="inputs= names 'contxt'"):
+        judge_scorer("faithfulness", "fake:strict", inputs={"contxt": "x"})
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
+        judge_scorer("correctness", "openai:gpt-4o-mini")
+
+
+def test_rows_come_back() -> None:
+    row = {"x": 0.5, "x_passed": None, "x_coverage": 1.0, "x_explanation": "why", "x_error": "", "x_judgments": "[]"}
+    score = Score.model_validate_json(score_of(row, "a", "x_").model_dump_json())
+    assert row_of(score, "x_") == row
+    nan = row_of(score_of(row | {"x": math.nan, "x_passed": True, "x_error": "unreadable 3"}, "a", "x_"), "x_")
+    assert (math.isnan(nan["x"]), nan["x_passed"]) == (True, True)
+
+
+# -- real processes
+
+
+class Both:
+    """A server that is the candidate and the judge: it answers ``ITEM-<n>`` and grades the answer to it."""
+
+    def __init__(self, unreadable: int = 0, delay: float = 0.0) -> None:
+        self.unreadable, self.delay = unreadable, delay
+        self.asked, self.graded = Counter[str](), Counter[str]()
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(body["messages"], ensure_ascii=False)
+        number = int(re.findall(r"ITEM-(\d+)", text)[0])
+        if "impartial judge" not in text:
+            self.asked[f"{body['model']} {number}"] += 1
+            return {"content": f"Answer to ITEM-{number}."}
+        self.graded[f"{body['model']} {number}"] += 1
+        if self.unreadable and number % self.unreadable == 0:
+            return {"content": "Hmm.", "delay": self.delay}
+        return {"content": json.dumps({"explanation": f"as to {number}", "score": number % 3}), "delay": self.delay}
+
+
+TASK = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.solver import generate
+from evalkit.inspect import judge_scorer
+import evalkit as ek
+
+@task
+def mine():
+    judge = ek.Judge("openai", "judge", base_url={url!r}, price=(1, 1))
+    samples = [Sample(input=f"ITEM-{{n}}?", target="x", id=n) for n in range(1, {n} + 1)]
+    return Task(dataset=samples, solver=generate(cache=True), scorer=judge_scorer("correctness", judge, samples=1))
+"""
+
+
+def command(*words: str, place: Path, check: bool = True, **environ: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=place, env=os.environ | environ, capture_output=True, text=True,
+        timeout=240, check=False,
+    )  # fmt: skip
+    assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done
+
+
+def inspect_eval(place: Path, url: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return command("inspect_ai", "eval", "task.py", *model(url), *words, place=place, **options)
+
+
+def model(url: str) -> list[str]:
+    return ["--model", "openai/candidate", "--model-base-url", url, "-M", "responses_api=false"]
+
+
+def last_log(place: Path) -> Any:
+    return read_eval_log(str(max((place / "logs").glob("*.eval"))))
+
+
+def test_inspect_eval_with_faults_then_again_then_a_rescore(tmp_path: Path) -> None:
+    both = Both(unreadable=5)
+    with judge_server(faults=both) as server:
+        (tmp_path / "task.py").write_text(TASK.format(url=server.url, n=N), encoding="utf-8")
+        inspect_eval(tmp_path, server.url)
+        log = last_log(tmp_path)
+        assert log.status == "success"
+        found = figures(log)
+        readable = [n for n in range(1, N + 1) if n % 5]
+        assert found["coverage"][0] == pytest.approx(0.8)
+        assert found["correctness"][2:] == (16, 4)
+        assert found["raw"][0] == pytest.approx(sum(n % 3 for n in readable) / 16)
+        lost = next(sample for sample in log.samples if sample.id == 5).scores["judge_scorer"]
+        assert (lost.reason, lost.metadata["error"]) == ("grader_failed", "unreadable")
+        assert (set(both.asked.values()), set(both.graded.values())) == ({1}, {1})
+
+        inspect_eval(tmp_path, server.url)
+        assert figures(last_log(tmp_path)) == found
+        assert (both.asked.total(), both.graded.total()) == (N, N), "the second run makes no calls"
+
+        rescore = ("--scorer", "evalkit/judge_scorer", "-S", "rubric=correctness", "-S", "judges=fake:strict")
+        location = str(max((tmp_path / "logs").glob("*.eval")))
+        command("inspect_ai", "score", location, *rescore, "--action", "append", "--overwrite", place=tmp_path)
+        names = [score.name for score in last_log(tmp_path).results.scores]
+        assert names.count("correctness") == 2
+        assert both.asked.total() == N
+        wrong = ("--scorer", "evalkit/judge_scorer", "-S", "rubric=corectness", "-S", "judges=fake:strict")
+        done = command("inspect_ai", "score", location, *wrong, "--overwrite", place=tmp_path, check=False)
+        assert "corectness" in done.stdout + done.stderr
+
+
+def test_a_killed_eval_pays_nothing_twice(tmp_path: Path) -> None:
+    both = Both(delay=0.3)
+    with judge_server(faults=both) as server:
+        (tmp_path / "task.py").write_text(TASK.format(url=server.url, n=N), encoding="utf-8")
+        words = ["-m", "inspect_ai", "eval", "task.py", *model(server.url), "--max-connections", "2"]
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while both.graded.total() < 5 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            in_flight = server.in_flight
+            process.send_signal(signal.SIGKILL)
+        finally:
+            process.kill()
+            process.wait()
+        before = both.graded.copy()
+        assert 5 <= before.total() < N
+        inspect_eval(tmp_path, server.url)
+        found = figures(last_log(tmp_path))
+    assert found["coverage"][0] == 1
+    assert found["raw"][0] == pytest.approx(sum(n % 3 for n in range(1, N + 1)) / N)
+    # what was in flight when it was killed was not received; all else was stored
+    assert both.graded.total() - N <= max(in_flight, 2)
+
+
+TASKS = """
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.requests import Doc
+from evalkit.lighteval import judge_metric
+from evalkit.lighteval.inspect_tasks import with_inspect_fields
+
+def read(row, task_name):
+    return Doc(task_name=task_name, query=row["q"], instruction="Be brief. ", choices=["x"], gold_index=[0],
+               specific={{"note": row["q"]}})
+
+TASKS_TABLE = [with_inspect_fields(LightevalTaskConfig(
+    name="mine", prompt_function=read, hf_repo={folder!r}, hf_subset="default", hf_avail_splits=["test"],
+    evaluation_splits=["test"], metrics=[judge_metric("correctness")], generation_size=64))]
+"""
+
+
+def scoring(url: str, *models: str) -> dict[str, str]:
+    judges = [{"judge_model_name": model, "judge_backend": "openai", "base_url": url} for model in models]
+    return {
+        "EVALUATOR_SCORING_MODE": "jury" if len(models) > 1 else "judge",
+        "EVALUATOR_SCORING_CONFIG": json.dumps(
+            {"judges": judges, "samples": 1, "report_disagreement": len(models) > 1}
+        ),
+    }
+
+
+def lighteval_eval(place: Path, url: str, tasks: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    base = ["openai/gpt-4o-mini", tasks, "--model-base-url", url, "--display", "none"]
+    return command("evalkit", "lighteval", "eval", *base, *words, place=place, **options)
+
+
+def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
+    pytest.importorskip("lighteval")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    rows = [json.dumps({"q": f"ITEM-{n}?"}) for n in range(1, 11)]
+    (folder / "test.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    (tmp_path / "tasks.py").write_text(TASKS.format(folder=str(folder)), encoding="utf-8")
+    both = Both(unreadable=5)
+    with judge_server(faults=both) as server:
+        environ = scoring(server.url, "judge")
+        done = lighteval_eval(
+            tmp_path, server.url, "mine", "--custom-tasks", "tasks.py", "--log-dir", "logs", **environ
+        )
+        again = lighteval_eval(
+            tmp_path, server.url, "mine", "--custom-tasks", "tasks.py", "--log-dir", "logs2", **environ
+        )
+        calls = both.asked.total(), both.graded.total()
+        items = [{"question": f"ITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"} for n in range(1, 11)]
+        judge = ek.Judge("openai", "judge", base_url=server.url, name="openai:judge")
+        evaluation = ek.evaluate(items, "correctness", judge, samples=1)
+        assert both.graded.total() == calls[1], "evaluate finds the replies"
+        failed = lighteval_eval(tmp_path, "http://127.0.0.1:1/v1", "nine", "--log-dir", "logs3", check=False, **environ)
+    assert calls == (10, 10)
+    line = next(line for line in done.stdout.splitlines() if " correctness " in line)
+    norm = evaluation.rubric_scores["score_norm"]
+    assert line.split()[-4:] == [f"{norm.mean():.2f}", f"{norm.std() / math.sqrt(8):.2f}", "8", "0.80"]
+    assert line in again.stdout
+    receipt = read_receipts(tmp_path / "receipts.json")[-1]
+    assert (receipt.metric, receipt.n_items, receipt.n_scored, receipt.n_judgments) == ("correctness", 10, 8, 10)
+    assert receipt.judges[0].reasons == {"unreadable": 2}
+    assert failed.returncode == 2
+    assert "nine" in failed.stderr
+
+
+def test_lighteval_eval_runs_pollux_with_a_jury(tmp_path: Path) -> None:
+    pytest.importorskip("lighteval")
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        text = json.dumps(body["messages"], ensure_ascii=False)
+        return {"content": "1"} if body["model"] != "gpt-4o-mini" else {"content": f"Ответ {len(text)}."}
+
+    with judge_server(faults=reply) as server:
+        done = lighteval_eval(
+            tmp_path, server.url, "pollux:easy", "--max-samples", "2", "--log-dir", "logs",
+            **scoring(server.url, "one", "two"),
+        )  # fmt: skip
+        judged = Counter(seen.body["model"] for seen in server.seen)
+    log = last_log(tmp_path)
+    assert log.status == "success"
+    scores = [sample.scores["pollux"] for sample in log.samples]
+    assert len(scores) == 2
+    n_criteria = sum(int(score.value["pollux_n_criteria"]) for score in scores)
+    assert judged["gpt-4o-mini"] == 2
+    assert (
+        judged["one"]
+        == judged["two"]
+        == len({one["key"] for score in scores for one in score.metadata["pollux_judgments"]}) / 2
+    )
+    assert re.search(r"pollux:easy\s+pollux\s+\S+\s+\S+\s+2\s+1\.00", done.stdout)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert receipt.scoring_mode == "jury"
+    assert receipt.n_judgments == 2 * n_criteria
+
+
+def test_a_light_import_and_a_clear_error_without_inspect(tmp_path: Path) -> None:
+    light = "import sys, evalkit; evalkit.Judge; assert not [m for m in sys.modules if m.startswith('inspect_ai')]"
+    without = "import sys; sys.modules['inspect_ai'] = None; from evalkit.inspect import judge_scorer"
+    for code, ends in ((light, 0), (without, 1)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == ends, done.stderr
+    assert "Inspect is not installed; " in done.stderr
+    assert "[inspect]" in done.stderr

@@ -1,0 +1,399 @@
+"""Models in this process: a tiny random llama, in batches, beside other work."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from judge_requests import request_of
+
+import evalkit as ek
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Message, Reply, Request
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
+from evalkit.engine.calls.event_loop import LoopThread
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.in_process_models import release_models
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.errors import ConfigError, MissingExtraError
+
+pytest.importorskip("torch", reason="needs the extra transformers")
+
+transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
+
+TEMPLATE = (
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    "<|{{ m.role }}|>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The folder of a random llama that knows bytes as tokens."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("llama")
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {"<s>": 0, "</s>": 1} | {letter: place + 2 for place, letter in enumerate(letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast.chat_template = TEMPLATE
+    fast.save_pretrained(folder)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several would wait for each other longer than this model computes
+    torch.manual_seed(7)
+    config = transformers.LlamaConfig(
+        vocab_size=len(vocab), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=4096, bos_token_id=0, eos_token_id=1, initializer_range=0.3,
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    yield str(folder)
+    release_models()
+    torch.set_num_threads(n_threads)
+
+
+def ask(*requests: Request, n: int = 1) -> list[list[Reply]]:
+    """Ask all of them at one time, on the loop thread."""
+
+    async def work() -> list[list[Reply]]:
+        return await asyncio.gather(*(connect(r.judge).ask(r, n) for r in requests))
+
+    return LoopThread.get().submit(work()).result(300)
+
+
+def test_a_batch_brings_the_same_replies_as_single_calls_at_temperature_0(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=12, params={"dtype": "float32"})
+    requests = [request_of(judge, item, text="word " * item) for item in range(11)]
+    together = [replies[0].text for replies in ask(*requests)]
+    singly = [ask(request)[0][0].text for request in requests]
+    assert together == singly
+    assert len(set(together)) > 1
+
+
+def test_a_reply_says_how_it_ended_and_what_it_took(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=3)
+    [[reply]] = ask(request_of(judge, 1))
+    # bytes are tokens here: <|user|>ITEM-1 <|assistant|> is 8 + 7 + 13 of them
+    assert (reply.prompt_tokens, reply.completion_tokens, reply.finish_reason) == (28, 3, "length")
+    assert reply.model == model
+    assert reply.cost_usd is None
+    assert judge.service == "local"
+
+
+def test_several_samples_come_from_one_prompt_and_differ(model: str) -> None:
+    judge = Judge("transformers", model, max_tokens=12)
+    [replies] = ask(request_of(judge, 1, (0, 1, 2, 3)), n=4)
+    assert len(replies) == 4
+    assert len({reply.text for reply in replies}) > 1
+    # the prompt is read once: its 28 tokens are shared out, so that the column sums to the bill
+    assert [reply.prompt_tokens for reply in replies] == [7, 7, 7, 7]
+    [same] = ask(request_of(judge.replace(temperature=0), 1, (0, 1, 2)), n=3)
+    assert len({reply.text for reply in same}) == 1
+    assert len(same) == 3
+
+
+def test_the_bill_of_several_samples_is_split_and_sums_to_the_whole(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=3, price=(10.0, 100.0))
+    [replies] = ask(request_of(judge, 1, (0, 1, 2)), n=3)
+    assert [reply.prompt_tokens for reply in replies] == [10, 9, 9]
+    # 28 prompt tokens once, 3 completion tokens for each of 3 samples: (28 * 10 + 9 * 100) / 1e6
+    assert sum(reply.cost_usd or 0 for reply in replies) == pytest.approx(1180e-6)
+
+
+def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=12)
+    requests = [request_of(judge, item, text="word " * item) for item in range(4)]
+    plain = [replies[0] for replies in ask(*requests)]
+    # a late ASCII sign of the first reply; other replies hold it at other places, or not at all
+    stop = next(sign for sign in reversed(plain[0].text or "") if sign.isascii())
+    judge = judge.replace(params={"stop": [stop, "never written"]})
+    stopped = [replies[0] for replies in ask(*(request_of(judge, i, text="word " * i) for i in range(4)))]
+    for whole, cut in zip(plain, stopped, strict=True):
+        before, found, _ = (whole.text or "").partition(stop)
+        assert cut.text == before
+        assert cut.finish_reason == ("stop" if found else whole.finish_reason)
+        assert (cut.completion_tokens or 0) <= (whole.completion_tokens or 0)
+        if found and "\N{REPLACEMENT CHARACTER}" not in before:  # bytes are tokens; that sign is one to three of them
+            assert cut.completion_tokens == len((before + stop).encode())
+
+
+def test_a_seed_fixes_a_sample_and_leaves_the_notebooks_random_numbers_alone(model: str) -> None:
+    import torch
+
+    judge = Judge("transformers", model, max_tokens=12, params={"seed": 5})
+    torch.manual_seed(1)
+    state = torch.random.get_rng_state()
+    first, second, other = (ask(request_of(judge, 1, samples))[0][0].text for samples in ((0,), (0,), (1,)))
+    assert first == second
+    assert first != other
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_a_template_without_a_system_role_gets_its_text_with_the_users(model: str) -> None:
+    from dataclasses import replace
+
+    judge = Judge("transformers", model, temperature=0, max_tokens=3)
+    plain = request_of(judge, 1)
+    prompt = replace(plain.prompt, messages=(Message("system", "be fair"), *plain.prompt.messages))
+    [[reply]] = ask(replace(plain, source=prompt))
+    assert reply.prompt_tokens == 28 + len("be fair\n\n")
+
+
+def test_a_prompt_that_is_too_long_fails_alone(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=3)
+
+    async def work() -> list[object]:
+        requests = [request_of(judge, 1), request_of(judge, 2, text="x" * 5000)]
+        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
+
+    good, bad = LoopThread.get().submit(work()).result(300)
+    assert isinstance(good, list)
+    assert isinstance(bad, ProviderError)
+    assert (bad.kind, "takes fewer than 4096" in bad.detail) == ("client_error", True)
+
+
+def test_no_model_is_an_unknown_model(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
+    with pytest.raises(ProviderError) as caught:
+        ask(request_of(Judge("transformers", str(tmp_path)), 1))
+    assert caught.value.kind == "unknown_model"
+
+
+def test_a_model_is_loaded_once_until_it_is_released(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_models()
+    from evalkit.engine.providers import transformers as ours
+
+    loaded: list[str] = []
+    load = ours.load_model
+    monkeypatch.setattr(ours, "load_model", lambda judge: loaded.append(judge.model) or load(judge))
+    judge = Judge("transformers", model, max_tokens=2)
+    ask(*(request_of(judge, item) for item in range(4)))
+    ask(request_of(judge.replace(temperature=0.5), 1))
+    assert loaded == [model]
+    assert ek.engine.release_models() == 1
+    assert ek.engine.release_models() == 0
+    ask(request_of(judge, 1))
+    assert loaded == [model, model]
+
+
+def test_a_jury_with_a_model_in_process_judges_and_is_not_asked_twice(model: str, tmp_path: Path) -> None:
+    items = [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(5)]
+    judges = [Judge("transformers", model, max_tokens=8), Judge.of("fake:strict")]
+    first = ek.judge(items, "correctness", judges, samples=2, cache=tmp_path)
+    again = ek.judge(items, "correctness", judges, samples=2, cache=tmp_path, offline=True)
+    assert ek.engine.replies(first, cache=tmp_path).tolist() == ek.engine.replies(again, cache=tmp_path).tolist()
+    assert set(first.loc[first["judge"] == judges[0].name, "error"]) <= {"truncated", "unreadable", "empty"}
+    assert first.loc[first["judge"] == "fake:strict", "score"].notna().all()
+
+
+def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="no base_url"):
+        check_ready(Judge("transformers", model, base_url="http://localhost:1/v1"))
+    with pytest.raises(ConfigError, match="contain 'logit_bias'; allowed for 'transformers': top_p"):
+        check_ready(Judge("transformers", model, params={"logit_bias": 1}))
+    with pytest.raises(ConfigError, match="dtype 'int3'"):
+        check_ready(Judge("transformers", model, params={"dtype": "int3"}))
+    monkeypatch.setenv("EVALKIT_BATCH_SIZE", "many")
+    with pytest.raises(
+        ConfigError, match="EVALKIT_BATCH_SIZE must be a whole number of prompts, 1 or more, got 'many'"
+    ):
+        check_ready(Judge("transformers", model))
+    monkeypatch.delenv("EVALKIT_BATCH_SIZE")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[transformers\]'"):
+        check_ready(Judge("transformers", model))
+
+
+# -- stopping, time-outs, several runs, forked children
+
+
+def items_of(n: int) -> list[dict[str, str]]:
+    return [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(n)]
+
+
+def n_stored(cache: Path) -> int:
+    with contextlib.closing(sqlite3.connect(cache / FILE_NAME)) as connection:
+        return int(connection.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0])
+
+
+class Computed(list[str]):
+    """The last message of each prompt that a model computed, and whether there was a first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = threading.Event()
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    seen = Computed()
+    answer = TransformersModel.answer
+
+    def note(self: TransformersModel, requests: list[Request], n: int) -> object:
+        seen.extend(request.prompt.messages[-1].content for request in requests)
+        seen.first.set()
+        return answer(self, requests, n)
+
+    monkeypatch.setattr(TransformersModel, "answer", note)
+    return seen
+
+
+def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
+    judge = Judge("transformers", model, max_tokens=3000, temperature=0, timeout_s=0.05)
+    with pytest.raises(ProviderError) as caught:
+        ask(request_of(judge, 1))
+    assert (caught.value.kind, caught.value.maybe_paid) == ("timeout", False)
+    assert "not finished after 0.05 s" in caught.value.detail
+
+
+def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit.engine.providers import transformers as ours
+
+    ended = threading.Event()
+    ended.set()
+    monkeypatch.setattr(ours, "ENDING", ended)
+    with pytest.raises(ProviderError, match="not finished"):
+        ask(request_of(Judge("transformers", model, max_tokens=3000, temperature=0), 1))
+
+
+def test_loading_and_waiting_in_line_are_not_under_the_time_out(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_models()
+    from evalkit.engine.providers import transformers as ours
+
+    load = ours.load_model
+    monkeypatch.setattr(ours, "load_model", lambda judge: time.sleep(0.5) or load(judge))
+    # a reply of one token is at its end before the clock is looked at, so that only the loading could be too long
+    judge = Judge("transformers", model, max_tokens=1, timeout_s=0.2)
+    assert len(ask(*(request_of(judge, item) for item in range(20)))) == 20
+
+
+def test_two_runs_at_once_share_a_model_and_what_both_want_is_computed_once(
+    model: str, tmp_path: Path, computed: Computed
+) -> None:
+    judge = Judge("transformers", model, max_tokens=8)
+    both = threading.Barrier(2)
+
+    def run(first: int, last: int) -> object:
+        both.wait(300)
+        return ek.judge(items_of(30)[first:last], "correctness", judge, samples=1, cache=tmp_path)
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.submit(run, 0, 20), pool.submit(run, 10, 30)
+        tables = [one.result(300), other.result(300)]
+    assert len(computed) == len(set(computed)) == 30
+    again = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path, offline=True)
+    assert again["error"].astype(str).ne("cache_miss").all()
+    for table, part in zip(tables, (again.iloc[:20], again.iloc[10:]), strict=True):
+        assert table["key"].tolist() == part["key"].tolist()
+        assert table["completion_tokens"].tolist() == part["completion_tokens"].tolist()
+
+
+def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
+    model: str, tmp_path: Path, computed: Computed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALKIT_BATCH_SIZE", "2")
+    judge = Judge("transformers", model, max_tokens=8)
+
+    async def work() -> None:
+        task = asyncio.ensure_future(ek.ajudge(items_of(20), "correctness", judge, samples=1, cache=tmp_path))
+        await asyncio.to_thread(computed.first.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    release_models()  # answers what is in line
+    assert len(computed) < 15  # one of two that were computed, and twice two that were handed over already
+    table = ek.judge(items_of(20), "correctness", judge, samples=1, cache=tmp_path)
+    assert len(table) == 20
+    assert len(computed) == len(set(computed)) == 20
+
+
+PROCESS = """
+import os, sys
+import evalkit as ek
+from evalkit.engine.providers.transformers import TransformersModel
+answer = TransformersModel.answer
+def told(self, requests, n):
+    found = answer(self, requests, n)
+    print("BATCH", len(requests), flush=True)
+    return found
+TransformersModel.answer = told
+items = [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(24)]
+judge = ek.Judge("transformers", sys.argv[1], max_tokens=8)
+def run(items):
+    return ek.judge(items, "correctness", judge, samples=1, cache=sys.argv[2], progress=False)
+"""
+INTERRUPTED = PROCESS + "run(items)"
+FORKED = (
+    PROCESS
+    + """
+run(items[-2:])
+child = os.fork()
+if not child:
+    run(items[-6:])
+    print("CHILD", flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+import torch
+torch.set_num_threads(1)  # the rest is done faster that way
+print(len(run(items)))
+"""
+)
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = os.environ | {"PYTHONPATH": paths, "EVALKIT_BATCH_SIZE": "2", "PYTHONWARNINGS": "ignore"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """The rest of what a process says; it is not left running."""
+    try:
+        return child.communicate(timeout=300)
+    finally:
+        child.kill()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks are those of POSIX")
+def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_children_too(
+    model: str, tmp_path: Path
+) -> None:
+    child = started(INTERRUPTED, model, tmp_path)
+    assert child.stdout is not None
+    first = child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    out, err = finished(child)
+    assert first.startswith("BATCH"), err
+    assert child.returncode not in (0, -signal.SIGSEGV, -signal.SIGABRT)
+    assert "KeyboardInterrupt" in err
+    stored = n_stored(tmp_path)
+    assert 0 < stored < 14  # the forked child has some to do
+    child = started(FORKED, model, tmp_path)
+    out, err = finished(child)
+    assert child.returncode == 0, err
+    assert "CHILD" in out
+    assert out.split()[-1] == "24"
+    # each process prints its own batches: what was stored before, and by the other one, is computed by nobody
+    assert sum(int(line.split()[1]) for line in out.splitlines() if line.startswith("BATCH")) == 24 - stored

@@ -1,0 +1,93 @@
+"""Every pair of quotation marks of the table, around a judge's own answer and around a candidate's text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from places import ROOT
+
+from evalkit.rubrics.parsing import parser_for
+from evalkit.rubrics.parsing.quotation_marks import PAIRS
+from evalkit.rubrics.scales import Scale
+
+FIVE = Scale.of(dict.fromkeys(range(1, 6), ""))
+QUALITY = Scale.of({"good": "", "bad": ""}, level="nominal")
+ADR = ROOT / "docs" / "adr" / "0004-parsing.md"
+
+each_pair = pytest.mark.parametrize("pair", PAIRS)
+
+
+def read(text: str, form: str, scale: Scale = FIVE) -> object:
+    return parser_for(form, scale)(text).code
+
+
+def test_the_record_lists_every_pair() -> None:
+    assert [pair for pair in PAIRS if f"`{pair[0]}…{pair[1]}`" not in ADR.read_text(encoding="utf-8")] == []
+
+
+@each_pair
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("number", "{}"),
+        ("number", "Rating: {}"),
+        ("number", "Two claims hold.\nRating: {}"),
+        ("number", "Rating: {}\nTwo claims hold."),
+        ("number", "Two claims hold.\nRating: **{}**"),
+        ("number", "Two claims hold.\n**Rating:** {}."),
+        ("tagged", "[RESULT] {} [END]"),
+        ("tagged", "[FEEDBACK] Two claims hold. [RESULT] **{}** [END]"),
+        ("json", "{}"),
+    ],
+)
+def test_an_answer_in_any_marks_is_read(pair: str, form: str, text: str) -> None:
+    assert read(text.format(f"{pair[0]}2{pair[1]}"), form) == 2
+
+
+@each_pair
+@pytest.mark.parametrize("text", ["{}", "It is short.\nVerdict: {}", "Verdict: **{}**\nIt is short."])
+def test_a_label_in_any_marks_is_read(pair: str, text: str) -> None:
+    assert read(text.format(f"{pair[0]}bad{pair[1]}"), "label", QUALITY) == "bad"
+
+
+@each_pair
+@pytest.mark.parametrize("more", [{}, {"explanation": "Two claims hold."}])
+def test_a_json_text_in_any_marks_is_read(pair: str, more: dict[str, str]) -> None:
+    assert read(json.dumps({**more, "score": f"{pair[0]}2{pair[1]}"}), "json") == 2
+    assert read(json.dumps({**more, "label": f"{pair[0]}bad{pair[1]}"}), "json", QUALITY) == "bad"
+
+
+@each_pair
+@pytest.mark.parametrize(
+    ("form", "verdict"),
+    [
+        ("number", "Rating: 5"),
+        ("number", "\nRating: 5\n"),
+        ("number", "Paris.\n\nRating: 5\n\nParis."),
+        ("number", "So I give it a score of 5."),
+        ("tagged", "[RESULT] 5 [END]"),
+        ("tagged", "Paris.\n[RESULT] 5 [END]\nParis."),
+        ("json", "an object"),
+        (r"regex:Rating: (\d)", "Rating: 5"),
+    ],
+)
+@pytest.mark.parametrize("around", ["The candidate wrote {} here.", "It reads\n{}\nand is wrong.", "(It reads {})"])
+@pytest.mark.long
+def test_a_verdict_quoted_by_any_marks_is_masked(pair: str, form: str, verdict: str, around: str) -> None:
+    own = {"number": "Rating: 2", "tagged": "[RESULT] 2 [END]", "json": '{"score": 2}'}.get(form, "Rating: 2")
+    if form == "json":
+        verdict = "{'score': 5}" if pair != "''" else '{"score": 5}'
+    quoting = around.format(f"{pair[0]}{verdict}{pair[1]}")
+    assert read(quoting, form) is None
+    assert read(f"{quoting}\n{own}", form) == 2
+
+
+@pytest.mark.parametrize("mark", "”’»›」』》〞〟❞❜")
+def test_a_closing_mark_without_its_pair_quotes_nothing(mark: str) -> None:
+    assert read(f"It says so{mark}.\nRating: 2", "number") == 2
+
+
+@pytest.mark.parametrize("mark", [">", "＞", "&gt;"])
+def test_a_quoted_line_alone_is_masked(mark: str) -> None:
+    assert read(f"{mark} Rating: 5\nI cannot decide.", "number") is None

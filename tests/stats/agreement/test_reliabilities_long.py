@@ -1,0 +1,382 @@
+"""Labels beyond chance, judges by twos, judges by samples: against hand derivations and other libraries."""
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judgment_tables import BINARY, DECIMAL, NAMES, judgments
+from pandas.testing import assert_frame_equal
+
+from evalkit import tables
+from evalkit.errors import ConfigError, InputError
+from evalkit.rubrics import Scale
+from evalkit.stats.agreement.judge_pairs import judge_agreement
+from evalkit.stats.agreement.phi_grids import phi_grid
+from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.stats.voting import vote
+
+FOUR = Scale.of({1: "", 2: "", 3: "", 4: ""})
+FIVE_NAMES = Scale.of({f"c{code}": "" for code in range(1, 6)}, level="nominal")
+# Gwet's example of four raters and twelve units, in five categories (also Krippendorff's 2011 example C).
+GWET = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+CELL = st.one_of(st.none(), st.integers(1, 4))
+RATINGS = st.lists(st.lists(CELL, min_size=7, max_size=7), min_size=2, max_size=4)
+
+
+def table_of(ratings, scale):
+    """One sample a cell; None is an answer that could not be read."""
+    name = "c{}" if scale.level == "nominal" else "{}"
+    samples = {
+        (f"u{item:02}", f"j{judge}"): ["!empty" if code is None else name.format(code)]
+        for judge, row in enumerate(ratings)
+        for item, code in enumerate(row)
+    }
+    return judgments(samples, scale)
+
+
+def full(table):
+    return reliability(table, full=True).iloc[0]
+
+
+# -- Fleiss and Gwet
+
+
+def test_gwets_printed_coefficient():
+    # Gwet (2014) prints AC1 .775 for these ratings; by hand: the 11 units with two ratings or more have
+    # agreeing shares 1 (u1: three 1s), 1/2 (2,2,3,2: 6 of 12), 1, 1, 1, 0 (1,2,3,4), 1, 1/2 (1,1,2,1), 1, 1, 1:
+    # p_a = 9/11. Shares of the categories are summed over all 12 units below; p_e = Σ π(1 − π) / 4.
+    row = full(table_of(GWET, FIVE_NAMES))
+    shares = np.array([1 + 1 / 4 + 3 / 4 + 1, 3 / 4 + 1 + 1 / 4 + 1 / 4 + 1, 1 / 4 + 1 + 1 + 1 / 4 + 1, 1 / 4 + 1, 1])
+    assert shares.sum() == 12
+    prevalence = shares / 12
+    chance = (prevalence * (1 - prevalence)).sum() / 4
+    assert row["gwet_ac1"] == pytest.approx((9 / 11 - chance) / (1 - chance))
+    assert row["gwet_ac1"] == pytest.approx(0.775, abs=0.001)
+    assert math.isnan(row["gwet_ac2"])
+    assert row["gwet_ac1_low"] < row["gwet_ac1"] < row["gwet_ac1_high"]
+
+
+def test_fleiss_by_hand():
+    # Three judges, items aab, aaa, bbb and one that is incomplete: P̄ = (1/3 + 1 + 1)/3 = 7/9; p_a = 5/9,
+    # Σp² = (25 + 16)/81; κ = (7/9 − 41/81)/(1 − 41/81) = 22/40.
+    row = full(table_of([[1, 1, 2, 1], [1, 1, 2, None], [2, 1, 2, 1]], FOUR))
+    assert row["fleiss_kappa"] == pytest.approx(22 / 40)
+    assert (row["n_complete"], row["n_items"]) == (3, 4)
+
+
+@settings(max_examples=60)
+@given(RATINGS)
+def test_fleiss_is_that_of_statsmodels_on_complete_items(ratings):
+    from statsmodels.stats.inter_rater import fleiss_kappa
+
+    row = full(table_of(ratings, FOUR))
+    whole = [codes for codes in zip(*ratings, strict=True) if None not in codes]
+    assert row["n_complete"] == len(whole)
+    seen = {code for codes in whole for code in codes}
+    if len(seen) < 2:
+        assert math.isnan(row["fleiss_kappa"])
+        if row["n_pairable"]:
+            assert ("nothing varies" if whole else "no item has a label of every judge") in row["notes"]
+        return
+    counts = np.array([[codes.count(code) for code in range(1, 5)] for codes in whole])
+    assert row["fleiss_kappa"] == pytest.approx(fleiss_kappa(counts), abs=1e-9)
+
+
+def slow_gwet(ratings, weight, levels):
+    """Gwet's definition, pair by pair of raters."""
+    agreed, shares = [], []
+    for codes in zip(*ratings, strict=True):
+        codes = [code for code in codes if code is not None]
+        if codes:
+            shares.append([codes.count(level) / len(codes) for level in levels])
+        if len(codes) > 1:
+            agreed.append(np.mean([weight(one, other) for one, other in itertools.permutations(codes, 2)]))
+    if not agreed:
+        return math.nan
+    total = sum(weight(one, other) for one in levels for other in levels)
+    mean = np.mean(shares, axis=0)
+    chance = total / (len(levels) * (len(levels) - 1)) * sum(share * (1 - share) for share in mean)
+    return (np.mean(agreed) - chance) / (1 - chance)
+
+
+@settings(max_examples=60)
+@given(RATINGS)
+def test_gwet_is_the_definition_pair_by_pair(ratings):
+    row = full(table_of(ratings, FOUR))
+    levels = [1, 2, 3, 4]
+    assert row["gwet_ac1"] == pytest.approx(slow_gwet(ratings, lambda a, b: float(a == b), levels), nan_ok=True)
+    weighted = slow_gwet(ratings, lambda a, b: 1 - (a - b) ** 2 / 9, levels)
+    assert row["gwet_ac2"] == pytest.approx(weighted, nan_ok=True)
+
+
+def test_levels_that_nobody_used_count_for_gwet():
+    # p_a and π are the same on two and on four levels, p_e is not.
+    ratings = [[1, 1, 2, 2], [1, 2, 2, 2]]
+    two, four = (full(table_of(ratings, scale))["gwet_ac1"] for scale in (Scale.of({1: "", 2: ""}), FOUR))
+    # π = (3/8, 5/8): Σπ(1−π) = 30/64; p_a = 3/4. q = 2: p_e = 30/64; q = 4: 10/64.
+    assert two == pytest.approx((3 / 4 - 30 / 64) / (34 / 64))
+    assert four == pytest.approx((3 / 4 - 10 / 64) / (54 / 64))
+
+
+def test_intervals_leave_one_cluster_out():
+    rng = np.random.default_rng(3)
+    ratings = [[int(code) for code in rng.integers(1, 5, 12)] for _ in range(3)]
+    clusters = {f"u{item:02}": f"g{item // 2}" for item in range(12)}
+    row = reliability(table_of(ratings, FOUR), full=True, clusters=clusters).iloc[0]
+    for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2", "alpha_vote"):
+        parts = []
+        for out in range(6):
+            kept = [[code for at, code in enumerate(codes) if at // 2 != out] for codes in ratings]
+            parts.append(np.arctanh(full(table_of(kept, FOUR))[name]))
+        parts = np.array(parts)
+        error = math.sqrt(5 / 6 * ((parts - parts.mean()) ** 2).sum())
+        # t with five degrees of freedom at .975: 2.570582 (any table).
+        assert row[f"{name}_high"] == pytest.approx(math.tanh(math.atanh(row[name]) + 2.570582 * error), abs=1e-6)
+
+
+# -- votes of samples
+
+
+def test_alpha_vote_beside_alpha_single():
+    import krippendorff
+
+    table = judgments(
+        {
+            ("a", "x"): [2, 2, 1],
+            ("a", "y"): [2, 1, 1],
+            ("b", "x"): [0, 0, 0],
+            ("b", "y"): [0, "!empty", 1],
+            ("c", "x"): [1, 2, 1],
+            ("c", "y"): [1, 0, 1],
+        }
+    )
+    row = full(table)
+    means = [[5 / 3, 0, 4 / 3], [4 / 3, 1 / 2, 2 / 3]]
+    assert row["alpha_vote"] == pytest.approx(krippendorff.alpha(means, level_of_measurement="interval"))
+    assert (row["vote_metric"], row["metric"], row["n_samples"]) == ("interval", "ordinal", 3)
+    votes = full(vote(table))
+    assert votes["alpha_vote"] == pytest.approx(row["alpha_vote"])
+    assert votes["fleiss_kappa"] == pytest.approx(row["fleiss_kappa"])
+    assert votes["gwet_ac2"] == pytest.approx(row["gwet_ac2"])
+    # Nearest codes 2 1 (b, y is a half: no label), 0 -, 1 1: two complete items.
+    assert row["n_complete"] == 2
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.lists(st.lists(st.sampled_from(["art", "law", "sport", "!empty"]), min_size=3, max_size=3), max_size=5),
+        min_size=2,
+        max_size=3,
+    )
+)
+def test_judgments_and_their_votes_say_the_same_of_labels(answers):
+    samples = {(f"i{n}", f"j{j}"): codes for j, row in enumerate(answers) for n, codes in enumerate(row)}
+    table = judgments(samples, NAMES)
+    first, second = reliability(table, full=True), reliability(vote(table), full=True)
+    names = ["alpha_vote", "fleiss_kappa", "gwet_ac1", "gwet_ac1_low", "n_complete"]
+    assert len(first) == len(second)
+    if len(first) and first["n_pairable"].iloc[0] and second["n_pairable"].iloc[0]:
+        assert first[names].iloc[0].tolist() == pytest.approx(second[names].iloc[0].tolist(), nan_ok=True)
+    assert_frame_equal(judge_agreement(table), judge_agreement(vote(table)))
+
+
+def test_the_short_table_is_the_head_of_the_full_one():
+    table = table_of(GWET, FOUR.of(dict.fromkeys(range(1, 6), "")))
+    short, whole = reliability(table), reliability(table, full=True)
+    kept = [name for name in short.columns if name not in ("alpha_vote", "alpha_vote_low", "alpha_vote_high", "notes")]
+    assert_frame_equal(short[kept], whole[kept])
+    assert math.isnan(short["alpha_vote"].iloc[0])
+    assert not math.isnan(whole["alpha_vote"].iloc[0])
+
+
+# -- pairs
+
+
+@settings(max_examples=60)
+@given(RATINGS)
+def test_pairs_are_those_of_scikit_learn(ratings):
+    from sklearn.metrics import cohen_kappa_score
+
+    made = judge_agreement(table_of(ratings, FOUR))
+    pairs = list(itertools.combinations(range(len(ratings)), 2))
+    assert made[["judge_a", "judge_b"]].values.tolist() == [[f"j{a}", f"j{b}"] for a, b in pairs]
+    for (a, b), row in zip(pairs, made.to_dict("records"), strict=True):
+        both = [(x, y) for x, y in zip(ratings[a], ratings[b], strict=True) if None not in (x, y)]
+        assert (row["n"], row["coverage"]) == (len(both), len(both) / 7)
+        if not both:
+            assert row["notes"] == "no item was scored by both"
+            continue
+        one, other = zip(*both, strict=True)
+        assert row["percent_agreement"] == pytest.approx(np.mean(np.equal(one, other)))
+        if len({*one, *other}) < 2:
+            assert math.isnan(row["cohen_kappa"])
+            assert "cohen_kappa: both judges always give one and the same answer" in row["notes"]
+            continue
+        assert row["cohen_kappa"] == pytest.approx(cohen_kappa_score(one, other), abs=1e-9)
+        if len(both) > 1:
+            weighted = cohen_kappa_score(one, other, weights="quadratic", labels=[1, 2, 3, 4])
+            assert row["quadratic_kappa"] == pytest.approx(weighted, abs=1e-9)
+
+
+def test_pairs_interval_by_hand():
+    # Agreement 1, 1, 1, 0 on four items: p = 3/4; without one item 2/3 three times and 1 once, which has no
+    # logit: over 5 % of the resamples. With eight items of two 0s: without one, 5/7 (six times) or 6/7 (twice).
+    four = judge_agreement(table_of([[1, 1, 1, 1], [1, 1, 1, 2]], FOUR)).iloc[0]
+    assert math.isnan(four["percent_agreement_low"])
+    assert "no interval of percent_agreement: not defined in over 5 %" in four["notes"]
+    eight = judge_agreement(table_of([[1] * 4 + [2] * 4, [1, 1, 1, 2, 2, 2, 2, 1]], FOUR)).iloc[0]
+    z = np.log([2.5] * 6 + [6] * 2)
+    error = math.sqrt(7 / 8 * ((z - z.mean()) ** 2).sum())
+    low = math.log(3) - 2.364624 * error  # t with seven degrees of freedom
+    assert eight["percent_agreement_low"] == pytest.approx(1 / (1 + math.exp(-low)), abs=1e-6)
+    assert "only 8 clusters" in eight["notes"]
+
+
+def test_pairs_of_means_shuffled_and_of_several_criteria():
+    # Means 2, .5 against 1, .5 (a half has a score, but no label): 2·s_ab/(s_a² + s_b² + gap²), moments with 1/n:
+    # ā = 1.25, b̄ = .75, s_a² = .5625, s_b² = .0625, s_ab = .1875: .375/(.625 + .25) = 3/7.
+    table = judgments({("a", "x"): [2, 2], ("a", "y"): [1, 1], ("b", "x"): [0, 1], ("b", "y"): [0, 1]})
+    other = judgments({("a", "x"): ["art"], ("a", "y"): ["law"]}, NAMES, criterion="topic")
+    both = pd.concat([table, other], ignore_index=True)
+    made = judge_agreement(both)
+    assert made["criterion"].tolist() == ["c", "topic"]
+    assert made["quadratic_kappa"].tolist() == pytest.approx([3 / 7, math.nan], nan_ok=True)
+    assert made["percent_agreement"].tolist() == [0, 0]
+    assert made["n"].tolist() == [2, 1]
+    shuffled = both.sample(frac=1, random_state=4).reset_index(drop=True)
+    again = judge_agreement(shuffled).sort_values("criterion", ignore_index=True)
+    assert again["quadratic_kappa"].tolist() == pytest.approx(made["quadratic_kappa"].tolist(), nan_ok=True)
+
+
+# -- judges by samples
+
+
+def test_grid_by_hand():
+    # Scores on 0-2, so norms are halves. Items a, b, c; cell means x: 0, 1, ½ and y: ¼, ¾, ¾ (of norms).
+    # Within cells: only y varies, three times (0, ½)/(½, 1): Σ = 3·⅛; MS_e = .375/6 = .0625.
+    # Item means ⅛, ⅞, ⅝ (grand 13/24), judge means ½, 7/12.
+    scores = {("a", "x"): [0, 0], ("a", "y"): [0, 1], ("b", "x"): [2, 2], ("b", "y"): [1, 2], ("c", "x"): [1, 1]}
+    table = judgments(scores | {("c", "y"): [1, 2]}, Scale.of({0: "", 1: "", 2: ""}))
+    cells = np.array([[0, 1 / 4], [1, 3 / 4], [1 / 2, 3 / 4]])
+    item, judge, grand = cells.mean(axis=1), cells.mean(axis=0), cells.mean()
+    ms_item = 2 * 2 * ((item - grand) ** 2).sum() / 2
+    ms_judge = 2 * 3 * ((judge - grand) ** 2).sum() / 1
+    ms_both = 2 * ((cells - item[:, None] - judge[None] + grand) ** 2).sum() / 2
+    part_e, part_ij = 0.0625, max((ms_both - 0.0625) / 2, 0)
+    part_j, part_i = max((ms_judge - ms_both) / 6, 0), (ms_item - ms_both) / 4
+    made = phi_grid(table, judges=(1, 2, 4), samples=(1, 2, 8)).set_index(["n_judges", "n_samples"])
+    assert len(made) == 9
+    for (j, k), row in made.iterrows():
+        expected = part_i / (part_i + part_j / j + part_ij / j + part_e / (j * k))
+        assert row["phi"] == pytest.approx(expected)
+        assert row["extrapolated"] == (j > 2 or k > 2)
+    assert made.loc[(2, 2), "phi"] == pytest.approx(reliability(table)["phi"].iloc[0])
+    assert made.loc[(2, 2), "phi_low"] == pytest.approx(reliability(table)["phi_low"].iloc[0], nan_ok=True)
+
+
+def test_grid_rises_with_judges_and_samples():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 3, 40)
+    samples = {
+        (f"i{n:02}", judge): np.clip(value + rng.integers(-1, 2, 3), 0, 2).tolist()
+        for n, value in enumerate(truth)
+        for judge in "xyz"
+    }
+    wide = phi_grid(judgments(samples)).pivot(index="n_judges", columns="n_samples", values="phi")
+    assert (wide.diff().iloc[1:] > 0).all(axis=None)
+    assert (wide.diff(axis=1).iloc[:, 1:] > 0).all(axis=None)
+
+
+def test_grid_refuses_and_says_why():
+    one_sample = judgments({("a", "x"): [0], ("a", "y"): [1], ("b", "x"): [2], ("b", "y"): [2]})
+    made = phi_grid(one_sample, judges=(2,), samples=(1, 3))
+    assert not math.isnan(made["phi"].iloc[0])
+    assert math.isnan(made["phi"].iloc[1])
+    assert made["notes"].iloc[1] == "phi: from one sample per judge, nothing can be said about more samples"
+    alone = phi_grid(judgments({("a", "x"): [0, 1], ("b", "x"): [2, 2]}), judges=(1,), samples=(1,))
+    assert (alone["phi"].isna().all(), alone["notes"].iloc[0]) == (True, "phi: one judge")
+    for wrong in ({"judges": (0,)}, {"samples": (1.5,)}, {"judges": ()}, {"samples": (True,)}):
+        with pytest.raises(ConfigError, match="whole numbers ≥ 1"):
+            phi_grid(one_sample, **wrong)
+    with pytest.raises(InputError, match="'sample'"):
+        phi_grid(vote(one_sample))
+
+
+# -- degenerate input
+
+
+DEGENERATE = {
+    "one item": judgments({("a", "x"): [0], ("a", "y"): [1]}),
+    "one judge": judgments({("a", "x"): [0, 2], ("b", "x"): [1, 1]}),
+    "all equal": judgments({(item, judge): [2, 2] for item in "abc" for judge in "xy"}),
+    "all unscored": judgments({(item, judge): ["!empty"] for item in "ab" for judge in "xy"}),
+    "all unscored, nominal": judgments({(item, judge): ["!empty"] for item in "ab" for judge in "xy"}, NAMES),
+    "nothing shared": judgments({("a", "x"): [1], ("b", "y"): [1]}, BINARY),
+    "decimal": judgments({("a", "x"): [0.2], ("a", "y"): [0.4], ("b", "x"): [1], ("b", "y"): [0]}, DECIMAL),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_input_gives_na_with_reasons_and_no_warnings(name):
+    table = DEGENERATE[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for judged in (table, vote(table)):
+            row = full(judged)
+            assert row["notes"]
+            for figure in ("fleiss_kappa", "gwet_ac1"):
+                if not math.isnan(row[figure]):
+                    assert -1 <= row[figure] <= 1
+            pairs = judge_agreement(judged)
+            assert len(pairs) == (0 if name == "one judge" else 1)
+            assert pairs["notes"].notna().all()
+        grid = phi_grid(table)
+        assert len(grid) == 25
+        assert (grid["phi"].notna() | grid["notes"].notna()).all()
+    if name == "all equal":
+        assert math.isnan(row["fleiss_kappa"])
+        assert "fleiss_kappa: nothing varies" in row["notes"]
+        assert row["gwet_ac1"] == row["gwet_ac2"] == 1
+    if name == "decimal":
+        assert "fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count" in row["notes"]
+
+
+def test_empty_tables_and_missing_columns():
+    for name in ("judgments", "votes"):
+        empty = tables.empty(name)
+        assert len(reliability(empty, full=True)) == 0
+        assert (
+            reliability(empty, full=True).columns.tolist()
+            == reliability(table_of(GWET, FIVE_NAMES), full=True).columns.tolist()
+        )
+        assert len(judge_agreement(empty)) == 0
+        with pytest.raises(InputError, match="'level' missing"):
+            judge_agreement(empty.drop(columns="level"))
+    assert len(phi_grid(tables.empty("judgments"))) == 0
+
+
+# -- published figures
+
+
+def test_published_fleiss_kappas_of_six_judges(published_data):
+    from llmbar import juries
+
+    n_figures = 0
+    for _, votes, _, published in juries(published_data):
+        row = full(votes)
+        assert row["n_complete"] == published["complete_items"]
+        assert row["fleiss_kappa"] == pytest.approx(published["fleiss_kappa_complete_items"], abs=1e-6)
+        assert row["alpha_vote"] == pytest.approx(published["krippendorff_nominal"], abs=1e-6)
+        n_figures += 3
+    assert n_figures == 3 * 16
