@@ -1,9 +1,9 @@
-"""Which files a tier of tests runs, one path per line: `python tests/support/selection.py quick|test|all|rest [PKG]`.
+"""What a tier of tests runs, as arguments of pytest: `python tests/support/selection.py quick|test|all|rest [PKG]`.
 
 Files are selected by their path, so that nothing is imported that does not run:
 
 - quick: `tests/<package>/**/test_*.py` without those named `…_long.py`;
-- test: these, and the journeys (`tests/doors/journeys/`, one way through each door);
+- test: these, and `JOURNEYS`, one way through each door;
 - all: every file; rest: what `all` has beyond `test`.
 
 With PKG (`stats`, `rubrics/parsing`), only the tests of this folder, of the packages above its package (the order is
@@ -20,7 +20,23 @@ from places import ROOT, TESTS
 
 # the metric POLLUX's authors test at this path
 _LONG_ELSEWHERE = {TESTS / "unit" / "metrics" / "test_pollux_judge.py"}
-_JOURNEYS = TESTS / "doors" / "journeys"
+JOURNEYS = (
+    "doors/browser/test_journey.py",
+    "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
+    "doors/test_inspect.py::test_figures_are_those_of_evaluate_and_replies_are_shared",
+    "doors/test_gate.py::test_record_then_replay_offline",
+    "doors/test_gate.py::test_a_server_that_is_down",
+    "doors/test_command_line.py::test_exit_codes",
+    "doors/test_pages.py",
+    "doors/test_packaging.py::test_import_evalkit_loads_nothing_heavy",
+    "faults/test_calls_processes.py::test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice",
+    "faults/test_calls_processes.py::test_a_fork_in_the_middle_of_a_run_harms_neither_side",
+    "faults/test_calls_to_failing_servers.py::test_no_verdict_is_wrong_and_no_answer_is_asked_twice_under_faults",
+    "faults/test_cache_processes.py::test_a_killed_writer_keeps_every_acknowledged_reply",
+    "engine/cache/test_server_store_long.py::test_processes_that_write_the_same_keys_agree",
+    "engine/test_batches_long.py::test_a_batch_brings_what_live_calls_would",
+)
+"""One way through each door, and the worst that may happen on it: files, or tests in them."""
 
 
 def layers() -> list[list[str]]:
@@ -45,18 +61,18 @@ def _folders(package: str | None) -> list[Path]:
     return [TESTS / name, *above, *([TESTS / "unit"] if level else [])]
 
 
-def selected(tier: str, package: str | None = None) -> list[Path]:
-    """The files of a tier."""
+def selected(tier: str, package: str | None = None) -> list[str]:
+    """The arguments of pytest for a tier."""
     files = [path for folder in _folders(package) for path in sorted(folder.rglob("test_*.py"))]
     quick = [path for path in files if not path.stem.endswith("_long") and path not in _LONG_ELSEWHERE]
-    journeys = sorted(_JOURNEYS.glob("test_*.py"))
     outside = [path for name in ("doors", "faults") for path in sorted((TESTS / name).rglob("test_*.py"))]
-    everything = [*outside, *files]
-    tiers = {"quick": quick, "test": [*journeys, *quick], "all": everything}
-    tiers["rest"] = [path for path in everything if path not in set(tiers["test"])]
-    return tiers[tier]
+    every = [str(path.relative_to(ROOT)) for path in [*outside, *files]]
+    journeys = [f"tests/{name}" for name in JOURNEYS]
+    chosen = [*journeys, *(str(path.relative_to(ROOT)) for path in quick)]
+    if tier == "rest":
+        return [*sorted(set(every) - set(chosen)), *(f"--deselect={name}" for name in journeys if "::" in name)]
+    return {"quick": chosen[len(journeys) :], "test": chosen, "all": every}[tier]
 
 
 if __name__ == "__main__":
-    for path in selected(sys.argv[1], *(name for name in sys.argv[2:] if name)):
-        print(path.relative_to(ROOT))
+    print("\n".join(selected(sys.argv[1], *(name for name in sys.argv[2:] if name))))

@@ -11,14 +11,7 @@ import threading
 import pytest
 from axe import NAMELESS
 from servers import judge_server
-
-SUPPORT = """\
-import evalkit as ek
-items, labels = ek.load_example("support")
-jury = ["fake:strict", "fake:lenient", "fake:verbose"]
-tuner = ek.RubricTuner(items, "faithfulness", jury, labels)
-tuner"""
-FORGIVING = "Supported in the main. What matters is stated in the context; minor or small additions are acceptable."
+from tuner_page import FORGIVING, SUPPORT, press, run, tile
 
 OWN = """\
 import evalkit as ek, pandas as pd
@@ -36,22 +29,6 @@ CHANCE = re.compile(
     r"\(measured: 0\.\d\d \[.*\] of items(; \d+ groups)?\)\. "
     r"The replies changed (no )?more than by chance, p [<\d.]+"
 )
-
-
-def tile(tuner, title):
-    return tuner.locator(".ekw-tile").filter(has=tuner.page.get_by_text(title, exact=True))
-
-
-def run(tuner):
-    tuner.get_by_role("button", name="Run").click()
-
-
-def press(button):
-    """By keyboard, once the button is on: Playwright waits for that before a click, but not before a key."""
-    from playwright.sync_api import expect
-
-    expect(button).to_be_enabled()
-    button.press("Enter")
 
 
 @pytest.mark.usefixtures("each_kernel")
