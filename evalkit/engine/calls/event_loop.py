@@ -156,7 +156,8 @@ async def afetch(
     If it is cancelled, no new calls are sent; calls in flight finish in the background and are stored.
     """
     scheduler = Scheduler(requests, store, options, newer_than=newer_than, budget=budget)
-    future = asyncio.wrap_future(LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop))
+    running = LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop)
+    future = asyncio.wrap_future(running)
     try:
         with ending_signals():
             while on_progress is not None and not future.done():
@@ -164,7 +165,7 @@ async def afetch(
                 on_progress(scheduler.progress)
             outcomes = await future
     except BaseException:
-        future.cancel()
+        running.cancel()  # at once: this loop may be ending, and would pass it on only when it runs again
         raise
     _report(scheduler)
     return outcomes
