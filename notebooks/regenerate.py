@@ -5,7 +5,7 @@
 
 A notebook is stored only if all of its cells succeed. Its kernel starts with an empty cache, without any variable of
 evalkit, and imports evalkit from this checkout. Stored is what nbval compares (warnings on stderr as well), after the
-replacements of sanitize.cfg, those of the sections cache-… aside; views of widgets and facts about the kernel are
+replacements of sanitize.cfg, those of the sections "compared …" aside; views of widgets and facts about the kernel are
 removed.
 """
 
@@ -82,10 +82,11 @@ def plain(value: object) -> object:
 
 
 def replaced() -> list[tuple[str, str]]:
-    """What nbval replaces (regex, replacement), but for what depends on the cache, which is empty here."""
+    """What is replaced in stored outputs: regex, replacement."""
     rules = configparser.RawConfigParser()
     rules.read(FOLDER / "sanitize.cfg", encoding="utf-8")
-    return [(rules[name]["regex"], rules[name]["replace"]) for name in rules.sections() if not name.startswith("cache")]
+    kept = [rules[name] for name in rules.sections() if not name.startswith("compared")]
+    return [(rule["regex"], rule["replace"]) for rule in kept]
 
 
 if __name__ == "__main__":

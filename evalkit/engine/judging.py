@@ -125,7 +125,8 @@ def judge(
     run
         A name: these limits hold for all processes that use the same cache and name, together, also for later ones.
     progress
-        False: silent. By default shown on a terminal and in notebooks, for live calls only.
+        False: silent. By default shown on a terminal and in notebooks that somebody watches (not in nbval, nbconvert
+        and papermill), for live calls only.
     replies
         Add the column `reply` with the raw replies.
     on_progress
