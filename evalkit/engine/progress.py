@@ -25,7 +25,7 @@ def is_shown(progress: bool | None) -> bool:
 
 def _is_watched() -> bool:
     """Whether the request that this kernel works on allows questions; a message of a widget was sent by a click."""
-    get_parent = getattr(sys.modules["IPython"].get_ipython(), "get_parent", dict)
+    get_parent: Any = getattr(sys.modules["IPython"].get_ipython(), "get_parent", dict)
     return bool((get_parent() or {}).get("content", {}).get("allow_stdin", True))
 
 
