@@ -78,6 +78,7 @@ def test_a_cell_whose_output_is_not_compared_asserts_something() -> None:
         ("run in /tmp/tmp1lrlem4z/run, ok", "run in .../run, ok"),
         ("--registry '/var/folders/a1/T/tmpab_d1234/r.sqlite'", "--registry '.../r.sqlite'"),
         ("<p>/tmp/tmp1lrlem4z</p>", "<p>...</p>"),
+        ("cached in /tmp/tmp.Xa5bC9dE0f", "cached in ..."),  # mktemp -d
         ("/tmp/ipykernel_271/40252.py:2: UserWarning: hm", "cell:2: UserWarning: hm"),
         ("run 20261126-142352-af126d: succeeded in 35 s", "run 20260131-120000-000000: succeeded in ... s"),
         ("fitted on 2026-11-26", "fitted on 2026-01-31"),
