@@ -6,7 +6,6 @@ It is longer than most modules: the steps of one call, and the state after each 
 from __future__ import annotations
 
 import logging
-import sys
 import time
 import warnings
 from collections import Counter
@@ -126,7 +125,8 @@ def judge(
     run
         A name: these limits hold for all processes that use the same cache and name, together, also for later ones.
     progress
-        False: silent. By default shown on a terminal and in notebooks, for live calls only.
+        False: silent. By default shown on a terminal and in notebooks that somebody watches (not in nbval, nbconvert
+        and papermill), for live calls only.
     replies
         Add the column `reply` with the raw replies.
     on_progress
@@ -473,12 +473,10 @@ class _Run:
     @contextmanager
     def calling(self) -> Iterator[Callable[[Any], object] | None]:
         """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
-        from evalkit.engine.calls.event_loop import in_notebook
+        from evalkit.engine.progress import ProgressBar, is_shown
 
-        bar, shown = None, self.options.progress
-        if shown or (shown is None and (sys.stderr.isatty() or in_notebook())):
-            from evalkit.engine.progress import ProgressBar
-
+        bar = None
+        if is_shown(self.options.progress):
             bar = ProgressBar(self.worklist.n_rows, len(self.missing), self.store.where, self.options.on_progress)
         try:
             yield self.options.on_progress if bar is None else bar.update

@@ -8,7 +8,25 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.engine.calls.event_loop import in_notebook
 from evalkit.errors import counted
+
+
+def is_shown(progress: bool | None) -> bool:
+    """Whether a run shows its progress: as asked, else on a terminal and in a notebook that somebody watches.
+
+    A cell whose request says that its reader cannot be asked anything (`allow_stdin` in Jupyter's protocol) has no
+    reader: nbval, nbconvert, nbclient and papermill run it. What it writes would only be stored, and differ next time.
+    """
+    if progress is not None:
+        return progress
+    return sys.stderr.isatty() or (in_notebook() and _is_watched())
+
+
+def _is_watched() -> bool:
+    """Whether the request that this kernel works on allows questions; a message of a widget was sent by a click."""
+    get_parent: Any = getattr(sys.modules["IPython"].get_ipython(), "get_parent", dict)
+    return bool((get_parent() or {}).get("content", {}).get("allow_stdin", True))
 
 
 class ProgressBar:

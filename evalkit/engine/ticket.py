@@ -155,8 +155,9 @@ def _row(part: dict[str, Any]) -> dict[str, Any]:
 def shower(progress: bool | None) -> Callable[[Ticket], None]:
     """A function that shows a ticket each time in the place of the last one: in a notebook, or as a line."""
     from evalkit.engine.calls.event_loop import in_notebook
+    from evalkit.engine.progress import is_shown
 
-    if progress is False or (progress is None and not (sys.stderr.isatty() or in_notebook())):
+    if not is_shown(progress):
         return lambda _: None
     if not in_notebook():
         states: list[Any] = [None]
