@@ -1,0 +1,16 @@
+"""Plain chats keep question, answer, conversation, prompts and reply keys, byte for byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from golden.plain_chats import CHATS, FILE, shown
+
+
+@pytest.mark.filterwarnings("ignore:.* an empty:evalkit.errors.EvalkitWarning")  # an empty answer is judged
+def test_prompts_and_keys_of_plain_chats_are_those_of_the_first_day():
+    stored, now = json.loads(FILE.read_text(encoding="utf-8")), shown()
+    assert list(now) == list(stored) == list(CHATS)
+    for name, row in stored.items():
+        assert now[name] == row, name
