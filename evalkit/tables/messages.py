@@ -1,8 +1,8 @@
-"""Chats as lists of messages: read, and split into question and answer."""
+"""Conversations: read from a cell, split into question, answer and what else was said and done, and shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -10,11 +10,26 @@ import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.tables.items import canonical, is_missing
+from evalkit.tables.message_forms import (
+    Message,
+    is_result,
+    is_unseen,
+    read_messages,
+    said,
+    shown_value,
+    speakers,
+)
 
-_ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant"}
+QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
+"""Stands in a conversation where the question stood, if something came between it and the answer."""
+ANSWER: Message = {"role": "answer", "content": "(The answer, which is shown apart, stood here.)"}
+"""Stands where the answer stood, if the assistant did something after it."""
+
+_ROLES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "observation": "tool"}
+_COLUMNS = ("question", "answer", "conversation")
 
 
-def split_messages(items: pd.DataFrame, column: str) -> pd.DataFrame:
+def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _COLUMNS) -> pd.DataFrame:
     """Items with the columns `question`, `answer` and `conversation`, from a column of chats.
 
     Parameters
@@ -22,14 +37,19 @@ def split_messages(items: pd.DataFrame, column: str) -> pd.DataFrame:
     items
         The items.
     column
-        Its cells are lists of messages (``{"role": "user", "content": …}`` or ``{"from": "human", "value": …}``), or
-        such lists as JSON text.
+        Its cells are lists of messages of OpenAI (``{"role": "user", "content": …}``), Anthropic, tau-bench, Inspect or
+        ShareGPT (``{"from": "human", "value": …}``), an object that has them as ``messages`` or ``traj``, or one of
+        these as JSON text.
+    inputs
+        The inputs of the rubric. What is no input of its own stays in the conversation.
 
     Returns
     -------
     pandas.DataFrame
-        The items with `answer` (the assistant's last message), `question` (the user's last message before it) and
-        `conversation` (all messages before the question); None where there is none.
+        The items with `answer` (what the assistant said last), `question` (the user's last message before it) and
+        `conversation`: all messages before the question and, if there are any, those between it and the answer, after
+        a message that marks where the question stood. Calls of tools and their results are messages, too. Messages of
+        the user after the answer are left out. None where there is none.
 
     Raises
     ------
@@ -44,15 +64,13 @@ def split_messages(items: pd.DataFrame, column: str) -> pd.DataFrame:
     """
     if column not in items.columns:
         raise InputError(f"the items have no column {column!r} with messages")
-    rows = [_split(messages_of(cell)) for cell in items[column].tolist()]
-    names = ("question", "answer", "conversation")
-    return items.assign(
-        **{name: pd.Series([row[at] for row in rows], items.index, object) for at, name in enumerate(names)}
-    )
+    wanted = [name for name in _COLUMNS if name in {*inputs}]
+    rows = [split(messages_of(cell), wanted) for cell in items[column].tolist()]
+    return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
 
 
-def messages_of(cell: Any) -> list[dict[str, Any]]:
-    """The messages of a cell; a missing cell has none.
+def messages_of(cell: Any) -> list[Message]:
+    """The messages of a cell, in one form; a missing cell has none.
 
     Raises
     ------
@@ -63,12 +81,14 @@ def messages_of(cell: Any) -> list[dict[str, Any]]:
         value = canonical(orjson.loads(cell) if isinstance(cell, str) else cell)
     except orjson.JSONDecodeError:
         value = cell
-    value = [_named(one) for one in value] if isinstance(value, list) else [] if value is None else value
-    if not isinstance(value, list) or not all(
-        isinstance(one, Mapping) and {"role", "content"} <= {*one} for one in value
-    ):
+    if isinstance(value, Mapping):
+        value = _of_log(value)
+    if value in (None, []):
+        return []
+    found = read_messages([_named(one) for one in value]) if isinstance(value, list) else None
+    if found is None:
         raise InputError(f"expected a list of messages with role and content, got {str(cell)[:60]!r}")
-    return value
+    return found
 
 
 def holds_chats(cells: Iterable[Any]) -> bool:
@@ -80,26 +100,223 @@ def holds_chats(cells: Iterable[Any]) -> bool:
         return False
 
 
+def conversation_value(value: Any) -> Any:
+    """A canonical value of the input `conversation` as it is hashed and shown.
+
+    An object or a JSON text that holds messages becomes a list; a JSON text of nothing but texts stays as it is, since
+    judges have read such chats as JSON.
+    """
+    parsed = value
+    if isinstance(value, str):
+        try:
+            parsed = canonical(orjson.loads(value)) if value.lstrip()[:1] in ("[", "{") else value
+        except (orjson.JSONDecodeError, InputError):
+            return shown_value(value)
+    given = _of_log(parsed) if isinstance(parsed, Mapping) else parsed
+    found = read_messages(given) if isinstance(given, list) else None
+    if found is None or (found == parsed and isinstance(value, str)):
+        return shown_value(value)
+    return found
+
+
+def split(
+    messages: Sequence[Message], inputs: Iterable[str] = _COLUMNS, *, answer: str | None = None
+) -> dict[str, Any]:
+    """Question, answer and conversation of messages; None for what there is none of.
+
+    Parameters
+    ----------
+    messages
+        Messages in the one form.
+    inputs
+        Which of the three are wanted apart; the conversation holds the others in their places.
+    answer
+        The answer, if it is known; it need not be among the messages, which then all came before it.
+    """
+    wanted = {*inputs}
+    at, is_there = _place_of_answer(messages, answer)
+    asked = max((n for n, one in enumerate(messages[:at]) if _is_question(one)), default=-1)
+    end = next((n for n in range(at + is_there, len(messages)) if _is_question(messages[n])), len(messages))
+    if answer is None and speakers(messages):
+        answer = said(messages[at]["content"]) if is_there else ""
+    before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
+    place = at - asked - 1
+    if "answer" not in wanted:
+        turn += messages[end:]
+        if not is_there and answer:
+            turn.insert(place, {"role": "assistant", "content": answer})
+    elif is_there:
+        mine = turn[place]
+        acted = [{"role": mine["role"], "content": "", "tool_calls": mine["tool_calls"]}] if "tool_calls" in mine else []
+        after = [*acted, *turn[place + 1 :]]
+        turn[place:] = [ANSWER, *after] if after else []
+    if before and asked >= 0 and "question" in wanted:
+        before[-1:] = [QUESTION] if turn else []
+    return {
+        "question": None if asked < 0 else said(messages[asked]["content"]),
+        "answer": answer,
+        "conversation": [*before, *turn] or None,
+    }
+
+
+def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:
+    """The number of the message that is the answer and True, or of the message that follows it and False."""
+    roles = speakers(messages)
+    mine = [n for n, one in enumerate(messages) if one["role"] in roles and not is_result(one)]
+    if answer is not None:
+        same = [n for n in mine if str(said(messages[n]["content"])).strip() == answer.strip()]
+        return (same[-1], True) if same else (len(messages), False)
+    if not mine:
+        return len(messages), False
+    # of the assistant's last turn, what it said last; if it only called tools, it said nothing at the end of the turn
+    start = max((n for n, one in enumerate(messages[: mine[-1]]) if _is_question(one)), default=-1)
+    spoken = [n for n in mine if n > start and (said(messages[n]["content"]) or "tool_calls" not in messages[n])]
+    if spoken:
+        return spoken[-1], True
+    return next((n for n in range(mine[-1], len(messages)) if _is_question(messages[n])), len(messages)), False
+
+
+def _is_question(message: Message) -> bool:
+    return message["role"] in ("user", "human") and not is_result(message)
+
+
+def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
+    """What is shown of messages in the one form: number of the message, who did what, and the text.
+
+    Examples
+    --------
+    >>> call = {"id": "1", "name": "order", "arguments": {"id": 7}}
+    >>> for turn in turns([{"role": "assistant", "content": "Wait.", "tool_calls": [call]}]):
+    ...     print(turn)
+    (1, 'assistant', 'Wait.')
+    (1, 'assistant: call 1, order', '{"id":7}')
+    """
+    names: dict[str, str] = {}
+    for at, message in enumerate(messages, 1):
+        calls = message.get("tool_calls", [])
+        further = {
+            name: value
+            for name, value in message.items()
+            if name not in ("role", "content", "tool_calls") and not (is_result(message) and name in _OF_RESULTS)
+        }
+        blocks = list(_blocks(message, names))
+        if not blocks and (further or not calls):
+            blocks = [(str(message["role"]), "")]
+        if further:
+            heading, text = blocks[0]
+            blocks[0] = heading, f"{text}\n{as_json(further)}"
+        yield from ((at, *block) for block in blocks)
+        for call in calls:
+            names[call["id"]] = call["name"]
+            yield at, f"{message['role']}: call {call['id']}, {call['name']}", _called(call)
+
+
+_OF_RESULTS = ("tool_call_id", "name", "error")
+
+
+def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Heading and text of what a message says: texts in a row together, reasoning and marks by themselves."""
+    heading = str(message["role"])
+    error = message.get("error") if is_result(message) else None
+    if is_result(message) and "tool_call_id" in message:
+        numbers = str(message["tool_call_id"])
+        called = [str(message.get("name") or names.get(numbers, ""))]
+        heading += ": " + ", ".join([f"result of call {numbers}", *filter(None, called), *(["error"] if error else [])])
+    elif is_result(message):
+        heading += f": {message['name']}" if message.get("name") else ""
+    content = message["content"]
+    parts = content if isinstance(content, list) else [content] if content or error or is_result(message) else []
+    texts: list[str] = []
+    for part in parts:
+        if is_unseen(part):
+            if texts:
+                yield heading, "\n".join(texts)
+            texts = []
+            yield f"{heading}: {part['type']}, not shown", part["unseen"]
+        elif isinstance(part, Mapping) and part.get("type") == "reasoning":
+            if texts:
+                yield heading, "\n".join(texts)
+            texts = []
+            yield f"{heading}: reasoning", part.get("text") or "(not shown)"
+        else:
+            text = _text(part)
+            texts.append(text)
+    if isinstance(error, str) and error not in "\n".join(texts):
+        texts = [*filter(None, texts), error]
+    if texts:
+        yield heading, "\n".join(texts)
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, Mapping) and isinstance(part.get("text"), str) and part.get("type") != "reasoning":
+        return part["text"]
+    return part if isinstance(part, str) else as_json(part)
+
+
+def _called(call: Mapping[str, Any]) -> str:
+    """The arguments of a call, and what was wrong with them."""
+    arguments = call.get("arguments")
+    text, error = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode(), call.get("error")
+    if isinstance(arguments, str) and arguments and not error:
+        try:
+            orjson.loads(arguments)
+        except orjson.JSONDecodeError:
+            error = "this is no valid JSON"
+    return f"{text}\n(error: {error})" if error else text
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON, indented."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
+
+
+def value_text(value: Any) -> str:
+    """A value of an item for people to read: empty if missing; the entries of a list and messages as paragraphs."""
+    if isinstance(value, str) or (pd.api.types.is_scalar(value) and not is_missing(value)):
+        return str(value)
+    if is_missing(value):
+        return ""
+    try:
+        shown = shown_value(canonical(value))
+    except InputError:
+        return str(value)
+    if isinstance(shown, list):
+        if (messages := read_messages(shown)) is not None:
+            return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
+        return "\n\n".join(one if isinstance(one, str) else value_text(one) for one in shown)
+    return orjson.dumps(shown).decode() if isinstance(shown, (dict, bool)) else str(shown)
+
+
+def _of_log(value: Mapping[str, Any]) -> Any:
+    """The messages of a log's object, with Anthropic's system prompt and Inspect's attachments in their places."""
+    messages = value.get("messages", value.get("traj"))
+    if not isinstance(messages, list):
+        return value
+    if value.get("system"):
+        messages = [{"role": "system", "content": value["system"]}, *messages]
+    attached = value.get("attachments")
+    return _with_attachments(messages, attached) if isinstance(attached, Mapping) else messages
+
+
+def _with_attachments(value: Any, attached: Mapping[str, Any]) -> Any:
+    if isinstance(value, str):
+        return attached.get(value.removeprefix("attachment://"), value) if value.startswith("attachment://") else value
+    if isinstance(value, list):
+        return [_with_attachments(one, attached) for one in value]
+    if isinstance(value, Mapping):
+        return {name: _with_attachments(one, attached) for name, one in value.items()}
+    return value
+
+
 def _named(message: Any) -> Any:
     """A message in the form ``{"from": "human", "value": …}`` as one with role and content."""
-    if not isinstance(message, Mapping) or not {"from", "value"} <= {*message}:
+    if not isinstance(message, Mapping) or "from" not in message or "role" in message:
         return message
-    return {"role": _ROLES.get(str(message["from"]), message["from"]), "content": message["value"]}
+    role, value = str(message["from"]), message.get("value", "")
+    if role in ("function_call", "tool_call"):
+        try:
+            return {"role": "assistant", "content": "", "tool_calls": [dict(orjson.loads(value))]}
+        except (ValueError, TypeError):
+            pass
+    return {"role": _ROLES.get(role, role), "content": value}
 
-
-def _split(messages: list[dict[str, Any]]) -> tuple[Any, Any, Any]:
-    roles = [message["role"] for message in messages]
-    last = max((at for at, role in enumerate(roles) if role == "assistant"), default=None)
-    asked = max((at for at, role in enumerate(roles[:last]) if role == "user"), default=None)
-    answer = None if last is None else _text(messages[last]["content"])
-    if asked is None:
-        return None, answer, messages[:last] or None
-    return _text(messages[asked]["content"]), answer, messages[:asked] or None
-
-
-def _text(content: Any) -> Any:
-    """A message's content; parts of text as one text."""
-    if not isinstance(content, list):
-        return content
-    texts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    return "\n".join(map(str, texts)) if all(isinstance(text, str) for text in texts) else content

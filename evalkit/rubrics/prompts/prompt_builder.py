@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-import orjson
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables import canonical_text, input_text, is_missing
+from evalkit.tables.message_forms import is_plain_text, is_unseen, read_messages, shown_value
+from evalkit.tables.messages import as_json, conversation_value, turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -440,6 +441,10 @@ def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: i
                 continue
             else:
                 shown = input_text(value)
+            if name == "conversation":
+                shown = conversation_value(shown)
+            elif not (isinstance(shown, str) and is_plain_text(shown)):
+                shown = shown_value(shown)
             if name == "context":
                 shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
             if not optional or shown not in ("", []):
@@ -485,7 +490,8 @@ def fenced(name: str, value: Any) -> str:
     42
     </answer-73475cb40a56>
     """
-    plain = value if isinstance(value, str) else _json(value)
+    value = shown_value(value)
+    plain = value if isinstance(value, str) else as_json(value)
     mark = hashlib.sha256(plain.encode()).hexdigest()[:12]
     held = plain.casefold()
     while mark in held:
@@ -494,36 +500,21 @@ def fenced(name: str, value: Any) -> str:
     return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
 
 
-def _json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
-
-
 def _marked(value: Any, mark: str) -> str:
     if value == []:
         return ""
     if isinstance(value, list):
-        if all(_is_message(element) for element in value):
-            return "\n".join(_message(at, element, mark) for at, element in enumerate(value, 1))
-        texts = [element if isinstance(element, str) else _json(element) for element in value]
+        if (messages := read_messages(value)) is not None:
+            return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in turns(messages))
+        texts = [_entry(element) for element in value]
         if len(texts) == 1:
             return texts[0]
         return "\n".join(f"--- {at} ({mark}) ---\n{text}" for at, text in enumerate(texts, 1))
-    return _json(value)
+    return as_json(value)
 
 
-def _is_message(element: Any) -> bool:
-    return isinstance(element, Mapping) and isinstance(element.get("role"), str) and "content" in element
-
-
-def _message(at: int, message: Mapping[str, Any], mark: str) -> str:
-    content = message["content"]
-    if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-        texts = [part for part in parts if isinstance(part, str)]
-        if len(texts) == len(parts):
-            content = "\n".join(texts)
-    text = content if isinstance(content, str) else _json(content)
-    further = {name: value for name, value in message.items() if name not in ("role", "content")}
-    if further:
-        text = f"{text}\n{_json(further)}"
-    return f"--- {at} {message['role']} ({mark}) ---\n{text}"
+def _entry(element: Any) -> str:
+    """An entry of a list."""
+    if is_unseen(element):
+        return f"({element['type']}, not shown: {element['unseen']})"
+    return element if isinstance(element, str) else as_json(element)

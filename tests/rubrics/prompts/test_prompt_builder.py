@@ -226,7 +226,9 @@ class TestFence:
         assert inside({"a": 1}) == '{\n  "a": 1\n}'
         parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
         assert inside([{"role": "user", "content": parts}]).split("\n")[1:] == ["one", "two"]
-        # a part that is no text is shown as it is, never dropped
+        # a part that is no text is shown as it is, or marked, never dropped
+        odd = [{"type": "odd", "url": "u"}]
+        assert '"url": "u"' in inside([{"role": "user", "content": odd}])
         picture = [{"type": "image", "url": "u"}]
-        assert '"url": "u"' in inside([{"role": "user", "content": picture}])
+        assert re.sub(r" \(\w+\)", "", inside([{"role": "user", "content": picture}])) == "--- 1 user: image, not shown ---\nu"
         assert inside([{"role": "user", "content": "x"}, "stray"]).count("---") == 4

@@ -1,0 +1,400 @@
+"""Messages as OpenAI, Anthropic, tau-bench and Inspect write them, in one form: the one that is hashed and shown.
+
+A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's calls
+are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered in their
+order, since ids are drawn at random. Other fields stay as they came.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Message = dict[str, Any]
+
+_SPEAKERS = {"assistant", "ai", "model"}
+_OTHERS = {"user", "human", "system", "developer", "tool", "function"}
+_ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content"}
+_BARE = {"role", "name", "id", "model", "source"}
+_TEXTS = {"text", "input_text", "output_text"}
+_CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
+_RESULTS = {"tool_call_response", "function_call_output"}
+_KINDS = {
+    **dict.fromkeys(("image", "image_url", "input_image"), "image"),
+    **dict.fromkeys(("audio", "input_audio", "audio_url"), "audio"),
+    **dict.fromkeys(("video", "input_video", "video_url"), "video"),
+    **dict.fromkeys(("document", "file", "input_file"), "file"),
+}
+_SOURCES = ("source", "data", "url", "file_id", "file_data", "file_url", "image", "file")
+# what Inspect and providers note about a message; nobody said it, and a judge must not know who answered
+_NOTED = {"id", "model"}
+_ORIGINS = {"input", "generate", "operator"}
+_ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
+_SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
+_DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
+_PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")  # how base64 of PNG, JPEG, GIF and WebP starts
+_BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
+
+
+def shown_value(value: Any) -> Any:
+    """A canonical value as it is hashed and shown: conversations in one form, and marks in place of images and files.
+
+    A value without any of these is returned as it is.
+    """
+    if isinstance(value, str):
+        return value if is_plain_text(value) else _cut_data(value)
+    if isinstance(value, list):
+        if (messages := read_messages(value)) is not None:
+            return messages
+        shown = [shown_value(element) for element in value]
+        return value if all(one is other for one, other in zip(shown, value, strict=True)) else shown
+    if isinstance(value, Mapping):
+        if (part := _unseen_part(value)) is not None:
+            return part
+        fields = {name: shown_value(field) for name, field in value.items()}
+        return value if all(fields[name] is value[name] for name in fields) else fields
+    return value
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text holds no image or file."""
+    return "base64," not in text and not text.startswith(_PICTURES)
+
+
+def unseen(value: Any) -> str | None:
+    """What a judge cannot be shown in a value of `shown_value`: ``image``, ``audio``, ``video``, ``file``, or None."""
+    if isinstance(value, Mapping):
+        if is_unseen(value):
+            return str(value["type"])
+        value = list(value.values())
+    if isinstance(value, list):
+        return next((found for element in value if (found := unseen(element)) is not None), None)
+    return None
+
+
+def is_unseen(part: Any) -> bool:
+    """Whether a part is the mark of an image or a file."""
+    return isinstance(part, Mapping) and part.keys() == {"type", "unseen"}
+
+
+def read_messages(values: Sequence[Any]) -> list[Message] | None:
+    """Messages in the one form; None if these are no messages."""
+    if not _are_messages(values):
+        return None
+    reader = _Reader()
+    return [message for one in values for message in reader.read(one)]
+
+
+def is_result(message: Message) -> bool:
+    """Whether a message is the result of a call."""
+    return "tool_call_id" in message or message["role"] in ("tool", "function")
+
+
+def speakers(messages: Sequence[Message]) -> set[str]:
+    """The roles that answer: the assistant, or else whoever is no user, system or tool, as agents with a name."""
+    roles = {message["role"] for message in messages}
+    return roles & _SPEAKERS or roles - _OTHERS
+
+
+def said(content: Any) -> Any:
+    """A content without its reasoning: a text, or a list if more than texts stands in it."""
+    if not isinstance(content, list):
+        return content
+    parts = [part for part in content if not (isinstance(part, Mapping) and part.get("type") == "reasoning")]
+    texts = [text_of(part) for part in parts]
+    return "\n".join(map(str, texts)) if None not in texts else parts
+
+
+def text_of(part: Any) -> str | None:
+    """The text of a part; None if it is no text."""
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping) or part.get("type", "text") not in _TEXTS:
+        return None
+    return part["text"] if isinstance(part.get("text"), str) else None
+
+
+def _are_messages(values: Sequence[Any]) -> bool:
+    if not values or not all(isinstance(one, Mapping) and isinstance(one.get("role"), str) for one in values):
+        return False
+    said_or_done = [bool("content" in one or _ACTS & one.keys()) for one in values]
+    bare = [one.keys() <= _BARE for one in values]
+    known = [one["role"] in _SPEAKERS | _OTHERS for one in values]
+    if not any(said_or_done):  # contents that are null are not in the mapping
+        return all(map(min, bare, known))
+    return all(map(max, said_or_done, bare, known))
+
+
+class _Reader:
+    """Reads the messages of one conversation, and numbers their calls."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._open: dict[str, str] = {}  # call without a result yet -> its name
+
+    def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
+        """The messages that one message stands for: text, calls and results are one each, in their order."""
+        content, role = message.get("content", ""), message["role"]
+        further = {name: value for name, value in message.items() if name not in ("role", "content", *_NOTED)}
+        if further.get("source") in _ORIGINS:
+            del further["source"]
+        if further.get("type") == "message":  # an answer of a provider, as it came
+            further = {name: value for name, value in further.items() if name not in _ANSWERED}
+        if not further and isinstance(content, str) and is_plain_text(content) and role not in ("tool", "function"):
+            yield {"role": role, "content": content}  # most messages are
+            return
+        if role in ("tool", "function") or "tool_call_id" in further:
+            yield self._result(role, further, content)
+            return
+        before, after = self._taken(further)
+        if _is_content_of_texts(content) and not before and not after:
+            made = [_Part(role, whole=content)]
+        else:
+            made = list(self._split(role, [*before, *(content if isinstance(content, list) else [content])]))
+        if after:
+            if not made or made[-1].result is not None:
+                made.append(_Part(role))
+            made[-1].calls += after
+        if not made:
+            made.append(_Part(role))
+        first = next((one for one in made if one.result is None), made[0])
+        first.further = {name: shown_value(value) for name, value in further.items()}
+        for one in made:
+            yield one.result if one.result is not None else one.message
+
+    def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Message]]:
+        """What stands in fields beside the content, as parts before it and calls after it."""
+        before: list[Any] = []
+        for name in ("reasoning_content", "reasoning"):
+            if isinstance(text := further.get(name), str):
+                before.append({"type": "reasoning", "text": further.pop(name)} if text.strip() else further.pop(name))
+        if isinstance(further.get("refusal"), str):
+            before.append({"type": "text", "text": further.pop("refusal")})
+        if isinstance(audio := further.get("audio"), Mapping):
+            text = audio.get("transcript")
+            before.append({"type": "text", "text": text} if isinstance(text, str) else {"type": "audio", "audio": audio})
+            del further["audio"]
+        for name in ("annotations", "tool_calls", "function_call"):
+            if further.get(name) in ([], {}):
+                del further[name]
+        calls = further.pop("tool_calls") if isinstance(further.get("tool_calls"), list) else []
+        if isinstance(further.get("function_call"), Mapping):
+            calls = [*calls, further.pop("function_call")]
+        return before, [self._call(call) for call in calls]
+
+    def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
+        now = _Part(role)
+        for part in parts:
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind in _CALLS:
+                now.calls.append(self._call(part))
+                if "result" in part:  # Inspect has the result of a server's tool in the call
+                    yield now
+                    yield _Part(role, result=self._result("tool", {"tool_call_id": part.get("id")} | _chosen(part, "error"),
+                                                          part["result"]))  # fmt: skip
+                    now = _Part(role)
+            elif isinstance(kind, str) and (kind in _RESULTS or kind.endswith("tool_result")):
+                if now:
+                    yield now
+                yield _Part(role, result=self._result("tool", *_result_block(part)))
+                now = _Part(role)
+            else:
+                if now.calls:
+                    yield now
+                    now = _Part(role)
+                now.parts += _parts(part)
+        if now:
+            yield now
+
+    def _call(self, call: Any) -> Message:
+        if not isinstance(call, Mapping):
+            call = {"name": str(call)}
+        inner = call.get("function", call.get("custom", call))
+        name = inner if isinstance(inner, str) else inner.get("name", "")
+        fields = call if isinstance(inner, str) else inner
+        arguments = next((fields[one] for one in ("arguments", "args", "input", "parameters") if one in fields), {})
+        if "custom" in call:
+            arguments = {"input": arguments}
+        number = str(len(self._names) + 1)
+        if "id" in call or "call_id" in call:
+            self._numbers[str(call.get("call_id", call.get("id")))] = number
+        self._names[number] = self._open[number] = str(name)
+        made: Message = {"id": number, "name": str(name), "arguments": shown_value(arguments)}
+        error = call.get("parse_error", call.get("error"))
+        return made if not error else made | {"error": error}
+
+    def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
+        given = further.get("tool_call_id")
+        ids = [str(one) for one in (given if isinstance(given, list) else [] if given is None else [given])]
+        name = further.get("function", further.get("name"))
+        if not ids:  # a result without an id answers the first open call of its name
+            ids = [number for number, called in self._open.items() if called == name][:1]
+        numbers = [self._numbers.get(one, one) for one in ids]
+        parts = [part for one in (content if isinstance(content, list) else [content]) for part in _parts(one)]
+        made: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
+        if numbers:
+            made["tool_call_id"] = ", ".join(numbers)
+        for number in numbers:
+            self._open.pop(number, None)
+        if isinstance(name, str) and name not in [self._names.get(number) for number in numbers]:
+            made["name"] = name
+        if error := further.get("error") or further.get("is_error"):
+            made["error"] = _error(error)
+        known = {"tool_call_id", "function", "name", "error", "is_error", "tool_calls", "refusal"}
+        return made | {key: shown_value(value) for key, value in further.items() if key not in known}
+
+
+class _Part:
+    """A message that is being read: its parts and calls, or a result."""
+
+    def __init__(self, role: str, parts: list[Any] | None = None, *, whole: Any = None, result: Message | None = None):
+        self.role, self.parts, self.whole, self.result = role, parts or [], whole, result
+        self.calls: list[Message] = []
+        self.further: Mapping[str, Any] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.parts or self.calls)
+
+    @property
+    def message(self) -> Message:
+        """The message in the one form."""
+        content = _content(self.parts, beside=bool(self.calls)) if self.whole is None else self.whole
+        made = {"role": self.role, "content": content}
+        return made | ({"tool_calls": self.calls} if self.calls else {}) | dict(self.further)
+
+
+def _is_content_of_texts(content: Any) -> bool:
+    texts = [text_of(part) for part in content] if isinstance(content, list) else []
+    return bool(texts) and all(text is not None and shown_value(text) is text for text in texts)
+
+
+def _content(parts: list[Any], *, beside: bool = False) -> Any:
+    """A text if all parts are texts, else the parts; empty texts beside something else are left out."""
+    texts = [text_of(part) for part in parts]
+    if None not in texts:
+        return "\n".join(text for text in texts if text or not beside)  # type: ignore[misc]  # none is None
+    return [part for part, text in zip(parts, texts, strict=True) if text != ""]
+
+
+def _parts(part: Any) -> list[Any]:
+    """A part of a content as texts, reasoning and marks; an unknown one stays as it is."""
+    if isinstance(part, str):
+        found = shown_value(part)
+        return found if isinstance(found, list) else [{"type": "text", "text": part}]
+    if not isinstance(part, Mapping):
+        return [] if part is None else [part]
+    text, kind = text_of(part), part.get("type")
+    if text is not None:
+        return _parts(text)
+    if kind == "refusal":
+        return _parts(part.get("refusal"))
+    if kind in ("thinking", "reasoning", "redacted_thinking"):
+        return [{"type": "reasoning", "text": _reasoning(part)}]
+    if kind in ("document", "search_result") and (inner := _texts_of_document(part)):
+        return inner
+    if kind in _KINDS:
+        return [_unseen_part(part, anyway=True)]
+    return [shown_value({name: value for name, value in part.items() if name not in _SEALED})]
+
+
+def _reasoning(part: Mapping[str, Any]) -> str:
+    for name in ("text", "thinking", "reasoning", "summary"):
+        value = part.get(name)
+        if isinstance(value, list):
+            value = "\n".join(text for one in value if (text := _summary(one)))
+        if isinstance(value, str) and value and not (name == "reasoning" and part.get("redacted")):
+            return value
+    return ""
+
+
+def _summary(part: Any) -> str:
+    return str(part.get("text", "")) if isinstance(part, Mapping) else str(part)
+
+
+def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
+    """The texts of a document that consists of text, after its title."""
+    source = part.get("source")
+    content = part.get("content")
+    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):
+        content = source.get("data", source.get("content"))
+    if content is None:
+        return []
+    head = [str(part[name]) for name in ("title", "context") if part.get(name)]
+    head += [source] if isinstance(source, str) else []
+    return [one for each in (*head, *(content if isinstance(content, list) else [content])) for one in _parts(each)]
+
+
+def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Fields and content of a result that stands among the parts of a message."""
+    known = next((part[name] for name in ("tool_use_id", "call_id", "id") if name in part), None)
+    content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
+    return {"tool_call_id": known} | _chosen(part, "is_error", "name"), content
+
+
+def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: part[name] for name in names if part.get(name)}
+
+
+def _error(error: Any) -> Any:
+    """The text of an error, or True."""
+    if not isinstance(error, Mapping):
+        return error if isinstance(error, str) else True
+    return ": ".join(str(error[name]) for name in ("type", "message") if error.get(name)) or True
+
+
+def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[str, Any] | None:
+    """The mark of a part that holds an image or a file; None if it does not."""
+    kind = part.get("type")
+    if is_unseen(part):
+        return part
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return None
+    # outside of messages, a list of files with their names holds no file
+    held = [part[name] for name in (kind, *_SOURCES) if part.get(name)]
+    if not anyway and ("text" in part or "content" in part or not any(
+        _KINDS[kind] == "image" or isinstance(one, Mapping) or not is_plain_text(str(one)) for one in held
+    )):  # fmt: skip
+        return None
+    return {"type": _KINDS[kind], "unseen": _about(part, part)}
+
+
+def _about(value: Any, part: Mapping[str, Any], name: str = "") -> str:
+    """What is known of an image or a file: its address, or type, size and hash."""
+    if isinstance(value, Mapping):
+        inner = value if value.keys() & {"media_type", "mime_type", "mimeType", "format"} else part
+        found = [_about(one, inner, key) for key, one in value.items() if key not in ("type", "detail", *_SEALED)]
+        return ", ".join(text for text in dict.fromkeys(found) if text)
+    if not isinstance(value, str) or name in ("media_type", "mime_type", "mimeType", "format"):
+        return ""
+    if (match := _DATA.match(value)) is not None:
+        return _size(match[1], match[2])
+    if _BASE64.fullmatch(value[:1000].rstrip("=") + "=") or (name == "data" and "://" not in value):
+        media = next((part[one] for one in ("media_type", "mime_type", "mimeType", "format") if one in part), "")
+        return _size(str(media), value)
+    return value if len(value) <= 300 else f"{value[:300]}…"
+
+
+def _size(media: str, data: str) -> str:
+    n_bytes = len(data.rstrip("=")) * 3 // 4
+    return f"{media + ', ' if media else ''}{n_bytes:,} bytes, sha256 {hashlib.sha256(data.encode()).hexdigest()[:12]}"
+
+
+def _cut_data(text: str) -> Any:
+    """A text with images in it as parts, these as marks; the text if it holds none."""
+    if text.startswith(_PICTURES):
+        return [{"type": "image", "unseen": _size("", text)}] if _BASE64.fullmatch(text) else text
+    parts: list[Any] = []
+    end = 0
+    for match in _DATA.finditer(text):
+        if not match[1].startswith("image/"):
+            continue
+        if match.start() > end:
+            parts.append({"type": "text", "text": text[end : match.start()]})
+        parts.append({"type": "image", "unseen": _size(match[1], match[2])})
+        end = match.end()
+    if not parts:
+        return text
+    return parts + ([{"type": "text", "text": text[end:]}] if text[end:] else [])
