@@ -105,6 +105,8 @@ Reason = Literal[
     "budget",
     "stopped",
     "missing_input",
+    "unseen_image",
+    "unseen_file",
     "not_asked",
 ]
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
@@ -115,6 +117,8 @@ With ``in_batch`` a batch that has not been collected asks for the reply.
 """
 REASONS: tuple[Reason, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[Reason, ...] = REASONS[REASONS.index("timeout") :]
+SKIPPED: tuple[Reason, ...] = ("missing_input", "unseen_image", "unseen_file")
+"""Reasons of the item: it lacks an input, or holds an image or file that judges cannot be shown. No judge is asked."""
 
 
 # -- judges against people, and criteria together

@@ -91,7 +91,7 @@ def record(
         item, own_hash = worklist.ids[at], worklist.recorded_hashes(at)[swapped]
         is_list = isinstance(given, (list, tuple, np.ndarray, pd.Series))
         for sample, value in enumerate(given if is_list else [given]):
-            if is_missing(value) or at in worklist.skipped:
+            if is_missing(value) or worklist.skipped.get(at) == "missing_input":
                 continue
             if not isinstance(value, (str, Reply)):
                 raise InputError(

@@ -6,7 +6,7 @@ import pandas as pd
 
 from evalkit.tables import check
 
-_ADVICE = {
+ADVICE = {
     "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",
     "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
     "unreadable": "no score found: look at the raw replies, then at the template's form of reply",
@@ -25,6 +25,8 @@ _ADVICE = {
     "budget": "left out because of the budget: judge again with a larger one",
     "stopped": "the run was stopped: judge again; you pay only for the rest",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",
+    "unseen_image": "no judge was asked, because the item holds an image, which judges cannot be shown yet",
+    "unseen_file": "no judge was asked, because the item holds a recording or a file; write its content as text",
     "not_asked": "the imported table has no judgment here; votes leave it out",
 }
 
@@ -49,6 +51,6 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
     groups = failed.groupby(["error", "judge"], sort=False)["item_id"]
     rows = groups.agg(n="size", items=lambda ids: ", ".join(ids.unique()[:3])).reset_index()
     rows["share"] = rows["n"] / rows["judge"].map(n_judgments).astype("float64")
-    rows["what_to_do"] = rows["error"].map(_ADVICE).astype("str")
+    rows["what_to_do"] = rows["error"].map(ADVICE).astype("str")
     rows = rows[["error", "judge", "n", "share", "items", "what_to_do"]].astype({"n": "int64", "items": "str"})
     return rows.sort_values("n", ascending=False, kind="stable", ignore_index=True)

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
@@ -102,7 +102,7 @@ def judge(
     on_missing
         An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
         asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
-        a value.
+        a value. (An item with an image in an input is always skipped: ``error = "unseen_image"``.)
     offline
         Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
         ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
@@ -325,10 +325,11 @@ class _Run:
         return stored
 
     def _skip(self) -> None:
-        """Give the rows of items that lack an input the error `missing_input`."""
+        """Give the rows of items that no judge is asked about the reason."""
         asked = self.worklist.without_skipped(self.keys)
         skipped = [row for row in self.missing if row not in asked]
-        self.columns.fail(skipped, None, ["missing_input"] * len(skipped))
+        reasons = [self.worklist.skipped[self.worklist.place(row)[0]] for row in skipped]
+        self.columns.fail(skipped, None, reasons)
         self.missing = [row for row in self.missing if row in asked]
 
     def _leave_to_batches(self) -> bool:
@@ -352,10 +353,11 @@ class _Run:
 
     def why_none(self) -> str:
         """Why no reply is missing, in words."""
-        n, n_skipped = self.worklist.n_rows, sum(self.columns.error(row) == "missing_input" for row in self.keys)
+        n, n_skipped = self.worklist.n_rows, sum(self.columns.error(row) in SKIPPED for row in self.keys)
+        held = " or hold an image" if self.worklist.n_unseen else ""
         return (
             f"of {counted(n, 'judgment')}, {n - len(self.keys)} in the cache, {len(self.keys) - n_skipped} in open "
-            f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input"
+            f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{held}"
         )
 
     def _add_unscored(self) -> None:

@@ -21,6 +21,7 @@ from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.parsing.reply_cleanup import CUT, ended, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.tables.messages import QUESTION
 
 if TYPE_CHECKING:
     from evalkit.engine.specification import Spec
@@ -51,7 +52,13 @@ def check_question(rubric: Rubric, template: str) -> None:
 
 def question_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs that a judge sees before it answers."""
-    return {name: value for name, value in inputs.items() if name in _SHOWN}
+    shown = {name: value for name, value in inputs.items() if name in _SHOWN}
+    talk = shown.get("conversation")
+    if isinstance(talk, list) and QUESTION in talk:  # what follows it is part of the answer
+        shown["conversation"] = talk[: talk.index(QUESTION)]
+        if not shown["conversation"]:
+            del shown["conversation"]
+    return shown
 
 
 def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Worklist | None:
@@ -70,7 +77,7 @@ def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Workli
         return None
     frame = pd.DataFrame({"item_id": pd.array(list(questions), dtype="str")})
     return replace(worklist, spec=_first_spec(spec, judges), items=frame, inputs=list(questions.values()),
-                   ids=list(questions), skipped=frozenset())  # fmt: skip
+                   ids=list(questions), skipped={})  # fmt: skip
 
 
 def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:

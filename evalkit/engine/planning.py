@@ -51,7 +51,9 @@ class Plan:
     cache
         The cache folder, or the server of the reply store.
     n_skipped
-        Items that lack an input; they are among `n_items`, but their judgments are not counted.
+        Items that lack an input or hold an image; they are among `n_items`, but their judgments are not counted.
+    n_unseen
+        Those of them that hold an image or a file, which judges cannot be shown.
     """
 
     table: pd.DataFrame
@@ -59,6 +61,7 @@ class Plan:
     n_unique: int
     cache: Path | str
     n_skipped: int = 0
+    n_unseen: int = 0
 
     @property
     def n_to_call(self) -> int:
@@ -107,7 +110,8 @@ class Plan:
         in_batch = int(self.table["n_in_batch"].sum())
         waiting = f", {in_batch} in batches" if in_batch else ""
         unique = [f"{self.n_unique} distinct"] if self.n_unique != self.n_items else []
-        skipped = [f"{self.n_skipped} skipped for a missing input"] if self.n_skipped else []
+        reasons = {"a missing input": self.n_skipped - self.n_unseen, "an image or a file": self.n_unseen}
+        skipped = [f"{n} skipped for {reason}" for reason, n in reasons.items() if n]
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
         size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
         return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {cost}"
@@ -210,7 +214,7 @@ def plan_worklist(
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
     table = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
-    return Plan(table, work.shape[0], work.n_unique, store.where, len(work.skipped))
+    return Plan(table, work.shape[0], work.n_unique, store.where, len(work.skipped), work.n_unseen)
 
 
 def _with_first_answers(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Request
 from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
 from evalkit.engine.own_answer_first import question_of
@@ -22,6 +23,7 @@ from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import as_frame
+from evalkit.tables.message_forms import unseen
 from evalkit.tables.messages import holds_chats
 
 _LONG = 1_000_000
@@ -33,16 +35,17 @@ class Worklist:
     """All rows that a call of `judge` returns, in order, with their keys.
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
-    `ids` are the ids under which replies were recorded for the items. `skipped` are the numbers of the items that
-    lack an input; no judge is asked about them. `own` holds, by judge and hash of a question, the judge's own answer
-    and why there is none, for templates that ask for it first; keys do not depend on it.
+    `ids` are the ids under which replies were recorded for the items. `skipped` has the numbers of
+    the items that no judge is asked about, since they lack an input or hold an image, and the reason. `own` holds, by
+    judge and hash of a question, the judge's own answer and why there is none, for templates that ask for it first;
+    keys do not depend on it.
     """
 
     spec: Spec
     items: pd.DataFrame
     inputs: list[dict[str, Any]]
     ids: Sequence[str]
-    skipped: frozenset[int] = frozenset()
+    skipped: Mapping[int, Reason] = field(default_factory=dict)
     own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
 
     @classmethod
@@ -96,6 +99,11 @@ class Worklist:
     def n_asked(self) -> int:
         """Number of judgments without those of skipped items."""
         return self.n_rows // max(1, len(self.inputs)) * (len(self.inputs) - len(self.skipped))
+
+    @property
+    def n_unseen(self) -> int:
+        """Number of items that are skipped since they hold an image or a file."""
+        return sum(reason != SKIPPED[0] for reason in self.skipped.values())
 
     @cached_property
     def hashes(self) -> list[list[str]]:
@@ -252,8 +260,10 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
     )
 
 
-def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> frozenset[int]:
-    """The numbers of the items that lack an input, or raise for them; warn of very long and of empty inputs.
+def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> dict[int, Reason]:
+    """The numbers of the items that are skipped, and why; warn of images, and of very long and of empty inputs.
+
+    InputError for items that lack an input, unless the specification skips them.
 
     InputError also for items whose label the prompt shows as that of an example.
     """
@@ -264,7 +274,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
             f"{listed(same, most=5)}; pass rubric.without_examples(items)"
         )
     needed = spec.rubric.required_inputs
-    skipped: set[int] = set()
+    skipped: dict[int, Reason] = {}
     for name in needed:
         missing = [at for at, values in enumerate(inputs) if name not in values]
         if missing and spec.on_missing == "raise":
@@ -275,14 +285,28 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
                 "CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
                 "count them as unscored"
             )
-        skipped.update(missing)
+        skipped.update(dict.fromkeys(missing, SKIPPED[0]))
     for at in skipped:
         inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
-    asked = [(item, values) for item, values in zip(ids, inputs, strict=True) if _LACKS not in values]
-    for name in needed:
-        texts = [(item, values[name]) for item, values in asked]
-        long = [item for item, text in texts if isinstance(text, str) and len(text) > _LONG]
-        empty = [item for item, text in texts if text in ("", []) or (isinstance(text, str) and text.isspace())]
+    for at, values in enumerate(inputs):
+        if at not in skipped and (reason := unseen_input(values)) is not None:
+            skipped[at] = reason
+    if hold := [ids[at] for at, reason in skipped.items() if reason != SKIPPED[0]]:
+        warnings.warn(
+            f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
+            f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored",
+            EvalkitWarning,
+            stacklevel=4,
+        )
+    asked = [(item, values) for at, (item, values) in enumerate(zip(ids, inputs, strict=True)) if at not in skipped]
+    for name in spec.rubric.input_names:
+        texts = [(item, values[name]) for item, values in asked if name in values]
+        long = [item for item, text in texts if _length(text) > _LONG]
+        empty = [
+            item
+            for item, text in (texts if name in needed else ())
+            if text in ("", []) or (isinstance(text, str) and text.isspace())
+        ]
         for items, have, then in (
             (long, "more than a million characters in",
              "few judges read that much, and you pay for all of it; plan shows the cost"),
@@ -295,7 +319,22 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> f
                     EvalkitWarning,
                     stacklevel=4,
                 )
-    return frozenset(skipped)
+    return skipped
+
+
+def unseen_input(inputs: Mapping[str, Any]) -> Reason | None:
+    """Why no judge is asked about an item with these inputs: it holds an image or a file; None if it does not."""
+    kind = unseen([value for value in inputs.values() if not isinstance(value, (str, bool))])
+    return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
+
+
+def _length(value: Any) -> int:
+    """The number of characters of a text, or of all texts in a list or mapping."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    return sum(map(_length, value)) if isinstance(value, list) else 0
 
 
 @contextmanager

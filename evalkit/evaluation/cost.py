@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from evalkit.core.formatting import Bill
+from evalkit.core.lists_of_choices import SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Cost:
         paid, reused = bills["live"], bills["cache"]
         lost = judgments.loc[source.isna().to_numpy()]
         if "error" in lost:  # a skipped item has no reply to wait for
-            lost = lost.loc[lost["error"].astype(object).ne("missing_input").to_numpy()]
+            lost = lost.loc[~lost["error"].astype(object).isin(SKIPPED).to_numpy()]
         return cls(
             paid_usd=None if paid.n_unpriced else paid.known_usd,
             reused_usd=None if reused.n_unpriced else reused.known_usd,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging import judge_worklist
@@ -128,7 +129,7 @@ def _drawn(evaluation: Evaluation) -> list[str]:
             f"expected the result of evaluate, got {type(evaluation).__name__}; for a table of judgments, "
             "call noise_floor"
         )
-    skipped = evaluation.judgments.loc[evaluation.judgments["error"].eq("missing_input"), "item_id"]
+    skipped = evaluation.judgments.loc[evaluation.judgments["error"].isin(SKIPPED), "item_id"]
     ids = sorted(set(evaluation.items["item_id"].astype(str)) - set(skipped))
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -12,10 +12,13 @@ import orjson
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.settings import Options
 from evalkit.engine import Spec
+from evalkit.engine.explain_unscored import ADVICE
 from evalkit.engine.providers import check_ready
 from evalkit.engine.specification import check_names
+from evalkit.engine.worklist import unseen_input
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import (
@@ -28,9 +31,14 @@ from evalkit.evaluation.lighteval_rows import (
 )
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric, RubricLike
+from evalkit.rubrics.prompts import item_inputs
+from evalkit.tables import canonical
+from evalkit.tables.message_forms import Message, is_unseen, read_messages, said
+from evalkit.tables.messages import split
 
 try:
     from anyio import to_thread
+    from inspect_ai.model import ChatMessage
     from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
     from inspect_ai.solver import TaskState
 except ModuleNotFoundError as problem:
@@ -39,7 +47,9 @@ except ModuleNotFoundError as problem:
 __all__ = ["judge_scorer"]
 
 _log = logging.getLogger("evalkit")
+_UNUSABLE = "unusable_input"
 _REASONS = {EMPTY_ANSWER: "no_response", TIED: TIED, "deterministic": "deterministic"}
+_REASONS |= dict.fromkeys((*SKIPPED, _UNUSABLE), "scoring_failed")
 # Inspect puts the package's name before it, but not if the package is installed from a checkout under another name
 _NAME = "judge_scorer" if "site-packages" in __file__ else "evalkit/judge_scorer"
 _LIMITS = ("budget_usd", "max_calls")
@@ -79,6 +89,7 @@ def judge_scorer(
     aggregate: str | None = None,
     quorum: float | None = None,
     inputs: dict[str, str] | None = None,
+    on_missing: OnMissing = "skip",
     name: str | None = None,
     **options: Any,
 ) -> Scorer:
@@ -99,8 +110,12 @@ def judge_scorer(
         Rules of `evalkit.vote` and `evalkit.aggregate`.
     inputs
         Input of the rubric -> key of the sample's metadata. By default ``answer`` is the model's output, ``question``
-        the last message of the user, ``conversation`` all messages before the answer, ``reference`` the target, and
-        every other input the metadata of its name.
+        the last message of the user before it, ``conversation`` the other messages before the answer, with calls of
+        tools and their results (and the answer as well, if the rubric has no input ``answer``), ``reference`` the
+        target or targets, and every other input the metadata of its name.
+    on_missing
+        A sample without a value for a required input: ``skip`` (default) leaves it unscored, with the reason, and
+        ``raise`` is an error of this sample.
     name
         Name of the figures; by default the rubric's id.
     **options
@@ -126,7 +141,10 @@ def judge_scorer(
     rules |= {"aggregate": aggregate, "quorum": quorum}
     try:
         chosen = Rubric(**rubric) if isinstance(rubric, Mapping) else rubric
-        spec = Spec.of(chosen, judges, samples, template, rules, source="scorer", criteria_per_call=criteria_per_call)
+        spec = Spec.of(
+            chosen, judges, samples, template, rules, source="scorer", criteria_per_call=criteria_per_call,
+            on_missing=on_missing,
+        )  # fmt: skip
         settings = _checked(spec, inputs or {}, Options.of("judge_scorer", {"progress": False} | options))
     except EvalkitError as problem:
         _log.error("judge_scorer: %s", problem)  # `inspect score` says only that the scorer could not be loaded
@@ -134,9 +152,12 @@ def judge_scorer(
     shown = name or spec.rubric.id
 
     async def score(state: TaskState, target: Target) -> Score:
-        item, answer = _item(state, target, spec.rubric, inputs or {}), state.output.completion
-        if not str(item.get("answer", answer)).strip():
-            row, problem = unjudged_row(shown, spec.rubric, EMPTY_ANSWER, report_disagreement=len(spec.judges) > 1), ""
+        answer = state.output.completion
+        item, reason, problem = _checked_item(state, target, spec.rubric, inputs or {})
+        if reason == SKIPPED[0] and on_missing == "raise":
+            raise InputError(problem)
+        if reason:
+            row = unjudged_row(shown, spec.rubric, reason, report_disagreement=len(spec.judges) > 1)
         else:
             # a thread: judging takes long, and Inspect's event loop may be trio's
             row, problem = await to_thread.run_sync(partial(_judged, shown, spec, item, settings))
@@ -212,27 +233,66 @@ def row_of(score: Score, prefix: str) -> dict[str, Any]:
     return row
 
 
+def _checked_item(
+    state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]
+) -> tuple[dict[str, Any], str, str]:
+    """The item of a sample; if no judge can be asked about it, the reason, and what is wrong in words."""
+    where = f"sample {state.sample_id!r}"
+    try:
+        item = canonical(_item(state, target, rubric, inputs))
+        unseen = unseen_input(item_inputs(rubric, {name: [value] for name, value in item.items()}, 1)[0])
+    except InputError as problem:
+        return {}, _UNUSABLE, f"{where}: {problem}"
+    if lacking := [one for one in rubric.required_inputs if item.get(one) is None]:
+        there = listed([key for key, value in (state.metadata or {}).items() if value is not None])
+        advice = f"put it into the sample's metadata (it has {there or 'none'}), or name its key with inputs="
+        return item, SKIPPED[0], f"{where} has no {listed(lacking)}, which rubric {rubric.id!r} needs; {advice}"
+    if unseen is not None:
+        return item, unseen, ADVICE[unseen]
+    is_empty = not str(item.get("answer", state.output.completion)).strip()
+    return item, EMPTY_ANSWER if is_empty else "", ""
+
+
 def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]) -> dict[str, Any]:
     """The item of a sample: its inputs by the rubric's names."""
-    before = (
-        [{"role": message.role, "content": message.text} for message in state.messages if message.role != "assistant"]
-        if isinstance(state.input, str)
-        else [{"role": one.role, "content": one.text} for one in state.input]
-    )
-    known: dict[str, Any] = {"answer": state.output.completion, "conversation": before}
-    known["question"] = next((one["content"] for one in reversed(before) if one["role"] == "user"), state.input_text)
-    if target.text.strip():
-        known["reference"] = target.text
+    names = rubric.input_names
+    own = [name for name in names if name not in inputs]
+    known: dict[str, Any] = split(_messages(state.messages), own, answer=state.output.completion)
+    known["conversation"] = known["conversation"] or []
+    if known["question"] is None and isinstance(state.input, str):
+        known["question"] = state.input
+    last = _messages([state.output.message]) if state.output.choices else []
+    if last and any(map(is_unseen, last[0]["content"])):
+        known["answer"] = said(last[0]["content"])
+    known["reference"] = _reference(target, has_choices=len(state.choices) > 0)
+    known = {name: value for name, value in known.items() if value is not None}
     metadata = {key: value for key, value in (state.metadata or {}).items() if value is not None}
     item: dict[str, Any] = {"item_id": str(state.sample_id)}
-    for one in rubric.input_names:
+    for one in names:
         if one in inputs and inputs[one] in metadata:
             item[one] = metadata[inputs[one]]
         elif one not in inputs and (one in known or one in metadata):
             item[one] = known[one] if one in known else metadata[one]
-    if lacking := [one for one in rubric.required_inputs if one not in item]:
-        raise InputError(
-            f"sample {state.sample_id!r} has no {listed(lacking)}, which rubric {rubric.id!r} needs; put it into the "
-            f"sample's metadata (it has {listed(metadata) or 'none'}), or name its key with inputs="
-        )
     return item
+
+
+def _messages(messages: Iterable[ChatMessage]) -> list[Message]:
+    """Inspect's messages in evalkit's form."""
+    fields = {"role", "content", "tool_calls", "tool_call_id", "function", "error"}
+    plain = []
+    for message in messages:
+        one = message.model_dump(include=fields, exclude_none=True)
+        if all(part.type == "text" for part in message.content_list):
+            one["content"] = message.text
+        plain.append(one)
+    return read_messages(canonical(plain)) or []
+
+
+def _reference(target: Target, *, has_choices: bool) -> str | None:
+    """The target; several are alternatives, but of several choices all are right."""
+    texts = list(dict.fromkeys(text for text in target if text.strip()))
+    if len(texts) < 2:
+        return texts[0] if texts else None
+    if has_choices:
+        return ", ".join(texts)
+    return "Any one of these:\n" + "\n".join(f"{at}. {text}" for at, text in enumerate(texts, 1))

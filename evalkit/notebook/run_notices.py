@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.lists_of_choices import ENGINE_REASONS
+from evalkit.core.lists_of_choices import ENGINE_REASONS, SKIPPED
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 
 _REFUSED = ("judge_down", "rate_limited")
-_NOT_CALLED = ("cache_miss", "in_batch", "stopped", "missing_input", "not_asked", "budget")
+_NOT_CALLED = ("cache_miss", "in_batch", "stopped", *SKIPPED, "not_asked", "budget")
 
 
 def alert_lines(judgments: pd.DataFrame) -> list[str]:
@@ -44,7 +44,7 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         ``text``; ``advice`` (lines); ``filter`` of the table that shows the items, or empty; ``n_items``.
     """
     judgments, lines = evaluation.judgments, []
-    missing = judgments[judgments["error"].isin(ENGINE_REASONS[:-2])]
+    missing = judgments[judgments["error"].isin({*ENGINE_REASONS} - {*SKIPPED, "not_asked"})]
     if len(missing):
         counts = missing["error"].astype(str).value_counts()
         why = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if name not in ("cache_miss", "stopped"))
@@ -53,6 +53,8 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
     mine = judgments[(judgments["criterion"] == criterion).to_numpy()]
     if n_skipped := mine.loc[mine["error"] == "missing_input", "item_id"].nunique():
         lines.append(_notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))
+    if n_unseen := mine.loc[mine["error"].isin(SKIPPED[1:]), "item_id"].nunique():
+        lines.append(_notice(f"{counted(n_unseen, 'item')} skipped: judges cannot be shown images and files."))
     unread = mine[mine["error"].notna() & ~mine["error"].isin(ENGINE_REASONS)]
     if len(unread):
         reasons = explain(unread)

@@ -36,7 +36,7 @@ class ProbeRun:
     budget
         What is left of `budget_usd` and `max_calls`; None without these limits.
     n_skipped
-        Items that lack a required input; they are not among `items`.
+        Items that lack a required input or hold an image; they are not among `items`.
     """
 
     spec: Spec

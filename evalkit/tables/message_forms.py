@@ -1,8 +1,8 @@
 """Messages as OpenAI, Anthropic, tau-bench and Inspect write them, in one form: the one that is hashed and shown.
 
-A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's calls
-are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered in their
-order, since ids are drawn at random. Other fields stay as they came.
+A message has a `role` and a `content`: a text, or a list of parts (`text`, `reasoning`, `image` …). An assistant's
+calls are its `tool_calls` (`id`, `name`, `arguments`); a result has the `tool_call_id` of its call. Calls are numbered
+in their order, since ids are drawn at random. Other fields stay as they came.
 """
 
 from __future__ import annotations
@@ -167,15 +167,15 @@ class _Reader:
 
     def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Message]]:
         """What stands in fields beside the content, as parts before it and calls after it."""
-        before: list[Any] = []
-        for name in ("reasoning_content", "reasoning"):
-            if isinstance(text := further.get(name), str):
-                before.append({"type": "reasoning", "text": further.pop(name)} if text.strip() else further.pop(name))
+        thought = [
+            further.pop(name) for name in ("reasoning_content", "reasoning") if isinstance(further.get(name), str)
+        ]
+        before: list[Any] = [{"type": "reasoning", "text": text} for text in dict.fromkeys(thought) if text.strip()]
         if isinstance(further.get("refusal"), str):
             before.append({"type": "text", "text": further.pop("refusal")})
         if isinstance(audio := further.get("audio"), Mapping):
             text = audio.get("transcript")
-            before.append({"type": "text", "text": text} if isinstance(text, str) else {"type": "audio", "audio": audio})
+            before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
             del further["audio"]
         for name in ("annotations", "tool_calls", "function_call"):
             if further.get(name) in ([], {}):
@@ -193,8 +193,8 @@ class _Reader:
                 now.calls.append(self._call(part))
                 if "result" in part:  # Inspect has the result of a server's tool in the call
                     yield now
-                    yield _Part(role, result=self._result("tool", {"tool_call_id": part.get("id")} | _chosen(part, "error"),
-                                                          part["result"]))  # fmt: skip
+                    answered = {"tool_call_id": part.get("id")} | _chosen(part, "error")
+                    yield _Part(role, result=self._result("tool", answered, part["result"]))
                     now = _Part(role)
             elif isinstance(kind, str) and (kind in _RESULTS or kind.endswith("tool_result")):
                 if now:
@@ -215,7 +215,9 @@ class _Reader:
         inner = call.get("function", call.get("custom", call))
         name = inner if isinstance(inner, str) else inner.get("name", "")
         fields = call if isinstance(inner, str) else inner
-        arguments = next((fields[one] for one in ("arguments", "args", "input", "parameters") if one in fields), {})
+        arguments: Any = next(
+            (fields[one] for one in ("arguments", "args", "input", "parameters") if one in fields), {}
+        )
         if "custom" in call:
             arguments = {"input": arguments}
         number = str(len(self._names) + 1)

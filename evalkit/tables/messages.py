@@ -147,8 +147,8 @@ def split(
             turn.insert(place, {"role": "assistant", "content": answer})
     elif is_there:
         mine = turn[place]
-        acted = [{"role": mine["role"], "content": "", "tool_calls": mine["tool_calls"]}] if "tool_calls" in mine else []
-        after = [*acted, *turn[place + 1 :]]
+        calls = {"role": mine["role"], "content": "", "tool_calls": mine.get("tool_calls")}
+        after = [*([calls] if calls["tool_calls"] else []), *turn[place + 1 :]]
         turn[place:] = [ANSWER, *after] if after else []
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
@@ -249,8 +249,15 @@ def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def _text(part: Any) -> str:
     if isinstance(part, Mapping) and isinstance(part.get("text"), str) and part.get("type") != "reasoning":
-        return part["text"]
+        return str(part["text"])
     return part if isinstance(part, str) else as_json(part)
+
+
+def content_text(parts: Iterable[Any]) -> str:
+    """The parts of a content as one text, with marks in place of images and files."""
+    return "\n".join(
+        f"({part['type']}, not shown: {part['unseen']})" if is_unseen(part) else _text(part) for part in parts
+    )
 
 
 def _called(call: Mapping[str, Any]) -> str:
@@ -283,7 +290,7 @@ def value_text(value: Any) -> str:
     if isinstance(shown, list):
         if (messages := read_messages(shown)) is not None:
             return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
-        return "\n\n".join(one if isinstance(one, str) else value_text(one) for one in shown)
+        return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
     return orjson.dumps(shown).decode() if isinstance(shown, (dict, bool)) else str(shown)
 
 
@@ -319,4 +326,3 @@ def _named(message: Any) -> Any:
         except (ValueError, TypeError):
             pass
     return {"role": _ROLES.get(role, role), "content": value}
-

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options
 from evalkit.engine.specification import Spec
@@ -106,7 +107,7 @@ class SearchRun:
             self.paid += made.cost.known_usd
             self.n_unpriced += made.cost.n_unpriced
             mine = made.judgments[made.judgments["criterion"] == self.criterion]
-            lost = mine["source"].isna() & mine["error"].ne("missing_input").fillna(value=True)
+            lost = mine["source"].isna() & ~mine["error"].isin(SKIPPED)
             if lost.any():
                 reasons = sorted(set(mine.loc[lost, "error"].astype(str)))
                 missing = counted(int(lost.sum()), "reply is", "replies are")

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
 from evalkit.tables import canonical_text, input_text, is_missing
 from evalkit.tables.message_forms import is_plain_text, is_unseen, read_messages, shown_value
-from evalkit.tables.messages import as_json, conversation_value, turns
+from evalkit.tables.messages import as_json, content_text, conversation_value, turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -506,15 +505,10 @@ def _marked(value: Any, mark: str) -> str:
     if isinstance(value, list):
         if (messages := read_messages(value)) is not None:
             return "\n".join(f"--- {at} {heading} ({mark}) ---\n{text}" for at, heading, text in turns(messages))
-        texts = [_entry(element) for element in value]
+        texts = [element if isinstance(element, str) else as_json(element) for element in value]
+        if any(map(is_unseen, value)):  # parts of a text, which is not sent
+            return content_text(value)
         if len(texts) == 1:
             return texts[0]
         return "\n".join(f"--- {at} ({mark}) ---\n{text}" for at, text in enumerate(texts, 1))
     return as_json(value)
-
-
-def _entry(element: Any) -> str:
-    """An entry of a list."""
-    if is_unseen(element):
-        return f"({element['type']}, not shown: {element['unseen']})"
-    return element if isinstance(element, str) else as_json(element)

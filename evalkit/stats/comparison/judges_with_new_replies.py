@@ -11,7 +11,7 @@ from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.stats.comparison.significance import Outcomes
 from evalkit.tables.grouping import Flags, Ints, group
 
-_NO_REPLY = ("missing_input", *ENGINE_REASONS)
+_NO_REPLY = ENGINE_REASONS
 _SLOT = ["item_id", "judge", "order", "sample"]
 
 

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
@@ -24,7 +25,7 @@ NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
 NOT_MEASURED = "noise floor not measured"
 _UNKNOWN = Interval.none(NOT_MEASURED)
-NOT_ASKED = ("cache_miss", "in_batch", "budget", "judge_down", "stopped", "missing_input")
+NOT_ASKED = ("cache_miss", "in_batch", "budget", "judge_down", "stopped", *SKIPPED)
 """Errors of judgments for which no call was made."""
 
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
