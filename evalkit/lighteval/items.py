@@ -10,7 +10,9 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
-from evalkit.tables import is_missing
+from evalkit.tables import canonical, is_missing
+from evalkit.tables.message_forms import Message
+from evalkit.tables.messages import conversation_value, is_question, split, value_text
 
 Fields = Mapping[str, str | Callable[[Any], Any]]
 """Input of the rubric -> key in `doc.specific`, or a function of the doc."""
@@ -48,7 +50,8 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
 
     ``question`` is the document's query and ``answer`` the response. ``context`` and ``reference`` come from
     `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), and so does
-    every other input, under its own name.
+    every other input, under its own name. If the rubric has no input ``answer``, the query and the response are the
+    last turns of ``conversation``.
 
     Raises
     ------
@@ -63,6 +66,8 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
             value = answer_of(response) if name == "answer" and name not in fields else _input(doc, name, fields)
             if value is not None:
                 row[name] = repaired(value)
+        if _shows_answer_last(rubric, fields):
+            row["conversation"] = _whole(row.get("conversation"), doc, repaired(answer_of(response)), names)
         _check(row, doc, rubric)
         rows.append(row)
     return pd.DataFrame(rows, columns=["item_id", *[name for name in names if any(name in row for row in rows)]])
@@ -71,8 +76,10 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
 def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
     """Raise if a document lacks an input of the rubric; called before a model is loaded."""
     for doc in docs:
-        row = {name: _input(doc, name, fields) for name in rubric.input_names}
-        _check({name: value for name, value in row.items() if value is not None} | {"answer": ""}, doc, rubric)
+        row = {name: _input(doc, name, fields) for name in rubric.input_names} | {"answer": ""}
+        if _shows_answer_last(rubric, fields):
+            row["conversation"] = []
+        _check({name: value for name, value in row.items() if value is not None}, doc, rubric)
 
 
 def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
@@ -90,13 +97,38 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
     if callable(place):
         return _made(place, doc, name)
     if place is None and name == "question":
-        return doc.query
+        return _asked(doc)
     specific = doc.specific or {}
     value = specific.get(place or _FROM_SPECIFIC.get(name, name))
     if name == "reference" and place is None and _blank(value):
         golds = [gold for gold in _golds(doc) if not _blank(gold)]
         value = golds[0] if golds else None
     return None if is_missing(value) or (name in ("reference", "conversation") and _blank(value)) else value
+
+
+def _asked(doc: Any) -> Any:
+    """The query of a document, with marks for its images, which judges cannot be shown."""
+    pictures = [{"type": "image", "unseen": "an image of the document"} for _ in getattr(doc, "images", None) or ()]
+    return [{"type": "text", "text": doc.query}, *pictures] if pictures else doc.query
+
+
+def _shows_answer_last(rubric: Rubric, fields: Fields) -> bool:
+    return "answer" not in {*rubric.input_names, *fields} and "conversation" in rubric.input_names
+
+
+def _whole(given: Any, doc: Any, answer: str, names: Sequence[str]) -> list[Message]:
+    """A conversation that ends with the query and the answer; it may have the query already."""
+    shown = conversation_value(canonical(given))
+    messages: list[Message] = []
+    if isinstance(shown, list) and all(isinstance(one, Mapping) and "role" in one for one in shown):
+        messages += shown
+    elif text := value_text(shown):
+        messages.append({"role": "conversation so far", "content": text})
+    ends_with_query = messages and (is_question(messages[-1]) or doc.query.strip() in str(messages[-1]["content"]))
+    if not ends_with_query or getattr(doc, "images", None):
+        messages.append({"role": "user", "content": repaired(_asked(doc))})
+    messages.append({"role": "assistant", "content": answer})
+    return split(messages, names)["conversation"] or []
 
 
 def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:

@@ -135,8 +135,8 @@ def split(
     """
     wanted = {*inputs}
     at, is_there = _place_of_answer(messages, answer)
-    asked = max((n for n, one in enumerate(messages[:at]) if _is_question(one)), default=-1)
-    end = next((n for n in range(at + is_there, len(messages)) if _is_question(messages[n])), len(messages))
+    asked = max((n for n, one in enumerate(messages[:at]) if is_question(one)), default=-1)
+    end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
     if answer is None and speakers(messages):
         answer = said(messages[at]["content"]) if is_there else ""
     before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
@@ -169,14 +169,15 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
     if not mine:
         return len(messages), False
     # of the assistant's last turn, what it said last; if it only called tools, it said nothing at the end of the turn
-    start = max((n for n, one in enumerate(messages[: mine[-1]]) if _is_question(one)), default=-1)
+    start = max((n for n, one in enumerate(messages[: mine[-1]]) if is_question(one)), default=-1)
     spoken = [n for n in mine if n > start and (said(messages[n]["content"]) or "tool_calls" not in messages[n])]
     if spoken:
         return spoken[-1], True
-    return next((n for n in range(mine[-1], len(messages)) if _is_question(messages[n])), len(messages)), False
+    return next((n for n in range(mine[-1], len(messages)) if is_question(messages[n])), len(messages)), False
 
 
-def _is_question(message: Message) -> bool:
+def is_question(message: Message) -> bool:
+    """Whether the user says something in a message, which may be a question."""
     return message["role"] in ("user", "human") and not is_result(message)
 
 
