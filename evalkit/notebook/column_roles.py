@@ -15,7 +15,7 @@ from evalkit.rubrics.human_labels import label_text
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables import is_missing
 from evalkit.tables.items import as_frame, canonical, canonical_text
-from evalkit.tables.messages import holds_chats, messages_of
+from evalkit.tables.messages import holds_chats, messages_of, turns
 
 NEW = "new"
 """The id of the rubric that is made from the chosen inputs."""
@@ -137,7 +137,7 @@ class Column:
         """Two of its values; of chats what was said."""
         cells = list(self.distinct.values())[:2]
         chats = [messages_of(cell) for cell in cells] if self.is_chat else []
-        return [" / ".join(str(one["content"]) for one in chat) for chat in chats] or list(self.distinct)[:2]
+        return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
 
     @property
     def looks_like_labels(self) -> bool:

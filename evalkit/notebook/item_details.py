@@ -14,6 +14,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
 from evalkit.rubrics.scales import Scale
 from evalkit.tables import records
+from evalkit.tables.messages import value_text
 
 
 def item_detail(
@@ -79,7 +80,7 @@ def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dic
 def item_texts(items: pd.DataFrame, columns: Mapping[str, str], item_id: str) -> list[tuple[str, str]]:
     """The inputs that an item has, as name and text; `columns` maps the inputs of the rubric to columns."""
     item = items[items["item_id"] == item_id].iloc[0]
-    texts = [(name, shown_text(item[column])) for name, column in columns.items()]
+    texts = [(name, value_text(item[column], name)) for name, column in columns.items()]
     return [pair for pair in texts if pair[1]]
 
 
@@ -101,16 +102,3 @@ def _judge(vote: Mapping[str, Any], judgments: pd.DataFrame) -> dict[str, Any]:
     samples = list(records(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]]))
     shown = {name: vote[name] for name in ("judge", "label", "score", "passed", "reason")}
     return shown | {"score": shown["score"] and round(shown["score"], 2), "samples": samples}
-
-
-def shown_text(value: Any) -> str:
-    """A value of an item as it is shown: empty if missing; a list or conversation as paragraphs."""
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return ""
-    parts = value if pd.api.types.is_list_like(value) and not isinstance(value, Mapping) else [value]
-    return "\n\n".join(
-        f"{part['role']}: {part['content']}"
-        if isinstance(part, Mapping) and {"role", "content"} <= part.keys()
-        else str(part)
-        for part in parts
-    )

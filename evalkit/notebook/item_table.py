@@ -12,12 +12,12 @@ import pandas as pd
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.item_details import shown_text
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import records
+from evalkit.tables.messages import value_text
 
 PAGE = 25
 _MOST_VALUES, _LONGEST_VALUE = 30, 60
@@ -258,7 +258,7 @@ def _texts(evaluation: Evaluation) -> list[str]:
     if not names:
         return [""] * len(items)
     columns = [items[evaluation.input_columns[name]].tolist() for name in names[:2]]
-    shown = [[" ".join(shown_text(value)[:300].split()) for value in column] for column in columns]
+    shown = [[" ".join(value_text(value)[:300].split()) for value in column] for column in columns]
     return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
 
 
@@ -270,7 +270,7 @@ def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, lis
     items, most = evaluation.items, min(_MOST_VALUES, len(evaluation.items) // 2)
     columns = {}
     for name in items.columns.difference(["item_id", *annotators], sort=False):
-        texts = [shown_text(value) for value in items[name]]
+        texts = [value_text(value) for value in items[name]]
         if 1 < len(set(texts)) <= most and max(map(len, texts)) <= _LONGEST_VALUE:
             columns[str(name)] = texts
     return columns

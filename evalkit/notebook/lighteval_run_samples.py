@@ -12,9 +12,9 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.lighteval.result_tables import details_table, judgments_table
-from evalkit.notebook.item_details import shown_text
 from evalkit.runs import Run
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.tables.messages import value_text
 
 PAGE = 25
 
@@ -103,7 +103,7 @@ class Samples:
         table, judgments = self._table(task)
         row = table.loc[number]
         mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
-        texts = {str(name): text for name, value in row.items() if (text := shown_text(value))}
+        texts = {str(name): text for name, value in row.items() if (text := value_text(value, str(name)))}
         # explanations are shown with their judges, if those are known
         suffixes = tuple(suffix for suffix in _TEXTS if mine.empty or suffix != "_explanation")
         leads = _figures(self.run, task, table)
@@ -129,7 +129,7 @@ class Samples:
 def _matches(table: pd.DataFrame, search: str) -> pd.Series:
     if not search:
         return pd.Series(data=True, index=table.index)
-    texts = table[["question", "answer", "item_id"]].astype(object).map(shown_text).agg("\n".join, axis="columns")
+    texts = table[["question", "answer", "item_id"]].astype(object).map(value_text).agg("\n".join, axis="columns")
     return texts.str.casefold().str.contains(search.casefold(), regex=False)
 
 
@@ -152,8 +152,8 @@ def _plain_figures(table: pd.DataFrame) -> list[str]:
 
 
 def _row(number: Any, row: pd.Series, names: list[str]) -> dict[str, Any]:
-    errors = [shown_text(row[name]) for name in row.index if str(name).endswith("_error")]
-    text = f"{shown_text(row['question'])} → {shown_text(row['answer']) or '(empty answer)'}"
+    errors = [value_text(row[name]) for name in row.index if str(name).endswith("_error")]
+    text = f"{value_text(row['question'])} → {value_text(row['answer']) or '(empty answer)'}"
     return {
         "number": int(number),
         "id": str(row["item_id"]),
@@ -170,7 +170,7 @@ def _judge(key: Any, rows: pd.DataFrame) -> dict[str, Any]:
         "judge": str(key[1]),
         "score": None if scores.empty else figure(float(scores.mean())),
         "scored": f"{len(scores)} of {len(rows)}",
-        "samples": rows[["label", "explanation", "error"]].astype(object).map(shown_text).to_dict("records"),
+        "samples": rows[["label", "explanation", "error"]].astype(object).map(value_text).to_dict("records"),
     }
 
 

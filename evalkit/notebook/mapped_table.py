@@ -53,8 +53,10 @@ def map_table(
     items = load_items(table, item_id=key)
     lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
     if chat is not None:
-        items = split_messages(items, chat)
-        lines.append(f"items = ek.tables.split_messages(items, {chat!r})")
+        wanted = [name for name in CHAT_INPUTS if name in rubric.input_names]
+        apart = () if {"question", "answer"} <= {*wanted} else (wanted,)  # the rest stays in the conversation
+        items = split_messages(items, chat, *apart)
+        lines.append(f"items = ek.tables.split_messages({', '.join(['items', repr(chat), *map(repr, apart)])})")
     names = {roles.column(role): f"{role}_id" for role in ("group", "system") if roles.column(role)}
     used = {*roles.inputs.values(), *names} | ({"question", "answer", "conversation"} if chat is not None else set())
     implied = {"group_id", "system_id", *rubric.input_names}

@@ -278,21 +278,25 @@ def as_json(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2).decode()
 
 
-def value_text(value: Any) -> str:
-    """A value of an item for people to read: empty if missing; the entries of a list and messages as paragraphs."""
-    if isinstance(value, str) or (pd.api.types.is_scalar(value) and not is_missing(value)):
-        return str(value)
-    if is_missing(value):
-        return ""
+def value_text(value: Any, name: str = "") -> str:
+    """A value of an item for people to read: empty if missing; the entries of a list and messages as paragraphs.
+
+    `name` is the input of the rubric that has the value.
+    """
+    if is_missing(value) or isinstance(value, (bool, int, float)):
+        return "" if is_missing(value) else str(value)
     try:
-        shown = shown_value(canonical(value))
+        canonical_value = canonical(value)
+        shown = conversation_value(canonical_value) if name == "conversation" else shown_value(canonical_value)
     except InputError:
         return str(value)
     if isinstance(shown, list):
         if (messages := read_messages(shown)) is not None:
             return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
         return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
-    return orjson.dumps(shown).decode() if isinstance(shown, (dict, bool)) else str(shown)
+    if is_unseen(shown):
+        return content_text([shown])
+    return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
 
 
 def _of_log(value: Mapping[str, Any]) -> Any:

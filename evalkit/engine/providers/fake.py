@@ -200,7 +200,7 @@ def _uniform(prompt: Prompt, persona: str, sample: int | None) -> float:
 def as_text(value: Any) -> str:
     """A text, a list of texts or a list of messages as one text."""
     if isinstance(value, Mapping):
-        return as_text(value.get("content"))
+        return as_text(value.get("content", value.get("text")))
     if isinstance(value, list | tuple):
         return "\n".join(map(as_text, value))
     return "" if value is None else str(value)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
@@ -16,6 +15,7 @@ from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables import empty, is_missing
+from evalkit.tables.messages import value_text
 
 _MOST = 5
 _LONG = 2000
@@ -81,9 +81,11 @@ class _Known:
     def facts(self, pair: Pair) -> dict[str, Any]:
         """Inputs, votes and labels."""
         item = self.items.loc[pair[0]]
-        inputs = {name: item[column] for name, column in self.inputs.items()}
+        inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": [(name, _cut(_text(value))) for name, value in inputs.items() if not is_missing(value)],
+            "inputs": [
+                (name, _cut(value_text(value, name))) for name, value in inputs.items() if not is_missing(value)
+            ],
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
         }
@@ -107,19 +109,6 @@ def _vote(vote: dict[Any, Any]) -> dict[str, str]:
         "samples scored": count_of(vote["n_scored"], vote["n_samples"]),
         "explanation": "" if is_missing(explanation) else explanation,
     }
-
-
-def _text(value: Any) -> str:
-    """An input for people to read: list entries below each other, messages with their role."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        if {"role", "content"} <= set(value):
-            return f"{value['role']}: {_text(value['content'])}"
-        return orjson.dumps(value, default=str).decode()
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return "\n\n".join(_text(one) for one in value)
-    return str(value)
 
 
 def _cut(text: str) -> str:

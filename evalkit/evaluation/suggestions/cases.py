@@ -20,6 +20,7 @@ from evalkit.stats.alignment.label_values import kinds_of as label_kinds
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import input_text, is_missing
 from evalkit.tables.grouping import Ints
+from evalkit.tables.message_forms import shown_value
 
 Kind = Literal["false pass", "false fail", "differs"]
 _LONGEST = 1_500
@@ -171,7 +172,7 @@ def _reasons(judgments: pd.DataFrame, score: pd.Series) -> tuple[tuple[str, str,
 
 def _cut(value: Any) -> Any:
     """A value as it is shown; the middle of a long text is left out."""
-    shown = value if isinstance(value, str) else input_text(value)
+    shown = shown_value(input_text(value))
     if isinstance(shown, list):
         return [_cut(one) if isinstance(one, str) else one for one in shown]
     if not isinstance(shown, str) or len(shown) <= _LONGEST:
