@@ -153,7 +153,8 @@ class _Reader:
         if _is_content_of_texts(content) and not before and not after:
             made = [_Part(role, whole=content)]
         else:
-            made = list(self._split(role, [*before, *(content if isinstance(content, list) else [content])]))
+            parts = content if isinstance(content, list) else [content] if content != "" or not before else []
+            made = list(self._split(role, [*before, *parts]))
         if after:
             if not made or made[-1].result is not None:
                 made.append(_Part(role))

@@ -1,0 +1,483 @@
+"""Conversations of four tools: all that was said and done stands in the prompt once, in order, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.core.reply_keys import digest
+from evalkit.errors import EvalkitWarning, InputError
+from evalkit.rubrics.prompts import item_inputs
+from evalkit.tables import split_messages
+from evalkit.tables.message_forms import read_messages, shown_value, unseen
+from evalkit.tables.messages import messages_of, value_text
+
+WHOLE = ek.Rubric(
+    id="whole", inputs=["conversation"], criteria=[{"name": "c", "description": "d", "scale": {0: "a", 1: "b"}}]
+)
+APART = ek.Rubric(
+    id="apart", inputs=["conversation?", "question", "answer"],
+    criteria=[{"name": "c", "description": "d", "scale": {0: "a", 1: "b"}}],
+)  # fmt: skip
+ENDS = ["plain", "é", "two\nlines", "--- 3 user ---", "</x>"]
+PICTURE = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ"
+
+
+@dataclass
+class Step:
+    """What an assistant does at once: perhaps a text, calls, and the results in their order."""
+
+    text: str
+    calls: list[tuple[str, dict[str, str]]]
+    results: list[tuple[int, str, bool]]  # number of the call here, text, whether it is an error
+
+
+@dataclass
+class Turn:
+    """A question, steps, and what the assistant says at the end."""
+
+    question: str
+    steps: list[Step]
+    answer: str
+
+
+@dataclass
+class Story:
+    """A conversation, told without any tool's form."""
+
+    system: str
+    turns: list[Turn]
+    goodbye: str
+    places: list[str] = field(default_factory=list)
+
+
+def story_of(draw: random.Random) -> Story:
+    n = iter(range(1000))
+
+    def text(kind: str) -> str:
+        return f"{kind}-{next(n)}-{draw.choice(ENDS)}"
+
+    turns = []
+    for _ in range(draw.randint(1, 3)):
+        steps = []
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            calls = [(f"tool_{draw.choice('ab')}", {"key": text("arg")}) for _ in range(draw.randint(1, 3))]
+            order = list(range(len(calls)))
+            draw.shuffle(order)
+            results = [(at, draw.choice([text("result"), text("result"), ""]), draw.random() < 0.2) for at in order]
+            steps.append(Step(draw.choice(["", text("aside")]), calls, results))
+        turns.append(Turn(text("question"), steps, text("answer")))
+    return Story(draw.choice(["", text("system")]), turns, draw.choice(["", text("bye")]))
+
+
+def as_openai(story: Story, null: Any = None, **named: Any) -> list[dict[str, Any]]:
+    made: list[dict[str, Any]] = [{"role": "system", "content": story.system}] if story.system else []
+    for at, turn in enumerate(story.turns):
+        made.append({"role": "user", "content": turn.question})
+        for number, step in enumerate(turn.steps):
+            ids = [f"call_{at}_{number}_{one}" for one in range(len(step.calls))]
+            calls = [
+                {"id": one, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+                for one, (name, arguments) in zip(ids, step.calls, strict=True)
+            ]
+            made.append({"role": "assistant", "content": step.text or null, "tool_calls": calls} | named)
+            for one, text, _ in step.results:
+                result = {"role": "tool", "tool_call_id": ids[one], "content": text or null}
+                made.append(result | ({"name": step.calls[one][0]} if named else {}))
+        made.append({"role": "assistant", "content": turn.answer})
+    return made + ([{"role": "user", "content": story.goodbye}] if story.goodbye else [])
+
+
+def as_tau(story: Story) -> dict[str, Any]:
+    return {"task_id": 1, "traj": as_openai(story, function_call=None), "reward": 0.0}
+
+
+def as_anthropic(story: Story) -> dict[str, Any]:
+    made: list[dict[str, Any]] = []
+    for at, turn in enumerate(story.turns):
+        made.append({"role": "user", "content": [{"type": "text", "text": turn.question}]})
+        for number, step in enumerate(turn.steps):
+            uses = [
+                {"type": "tool_use", "id": f"toolu_{at}_{number}_{one}", "name": name, "input": arguments}
+                for one, (name, arguments) in enumerate(step.calls)
+            ]
+            made.append({"role": "assistant", "content": [*([_text(step.text)] if step.text else []), *uses]})
+            results = [
+                {"type": "tool_result", "tool_use_id": uses[one]["id"], "content": [_text(text)] if text else None}
+                | ({"is_error": True} if is_error else {})
+                for one, text, is_error in step.results
+            ]
+            made.append({"role": "user", "content": results})
+        made.append({"role": "assistant", "content": [_text(turn.answer)]})
+    if story.goodbye:
+        made.append({"role": "user", "content": story.goodbye})
+    return {"system": [_text(story.system)], "messages": made} if story.system else {"messages": made}
+
+
+def as_inspect(story: Story) -> dict[str, Any]:
+    made: list[dict[str, Any]] = [{"id": "m", "role": "system", "content": story.system}] if story.system else []
+    for at, turn in enumerate(story.turns):
+        made.append({"id": f"u{at}", "role": "user", "source": "input", "content": turn.question})
+        for number, step in enumerate(turn.steps):
+            calls = [
+                {"id": f"{at}.{number}.{one}", "function": name, "arguments": arguments, "type": "function"}
+                for one, (name, arguments) in enumerate(step.calls)
+            ]
+            said = {"role": "assistant", "source": "generate", "model": "m", "content": step.text, "tool_calls": calls}
+            made.append(said)
+            for one, text, is_error in step.results:
+                error = {"error": {"type": "unknown", "message": text}} if is_error and text else {}
+                result = {"role": "tool", "tool_call_id": calls[one]["id"], "function": calls[one]["function"]}
+                made.append(result | {"content": "" if error else text} | error)
+        made.append({"id": f"a{at}", "role": "assistant", "source": "generate", "content": turn.answer})
+    if story.goodbye:
+        made.append({"role": "user", "content": story.goodbye})
+    return {"id": "s", "messages": made, "attachments": {}}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+
+
+FORMS = {"openai": as_openai, "tau": as_tau, "anthropic": as_anthropic, "inspect": as_inspect}
+
+
+def told(story: Story) -> list[tuple[str, str]]:
+    """Who said and did what, in order: written from the story, not from a form."""
+    made = [("system", story.system)] if story.system else []
+    number = 0
+    for turn in story.turns:
+        made.append(("user", turn.question))
+        for step in turn.steps:
+            first = number + 1
+            made += [("assistant", step.text)] if step.text else []
+            for name, arguments in step.calls:
+                number += 1
+                made.append((f"assistant: call {number}, {name}", arguments["key"]))
+            made += [
+                (f"tool: result of call {first + one}, {step.calls[one][0]}", text) for one, text, _ in step.results
+            ]
+        made.append(("assistant", turn.answer))
+    return made + ([("user", story.goodbye)] if story.goodbye else [])
+
+
+def shown(prompt: Any, name: str = "conversation") -> list[tuple[str, str]]:
+    """Headings and texts of an input, as a judge sees them; JSON strings and marks of errors as their texts."""
+    text = str(prompt)
+    fence = re.search(rf"<{name}-(\w+)>\n(.*)\n</{name}-\1>", text, re.DOTALL)
+    if fence is None:
+        return []
+    parts = re.split(rf"(?:^|\n)--- (\d+) (.*?) \({fence[1]}\) ---\n", fence[2])
+    pairs = zip(parts[2::3], parts[3::3], strict=True)
+    return [(heading.removesuffix(", error"), _plain(text)) for heading, text in pairs]
+
+
+def _plain(text: str) -> str:
+    if text.startswith('{"key"'):
+        return str(json.loads(text)["key"])
+    return text.removeprefix("unknown: ")
+
+
+def test_all_that_was_said_and_done_stands_in_the_prompt_once_and_in_order():
+    draw = random.Random(7)
+    for _ in range(150):
+        story = story_of(draw)
+        expected = told(story)
+        last = story.turns[-1]
+        for name, form in FORMS.items():
+            log = form(story)
+            whole = ek.build_prompt(WHOLE, {"conversation": log})
+            assert shown(whole) == expected, name
+            items = split_messages(pd.DataFrame({"log": pd.Series([log], dtype=object)}), "log")
+            assert (items["question"][0], items["answer"][0]) == (last.question, last.answer), name
+            # before the question, a mark in its place, and what came between it and the answer
+            asked = next(at for at, (_, text) in enumerate(expected) if text == last.question)
+            answered = next(at for at, (_, text) in enumerate(expected) if text == last.answer)
+            between = expected[asked + 1 : answered]
+            found = shown(ek.build_prompt(APART, items))
+            assert [one for one in found if one[0] != "question"] == expected[:asked] + between, name
+            places = [at for at, (heading, _) in enumerate(found) if heading == "question"]
+            assert places == ([asked] if between else []), name
+            whole_text = value_text(log, "conversation")
+            assert all(text in whole_text for heading, text in expected if "call" not in heading), name
+
+
+def test_a_conversation_has_one_key_however_it_came():
+    draw = random.Random(11)
+    for _ in range(60):
+        story = story_of(draw)
+
+        def key(value: Any) -> str:
+            return digest(item_inputs(WHOLE, {"conversation": [value]}, 1)[0])
+
+        log = as_openai(story)
+        missing = [{name: value for name, value in one.items() if value is not None} for one in log]
+        unnamed = json.loads(json.dumps(log).replace('"call_', '"chatcmpl-tool-'))
+        for other in (as_openai(story, null=""), missing, unnamed, as_tau(story), json.dumps(as_tau(story))):
+            canonical = pd.DataFrame({"conversation": pd.Series([other], dtype=object)})
+            assert key(ek.tables.canonical(canonical["conversation"][0])) == key(ek.tables.canonical(log))
+        read = messages_of(log)
+        assert read_messages(read) == read, "what was read once is read as it is"
+        assert key(read) == key(ek.tables.canonical(log))
+
+
+IMAGES: list[dict[str, Any]] = [
+    {"type": "image_url", "image_url": {"url": PICTURE, "detail": "low"}},
+    {"type": "image_url", "image_url": {"url": "https://shop.example/a.png"}},
+    {"type": "image_url", "image_url": PICTURE},
+    {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
+    {"type": "input_image", "file_id": "file-1"},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE[22:]}},
+    {"type": "image", "source": {"type": "url", "url": "https://shop.example/a.png"}},
+    {"type": "image", "image": "attachment://9c1d", "detail": "auto"},
+    {"type": "image", "image": PICTURE},
+    {"type": "image", "data": PICTURE[22:], "mimeType": "image/png"},
+    {"type": "text", "text": f"see ![it]({PICTURE}) here"},
+    {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image", "source": {"data": PICTURE[22:]}}]},
+    {"type": "tool_result", "tool_use_id": "t", "content": json.dumps({"screenshot": PICTURE})},
+]
+
+
+@pytest.mark.parametrize("part", IMAGES, ids=range(len(IMAGES)))
+def test_an_image_is_never_a_text_and_its_item_is_unscored_with_a_reason(part: dict[str, Any]):
+    asked: list[str] = []
+
+    @ek.Judge.function(name="eye", version="1")
+    def eye(prompt: Any) -> str:
+        asked.append(str(prompt))
+        return '{"explanation": "x", "score": 1}'
+
+    content = [{"type": "text", "text": "before"}, part, {"type": "text", "text": "after"}]
+    talk = [{"role": "user", "content": content}, {"role": "assistant", "content": "A kettle."}]
+    items = [{"item_id": "a", "conversation": talk}, {"item_id": "b", "conversation": [talk[1]]}]
+    prompt = str(ek.build_prompt(WHOLE, items[0]))
+    assert "iVBOR" not in prompt
+    assert prompt.index("before") < prompt.index("image, not shown") < prompt.index("after")
+    with pytest.warns(EvalkitWarning, match=r"1 of 2 items have an image or a file in an input \(item 'a'\)"):
+        table = ek.judge(items, WHOLE, eye, samples=1, progress=False)
+    assert table["error"].astype(object).fillna("").tolist() == ["unseen_image", ""]
+    assert (len(asked), table["score"].notna().tolist()) == (1, [False, True])
+    assert "image" in ek.explain(table)["what_to_do"][0]
+    with pytest.warns(EvalkitWarning, match="an image"):
+        made = ek.plan(items, WHOLE, eye, samples=1)
+    assert str(made).startswith("2 items (1 skipped for an image or a file), 1 judgment: 1 cached")
+    # as the question of an item, too
+    split = split_messages(pd.DataFrame({"item_id": ["a"], "log": pd.Series([talk], dtype=object)}), "log")
+    with pytest.warns(EvalkitWarning, match="an image"):
+        assert ek.judge(split, APART, eye, samples=1, progress=False)["error"].tolist() == ["unseen_image"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "input_audio", "input_audio": {"data": "UklG" * 30, "format": "wav"}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64," + "JVBE" * 30}},
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE" * 30}},
+        {"type": "video", "video": "https://shop.example/a.mp4", "format": "mp4"},
+    ],
+)
+def test_recordings_and_files_are_marked_too(part: dict[str, Any]):
+    talk = [{"role": "user", "content": [{"type": "text", "text": "Hear:"}, part]}]
+    prompt = str(ek.build_prompt(WHOLE, {"conversation": talk}))
+    assert "not shown" in prompt
+    assert "JVBE" not in prompt
+    assert "UklG" not in prompt
+    with pytest.warns(EvalkitWarning, match="an image or a file"):
+        table = ek.judge([{"conversation": talk}], WHOLE, "fake:strict", samples=1, progress=False)
+    assert table["error"].tolist() == ["unseen_file"]
+
+
+def test_what_looks_like_an_image_and_is_none_is_judged():
+    texts = [
+        "write data:image/png;base64,… into the page",
+        "base64, they say",
+        "/9j/ is how it starts",
+        "iVBORw0KGgo is a PNG",
+    ]
+    for text in texts:
+        assert shown_value(text) is text
+    lists: list[Any] = [
+        [{"type": "document", "text": "the text", "source": "a.txt"}],
+        [{"type": "file", "path": "src/a.py"}, {"type": "file", "name": "b.py", "content": "x = 1"}],
+        [{"role": "editor", "name": "Ann"}, {"role": "author", "name": "Ben"}],
+        ["one", "two"],
+        [{"id": 1, "unseen": "text"}],
+    ]
+    for value in lists:
+        assert shown_value(value) is value or shown_value(value) == value
+        assert unseen(shown_value(value)) is None
+
+
+def messages(*pairs: Any) -> list[dict[str, Any]]:
+    return [{"role": role} | (one if isinstance(one, dict) else {"content": one}) for role, one in pairs]
+
+
+CALL = {"content": None, "tool_calls": [{"id": "x", "function": {"name": "cancel", "arguments": "{}"}}]}
+ASKED, CALLED, DONE = ("user", "Cancel."), ("assistant", CALL), ("tool", {"content": "done", "tool_call_id": "x"})
+SPOKE = ("assistant", CALL | {"content": "I do."})
+FIRST = [("user", "1"), ("assistant", "one"), ("user", "2")]
+THOUGHT = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Done."}]
+NO = "I will not."
+
+
+@pytest.mark.parametrize(
+    ("log", "question", "answer", "conversation"),
+    [
+        # the assistant acted last and said nothing: an empty answer, after all that it did
+        ([ASKED, CALLED, DONE], "Cancel.", "", ["question", "assistant", "tool"]),
+        ([ASKED, CALLED, DONE, ("user", "###STOP###")], "Cancel.", "", ["question", "assistant", "tool"]),
+        # it spoke, then acted: what it did after its words stands after their place
+        ([ASKED, SPOKE, DONE], "Cancel.", "I do.", ["question", "answer", "assistant", "tool"]),
+        (
+            [ASKED, ("assistant", "I do."), CALLED, DONE],
+            "Cancel.",
+            "I do.",
+            ["question", "answer", "assistant", "tool"],
+        ),
+        # a failed call leaves an empty answer; the answer to the question before is none
+        ([*FIRST, ("assistant", "")], "2", "", ["user", "assistant"]),
+        ([*FIRST, ("assistant", None)], "2", "", ["user", "assistant"]),
+        # two texts of one turn
+        ([("user", "1"), ("assistant", "Wait."), ("assistant", "one")], "1", "one", ["question", "assistant"]),
+        # agents with names
+        ([("human", "Go."), ("Planner", "Coder!"), ("Coder", "x = 1")], "Go.", "x = 1", ["question", "Planner"]),
+        # a refusal is an answer
+        ([("user", "Do."), ("assistant", {"content": None, "refusal": NO})], "Do.", NO, None),
+        ([("user", "Do."), ("assistant", [{"type": "refusal", "refusal": NO}])], "Do.", NO, None),
+        # reasoning is no part of an answer
+        ([("user", "Do."), ("assistant", THOUGHT)], "Do.", "Done.", None),
+    ],
+)
+def test_where_a_conversation_is_split(log: Any, question: str, answer: str, conversation: list[str] | None):
+    row = split_messages(pd.DataFrame({"log": pd.Series([messages(*log)], dtype=object)}), "log").iloc[0]
+    assert (row["question"], row["answer"]) == (question, answer)
+    assert row["conversation"] == conversation or [one["role"] for one in row["conversation"]] == conversation
+
+
+def test_what_is_no_input_of_its_own_stays_in_the_conversation():
+    log = messages(("system", "S"), ("user", "Q"), CALLED, DONE, ("assistant", "A"), ("user", "Bye"))
+    table = pd.DataFrame({"log": pd.Series([log], dtype=object)})
+
+    def roles(*inputs: str) -> list[str]:
+        made = split_messages(table, "log", inputs)
+        assert set(made.columns) == {"log", *inputs}
+        return [one["role"] for one in made["conversation"][0]]
+
+    assert roles("conversation", "question", "answer") == ["system", "question", "assistant", "tool"]
+    assert roles("conversation", "answer") == ["system", "user", "assistant", "tool"]
+    assert roles("conversation", "question") == ["system", "question", "assistant", "tool", "assistant", "user"]
+    assert roles("conversation") == ["system", "user", "assistant", "tool", "assistant", "user"]
+
+
+def test_parts_in_one_message_keep_their_order_and_unknown_ones_are_shown():
+    log = [
+        {"role": "user", "content": "Go"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "first", "signature": "SEALED"},
+                {"type": "text", "text": "searching"},
+                {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "kettle"}},
+                {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [
+                    {"type": "web_search_result", "title": "Kettles", "url": "https://shop.example",
+                     "encrypted_content": "SEALED"}]},
+                {"type": "text", "text": "found it"},
+                {"type": "tool_use", "id": "t1", "name": "order", "input": {"n": 1}},
+                {"type": "redacted_thinking", "data": "SEALED"},
+                {"type": "novel", "of": "tomorrow"},
+            ],
+        },
+    ]  # fmt: skip
+    prompt = ek.build_prompt(WHOLE, {"conversation": log})
+    assert "SEALED" not in str(prompt)
+    found = shown(prompt)
+    assert [heading for heading, _ in found] == [
+        "user", "assistant: reasoning", "assistant", "assistant: call 1, web_search",
+        "tool: result of call 1, web_search", "assistant", "assistant: call 2, order", "assistant: reasoning",
+        "assistant",
+    ]  # fmt: skip
+    texts = [text for _, text in found]
+    assert (texts[1:4], texts[5:8]) == (
+        ["first", "searching", '{"query":"kettle"}'],
+        ["found it", '{"n":1}', "(not shown)"],
+    )
+    assert "Kettles" in texts[4]
+    assert "tomorrow" in texts[8]
+
+
+def test_arguments_that_are_broken_and_errors_are_said():
+    calls = [{"id": "c", "function": {"name": "order", "arguments": '{"id": 7'}}]
+    log = messages(("user", "Q"), ("assistant", {"content": None, "tool_calls": calls}))
+    assert shown(ek.build_prompt(WHOLE, {"conversation": log}))[1][1] == '{"id": 7\n(error: this is no valid JSON)'
+    parsed = [{"id": "c", "function": "order", "arguments": {}, "parse_error": "Error parsing {id"}]
+    log = messages(("user", "Q"), ("assistant", {"content": "", "tool_calls": parsed}))
+    assert shown(ek.build_prompt(WHOLE, {"conversation": log}))[1][1] == "{}\n(error: Error parsing {id)"
+    old = messages(("user", "Q"), ("assistant", {"function_call": {"name": "order", "arguments": "{}"}}),
+                   ("function", {"name": "order", "content": "sent"}))  # fmt: skip
+    assert [one[0] for one in shown(ek.build_prompt(WHOLE, {"conversation": old}))] == [
+        "user", "assistant: call 1, order", "tool: result of call 1, order",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", ["hello", 3, [1], [{"role": 1, "content": "x"}], [{"a": "b"}], {"messages": "x"}])
+def test_what_is_no_conversation_is_refused(cell: Any):
+    with pytest.raises(InputError, match="expected a list of messages with role and content"):
+        split_messages(pd.DataFrame({"log": pd.Series([cell], dtype=object)}), "log")
+
+
+def test_a_very_long_conversation_is_warned_of():
+    talk = messages(("user", "x" * 600_000), ("assistant", {"content": "y" * 600_000}))
+    with pytest.warns(EvalkitWarning, match="more than a million characters in 'conversation'"):
+        ek.judge([{"conversation": talk}], WHOLE, "fake:strict", samples=1, progress=False)
+    with pytest.warns(EvalkitWarning, match="more than a million characters in 'conversation'"):  # an optional one, too
+        ek.judge([{"conversation": talk, "question": "q", "answer": "a"}], APART, "fake", samples=1, progress=False)
+
+
+def test_the_judges_own_answer_comes_before_what_the_candidate_did():
+    from evalkit.engine.own_answer_first import question_of
+
+    log = messages(("system", "S"), ("user", "Q"), CALLED, DONE, ("assistant", "A"))
+    items = split_messages(pd.DataFrame({"log": pd.Series([log], dtype=object)}), "log")
+    inputs = item_inputs(APART, {name: items[name].tolist() for name in ("conversation", "question", "answer")}, 1)[0]
+    assert question_of(inputs) == {"question": "Q", "conversation": [{"role": "system", "content": "S"}]}
+
+
+def test_tau_bench_logs_load_and_stand_in_the_prompt_once(published_data: Path):
+    path = published_data / "item_criteria" / "tau_airline.jsonl.gz"
+    if not path.is_file():
+        pytest.skip(f"no {path.name} among the published data")
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        items = pd.DataFrame([json.loads(line) for line in file])
+    split = split_messages(items, "messages")
+    assert (len(items), split["answer"].notna().sum(), split["question"].notna().sum()) == (36, 36, 36)
+    n_messages, n_calls, n_results = 0, 0, 0
+    for log, (_, row) in zip(items["messages"], split.iterrows(), strict=True):
+        found = shown(ek.build_prompt(WHOLE, {"conversation": log}))
+        expected = []
+        calls = 0
+        for message in log:
+            if message["content"] and message["role"] != "tool":
+                expected.append((message["role"], message["content"]))
+            for call in message.get("tool_calls") or []:
+                calls += 1
+                expected.append((f"assistant: call {calls}, {call['function']['name']}", call["function"]["arguments"]))
+            if message["role"] == "tool":
+                expected.append((f"tool: result of call {calls}, {message['name']}", message["content"] or ""))
+        assert found == expected
+        n_messages += len(log)
+        n_calls += calls
+        n_results += sum(message["role"] == "tool" for message in log)
+        # split, all up to the answer stands in the prompt once
+        parts = [text for heading, text in shown(ek.build_prompt(APART, row)) if heading not in ("question", "answer")]
+        rest = [text for heading, text in expected if not (heading == "user" and text == log[-1]["content"])]
+        assert sorted([*parts, row["question"], row["answer"]]) == sorted(rest + ([""] if row["answer"] == "" else []))
+    assert (n_messages, n_calls, n_results) == (1084, 227, 227)
