@@ -120,7 +120,7 @@ def judgments_of(
         texts = (str(text) for side, text in explained if text is not None and verdict in (None, bool(side)))
         readings = readings_of((parts.get(str(item)) or {}).get("judges") or ())
         hash_of_rules = rules_hash(rubric, rules, list(weights.values()), readings)
-        keys = tuple(map(str, rows["key"]))
+        keys = tuple(str(key) for key in rows["key"] if key is not None)  # a skipped item has none
         judgments[str(item)] = Judgment(
             rubric=rubric.id,
             rubric_version=rubric.version,
