@@ -289,7 +289,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
     for at in skipped:
         inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
     for at, values in enumerate(inputs):
-        if at not in skipped and (reason := unseen_input(values)) is not None:
+        if at not in skipped and {*map(type, values.values())} != {str} and (reason := unseen_input(values)):
             skipped[at] = reason
     if hold := [ids[at] for at, reason in skipped.items() if reason != SKIPPED[0]]:
         warnings.warn(
@@ -324,7 +324,7 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
 
 def unseen_input(inputs: Mapping[str, Any]) -> Reason | None:
     """Why no judge is asked about an item with these inputs: it holds an image or a file; None if it does not."""
-    kind = unseen([value for value in inputs.values() if not isinstance(value, (str, bool))])
+    kind = unseen(inputs)
     return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
 
 

@@ -197,6 +197,8 @@ def _judged(name: str, spec: Spec, item: Mapping[str, Any], options: Options) ->
     except JudgeError as problem:
         _log.error("%s: %s", name, problem)
         return unjudged_row(name, spec.rubric, "judge_down", report_disagreement=several), str(problem)
+    except InputError as problem:  # such as a sample that the rubric shows as an example
+        return unjudged_row(name, spec.rubric, _UNUSABLE, report_disagreement=several), str(problem)
     return sample_rows(name, evaluation, report_disagreement=several)[item["item_id"]], ""
 
 

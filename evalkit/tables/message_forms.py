@@ -16,6 +16,8 @@ Message = dict[str, Any]
 
 _SPEAKERS = {"assistant", "ai", "model"}
 _OTHERS = {"user", "human", "system", "developer", "tool", "function"}
+_RESULT_ROLES = ("tool", "function")
+_ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content"}
 _BARE = {"role", "name", "id", "model", "source"}
 _TEXTS = {"text", "input_text", "output_text"}
@@ -46,6 +48,8 @@ def shown_value(value: Any) -> Any:
     if isinstance(value, str):
         return value if is_plain_text(value) else _cut_data(value)
     if isinstance(value, list):
+        if is_plain(value):
+            return value
         if (messages := read_messages(value)) is not None:
             return messages
         shown = [shown_value(element) for element in value]
@@ -63,20 +67,39 @@ def is_plain_text(text: str) -> bool:
     return "base64," not in text and not text.startswith(_PICTURES)
 
 
+def is_plain(values: list[Any]) -> bool:
+    """Whether a list holds only texts, or messages of a role and a text: most do, and are not looked at again."""
+    for one in values:
+        if type(one) is str:
+            text = one
+        elif type(one) is dict and len(one) == 2 and type(one.get("role")) is str and one["role"] not in _RESULT_ROLES:
+            text = one.get("content")
+            if type(text) is not str:
+                return False
+        else:
+            return False
+        if "base64," in text or text.startswith(_PICTURES):
+            return False
+    return True
+
+
 def unseen(value: Any) -> str | None:
     """What a judge cannot be shown in a value of `shown_value`: ``image``, ``audio``, ``video``, ``file``, or None."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if is_unseen(value):
             return str(value["type"])
-        value = list(value.values())
-    if isinstance(value, list):
-        return next((found for element in value if (found := unseen(element)) is not None), None)
+        value = value.values()
+    elif not isinstance(value, list) or {*map(type, value)} == _ONLY_TEXTS:
+        return None
+    for element in value:
+        if isinstance(element, (dict, list)) and (found := unseen(element)) is not None:
+            return found
     return None
 
 
 def is_unseen(part: Any) -> bool:
     """Whether a part is the mark of an image or a file."""
-    return isinstance(part, Mapping) and part.keys() == {"type", "unseen"}
+    return isinstance(part, dict) and len(part) == 2 and part.keys() == {"type", "unseen"}
 
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
@@ -89,7 +112,7 @@ def read_messages(values: Sequence[Any]) -> list[Message] | None:
 
 def is_result(message: Message) -> bool:
     """Whether a message is the result of a call."""
-    return "tool_call_id" in message or message["role"] in ("tool", "function")
+    return "tool_call_id" in message or message["role"] in _RESULT_ROLES
 
 
 def speakers(messages: Sequence[Message]) -> set[str]:
@@ -143,10 +166,10 @@ class _Reader:
             del further["source"]
         if further.get("type") == "message":  # an answer of a provider, as it came
             further = {name: value for name, value in further.items() if name not in _ANSWERED}
-        if not further and isinstance(content, str) and is_plain_text(content) and role not in ("tool", "function"):
+        if not further and isinstance(content, str) and is_plain_text(content) and role not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
-        if role in ("tool", "function") or "tool_call_id" in further:
+        if role in _RESULT_ROLES or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
         before, after = self._taken(further)
@@ -191,10 +214,10 @@ class _Reader:
         for part in parts:
             kind = part.get("type") if isinstance(part, Mapping) else None
             if kind in _CALLS:
-                now.calls.append(self._call(part))
+                answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
+                now.calls.append(self._call({name: one for name, one in part.items() if name not in answered}))
                 if "result" in part:  # Inspect has the result of a server's tool in the call
                     yield now
-                    answered = {"tool_call_id": part.get("id")} | _chosen(part, "error")
                     yield _Part(role, result=self._result("tool", answered, part["result"]))
                     now = _Part(role)
             elif isinstance(kind, str) and (kind in _RESULTS or kind.endswith("tool_result")):

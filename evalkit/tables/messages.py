@@ -12,6 +12,7 @@ from evalkit.errors import InputError
 from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.message_forms import (
     Message,
+    is_plain,
     is_result,
     is_unseen,
     read_messages,
@@ -106,6 +107,8 @@ def conversation_value(value: Any) -> Any:
     An object or a JSON text that holds messages becomes a list; a JSON text of nothing but texts stays as it is, since
     judges have read such chats as JSON.
     """
+    if isinstance(value, list) and is_plain(value):
+        return value
     parsed = value
     if isinstance(value, str):
         try:

@@ -19,7 +19,7 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
+from evalkit.errors import ConfigError, JudgeError, RubricError
 from evalkit.runs.contract import read_receipts
 
 pytest.importorskip("inspect_ai")
@@ -152,10 +152,11 @@ def state(messages: Any, answer: str, metadata: dict[str, Any]) -> TaskState:
 
 
 def item(rubric: str, given: TaskState, target: str = "", **inputs: str) -> dict[str, Any]:
-    from evalkit.inspect.scorers import _item
+    from evalkit.inspect.scorers import _checked_item
     from evalkit.rubrics import load_rubric
 
-    return _item(given, Target(target), load_rubric(rubric), inputs)
+    made, reason, problem = _checked_item(given, Target(target), load_rubric(rubric), inputs)
+    return made | ({"reason": reason, "problem": problem} if reason else {})
 
 
 def test_inputs_of_the_rubric_come_from_the_sample() -> None:
@@ -167,8 +168,9 @@ def test_inputs_of_the_rubric_come_from_the_sample() -> None:
     assert item("faithfulness", state("Q?", "A", context), context="docs")["context"] == ["C."]
     assert item("correctness", state("Q?", "A", {"reference": "meta"}), "gold")["reference"] == "gold"
     assert item("correctness", state("Q?", "A", {"reference": "meta"}))["reference"] == "meta"
-    with pytest.raises(InputError, match=r"sample 's' has no 'context'.*inputs="):
-        item("faithfulness", state("Q?", "A", {"passage": "x"}))
+    lacking = item("faithfulness", state("Q?", "A", {"passage": "x"}))
+    assert lacking["reason"] == "missing_input"
+    assert re.search(r"sample 's' has no 'context'.*it has 'passage'.*inputs=", lacking["problem"])
 
 
 def test_what_is_wrong_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
