@@ -70,8 +70,9 @@ def is_plain_text(text: str) -> bool:
 def is_plain(values: list[Any]) -> bool:
     """Whether a list holds only texts, or messages of a role and a text: most do, and are not looked at again."""
     for one in values:
+        text: Any = one
         if type(one) is str:
-            text = one
+            pass
         elif type(one) is dict and len(one) == 2 and type(one.get("role")) is str and one["role"] not in _RESULT_ROLES:
             text = one.get("content")
             if type(text) is not str:
@@ -134,7 +135,7 @@ def text_of(part: Any) -> str | None:
     """The text of a part; None if it is no text."""
     if isinstance(part, str):
         return part
-    if not isinstance(part, Mapping) or part.get("type", "text") not in _TEXTS:
+    if not isinstance(part, Mapping) or ("type" in part and _kind(part) not in _TEXTS):
         return None
     return part["text"] if isinstance(part.get("text"), str) else None
 
@@ -162,13 +163,15 @@ class _Reader:
         """The messages that one message stands for: text, calls and results are one each, in their order."""
         content, role = message.get("content", ""), message["role"]
         further = {name: value for name, value in message.items() if name not in ("role", "content", *_NOTED)}
-        if further.get("source") in _ORIGINS:
+        if str(further.get("source")) in _ORIGINS:
             del further["source"]
         if further.get("type") == "message":  # an answer of a provider, as it came
             further = {name: value for name, value in further.items() if name not in _ANSWERED}
         if not further and isinstance(content, str) and is_plain_text(content) and role not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
+        if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
+            further["call"] = further.pop("tool_call_id")
         if role in _RESULT_ROLES or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
@@ -181,7 +184,7 @@ class _Reader:
         if after:
             if not made or made[-1].result is not None:
                 made.append(_Part(role))
-            made[-1].calls += after
+            made[-1].calls += map(self._call, after)  # after those among the parts
         if not made:
             made.append(_Part(role))
         first = next((one for one in made if one.result is None), made[0])
@@ -189,7 +192,7 @@ class _Reader:
         for one in made:
             yield one.result if one.result is not None else one.message
 
-    def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Message]]:
+    def _taken(self, further: dict[str, Any]) -> tuple[list[Any], list[Any]]:
         """What stands in fields beside the content, as parts before it and calls after it."""
         thought = [
             further.pop(name) for name in ("reasoning_content", "reasoning") if isinstance(further.get(name), str)
@@ -204,15 +207,12 @@ class _Reader:
         for name in ("annotations", "tool_calls", "function_call"):
             if further.get(name) in ([], {}):
                 del further[name]
-        calls = further.pop("tool_calls") if isinstance(further.get("tool_calls"), list) else []
-        if isinstance(further.get("function_call"), Mapping):
-            calls = [*calls, further.pop("function_call")]
-        return before, [self._call(call) for call in calls]
+        return before, _calls_in(further)
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
         now = _Part(role)
         for part in parts:
-            kind = part.get("type") if isinstance(part, Mapping) else None
+            kind = _kind(part)
             if kind in _CALLS:
                 answered = {"tool_call_id": part.get("id")} | (_chosen(part, "error") if "result" in part else {})
                 now.calls.append(self._call({name: one for name, one in part.items() if name not in answered}))
@@ -220,7 +220,7 @@ class _Reader:
                     yield now
                     yield _Part(role, result=self._result("tool", answered, part["result"]))
                     now = _Part(role)
-            elif isinstance(kind, str) and (kind in _RESULTS or kind.endswith("tool_result")):
+            elif kind in _RESULTS or kind.endswith("tool_result"):
                 if now:
                     yield now
                 yield _Part(role, result=self._result("tool", *_result_block(part)))
@@ -235,26 +235,23 @@ class _Reader:
 
     def _call(self, call: Any) -> Message:
         if not isinstance(call, Mapping):
-            call = {"name": str(call)}
-        inner = call.get("function", call.get("custom", call))
-        name = inner if isinstance(inner, str) else inner.get("name", "")
-        fields = call if isinstance(inner, str) else inner
-        arguments: Any = next(
-            (fields[one] for one in ("arguments", "args", "input", "parameters") if one in fields), {}
-        )
-        if "custom" in call:
+            call = {"name": call} if isinstance(call, str) else {"arguments": call}
+        inner = next((call[one] for one in ("function", "custom") if isinstance(call.get(one), Mapping)), call)
+        name = call["function"] if isinstance(call.get("function"), str) else inner.get("name", "")
+        arguments: Any = next((inner[one] for one in ("arguments", "args", "input", "parameters") if one in inner), {})
+        if inner is not call and inner is call.get("custom"):
             arguments = {"input": arguments}
         number = str(len(self._names) + 1)
-        if "id" in call or "call_id" in call:
-            self._numbers[str(call.get("call_id", call.get("id")))] = number
-        self._names[number] = self._open[number] = str(name)
-        made: Message = {"id": number, "name": str(name), "arguments": shown_value(arguments)}
+        for one in _ids(call.get("call_id", call.get("id"))):
+            self._numbers[one] = number
+        name = _clean(name) if isinstance(name, str) else ""
+        self._names[number] = self._open[number] = name
+        made: Message = {"id": number, "name": name, "arguments": {} if arguments is None else shown_value(arguments)}
         error = call.get("parse_error", call.get("error"))
-        return made if not error else made | {"error": error}
+        return made | {"error": _clean(error)} if error and isinstance(error, str) else made
 
     def _result(self, role: str, further: Mapping[str, Any], content: Any) -> Message:
-        given = further.get("tool_call_id")
-        ids = [str(one) for one in (given if isinstance(given, list) else [] if given is None else [given])]
+        ids = _ids(further.get("tool_call_id"))
         name = further.get("function", further.get("name"))
         if not ids:  # a result without an id answers the first open call of its name
             ids = [number for number, called in self._open.items() if called == name][:1]
@@ -266,11 +263,13 @@ class _Reader:
         for number in numbers:
             self._open.pop(number, None)
         if isinstance(name, str) and name not in [self._names.get(number) for number in numbers]:
-            made["name"] = name
+            made["name"] = _clean(name)
         if error := further.get("error") or further.get("is_error"):
             made["error"] = _error(error)
-        known = {"tool_call_id", "function", "name", "error", "is_error", "tool_calls", "refusal"}
-        return made | {key: shown_value(value) for key, value in further.items() if key not in known}
+        known = {"tool_call_id", "function", "name", "error", "is_error"}
+        rest = {key: value for key, value in further.items() if key not in known}
+        calls = [self._call(call) for call in _calls_in(rest)]
+        return made | ({"tool_calls": calls} if calls else {}) | {key: shown_value(one) for key, one in rest.items()}
 
 
 class _Part:
@@ -290,6 +289,31 @@ class _Part:
         content = _content(self.parts, beside=bool(self.calls)) if self.whole is None else self.whole
         made = {"role": self.role, "content": content}
         return made | ({"tool_calls": self.calls} if self.calls else {}) | dict(self.further)
+
+
+def _calls_in(further: dict[str, Any]) -> list[Any]:
+    """The calls in the fields of a message, which they are taken out of."""
+    given = further.pop("tool_calls", [])
+    calls = [*(given if isinstance(given, list) else [given])]
+    return [*calls, further.pop("function_call")] if "function_call" in further else calls
+
+
+def _kind(part: Any) -> str:
+    """The type of a part; empty if it has none."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _ids(given: Any) -> list[str]:
+    """The ids of calls that a field names."""
+    ids = [str(one) for one in (given if isinstance(given, list) else [given]) if isinstance(one, (str, int))]
+    return [one for one in ids if is_plain_text(one)]
+
+
+def _clean(text: str) -> str:
+    """A text that can hold no parts, with its images cut out."""
+    shown = shown_value(text)
+    return text if shown is text else "".join(text_of(part) or f"({part['unseen']})" for part in shown)
 
 
 def _is_content_of_texts(content: Any) -> bool:
@@ -312,7 +336,7 @@ def _parts(part: Any) -> list[Any]:
         return found if isinstance(found, list) else [{"type": "text", "text": part}]
     if not isinstance(part, Mapping):
         return [] if part is None else [part]
-    text, kind = text_of(part), part.get("type")
+    text, kind = text_of(part), _kind(part)
     if text is not None:
         return _parts(text)
     if kind == "refusal":
@@ -332,12 +356,13 @@ def _reasoning(part: Mapping[str, Any]) -> str:
         if isinstance(value, list):
             value = "\n".join(text for one in value if (text := _summary(one)))
         if isinstance(value, str) and value and not (name == "reasoning" and part.get("redacted")):
-            return value
+            return _clean(value)
     return ""
 
 
 def _summary(part: Any) -> str:
-    return str(part.get("text", "")) if isinstance(part, Mapping) else str(part)
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
 
 
 def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
@@ -348,14 +373,14 @@ def _texts_of_document(part: Mapping[str, Any]) -> list[Any]:
         content = source.get("data", source.get("content"))
     if content is None:
         return []
-    head = [str(part[name]) for name in ("title", "context") if part.get(name)]
+    head = [part[name] for name in ("title", "context") if isinstance(part.get(name), str)]
     head += [source] if isinstance(source, str) else []
     return [one for each in (*head, *(content if isinstance(content, list) else [content])) for one in _parts(each)]
 
 
 def _result_block(part: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Fields and content of a result that stands among the parts of a message."""
-    known = next((part[name] for name in ("tool_use_id", "call_id", "id") if name in part), None)
+    known = next((part[name] for name in ("tool_use_id", "call_id", "id") if _ids(part.get(name))), None)
     content = next((part[name] for name in ("content", "output", "response", "result") if name in part), "")
     return {"tool_call_id": known} | _chosen(part, "is_error", "name"), content
 
@@ -367,16 +392,17 @@ def _chosen(part: Mapping[str, Any], *names: str) -> dict[str, Any]:
 def _error(error: Any) -> Any:
     """The text of an error, or True."""
     if not isinstance(error, Mapping):
-        return error if isinstance(error, str) else True
-    return ": ".join(str(error[name]) for name in ("type", "message") if error.get(name)) or True
+        return _clean(error) if isinstance(error, str) else True
+    texts = [error[name] for name in ("type", "message") if error.get(name)]
+    return _clean(": ".join(text for text in texts if isinstance(text, str))) or True
 
 
 def _unseen_part(part: Mapping[str, Any], *, anyway: bool = False) -> Mapping[str, Any] | None:
     """The mark of a part that holds an image or a file; None if it does not."""
-    kind = part.get("type")
+    kind = _kind(part)
     if is_unseen(part):
         return part
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if kind not in _KINDS:
         return None
     # outside of messages, a list of files with their names holds no file
     held = [part[name] for name in (kind, *_SOURCES) if part.get(name)]

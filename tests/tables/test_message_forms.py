@@ -434,6 +434,57 @@ def test_what_is_no_conversation_is_refused(cell: Any):
         split_messages(pd.DataFrame({"log": pd.Series([cell], dtype=object)}), "log")
 
 
+FIELDS = [
+    "content", "type", "text", "tool_calls", "function", "name", "arguments", "id", "tool_call_id", "error",
+    "image_url", "source", "data", "input", "result", "refusal", "audio", "reasoning", "function_call", "unseen", "custom",
+    "model",
+]  # fmt: skip
+KINDS = [
+    "text", "image", "image_url", "tool_use", "tool_result", "thinking", "refusal", "document", "input_audio", "file",
+    "search_result", "server_tool_use", "odd",
+]  # fmt: skip
+
+
+def odd_value(draw: random.Random, depth: int = 0) -> Any:
+    if depth > 3 or draw.random() < 0.4:
+        return draw.choice([None, "", PICTURE, PICTURE[22:], "x", True, 3, [], {}, '{"a":1}', "image", "tool_use"])
+    if draw.random() < 0.5:
+        return [odd_value(draw, depth + 1) for _ in range(draw.randint(0, 3))]
+    return {draw.choice(FIELDS): odd_value(draw, depth + 1) for _ in range(draw.randint(0, 4))}
+
+
+def odd_message(draw: random.Random) -> dict[str, Any]:
+    parts = [
+        {draw.choice(FIELDS): odd_value(draw, 2) for _ in range(3)} | {"type": draw.choice(KINDS)}
+        for _ in range(draw.randint(0, 3))
+    ]
+    made = {draw.choice(FIELDS): odd_value(draw, 2) for _ in range(draw.randint(0, 3))}
+    content = draw.choice([None, "", "hi", PICTURE, parts, parts, odd_value(draw, 2)])
+    return made | {"role": draw.choice(["user", "assistant", "system", "tool", "function", "Ann"]), "content": content}
+
+
+def test_nothing_malformed_breaks_a_prompt_and_no_picture_is_in_it():
+    draw = random.Random(3)
+    for _ in range(1500):
+        raw = ek.tables.canonical([odd_message(draw) for _ in range(draw.randint(1, 4))])
+        shown_once = shown_value(raw)
+        assert shown_value(shown_once) == shown_once
+        inputs = item_inputs(WHOLE, {"conversation": [raw]}, 1)[0]
+        texts = [
+            str(ek.build_prompt(WHOLE, {"conversation": raw})),
+            value_text(raw, "conversation"),
+            json.dumps(inputs),
+        ]
+        assert not [text for text in texts if PICTURE[22:40] in text]
+        found = read_messages(raw)
+        for wanted in (
+            ()
+            if found is None
+            else (["question", "answer", "conversation"], ["conversation"], ["conversation", "answer"])
+        ):
+            split_messages(pd.DataFrame({"log": pd.Series([found], dtype=object)}), "log", wanted)
+
+
 def test_a_very_long_conversation_is_warned_of():
     talk = messages(("user", "x" * 600_000), ("assistant", {"content": "y" * 600_000}))
     with pytest.warns(EvalkitWarning, match="more than a million characters in 'conversation'"):
