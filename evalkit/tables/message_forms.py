@@ -100,7 +100,9 @@ def unseen(value: Any) -> str | None:
 
 def is_unseen(part: Any) -> bool:
     """Whether a part is the mark of an image or a file."""
-    return isinstance(part, dict) and len(part) == 2 and part.keys() == {"type", "unseen"}
+    if not isinstance(part, dict) or len(part) != 2 or "unseen" not in part:
+        return False
+    return isinstance(part["unseen"], str) and isinstance(part.get("type"), str) and is_plain_text(part["unseen"])
 
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
@@ -317,8 +319,8 @@ def _clean(text: str) -> str:
 
 
 def _is_content_of_texts(content: Any) -> bool:
-    texts = [text_of(part) for part in content] if isinstance(content, list) else []
-    return bool(texts) and all(text is not None and shown_value(text) is text for text in texts)
+    parts = content if isinstance(content, list) else []
+    return bool(parts) and all(text_of(part) is not None and shown_value(part) is part for part in parts)
 
 
 def _content(parts: list[Any], *, beside: bool = False) -> Any:
@@ -335,7 +337,7 @@ def _parts(part: Any) -> list[Any]:
         found = shown_value(part)
         return found if isinstance(found, list) else [{"type": "text", "text": part}]
     if not isinstance(part, Mapping):
-        return [] if part is None else [part]
+        return [] if part is None else [shown_value(part)]
     text, kind = text_of(part), _kind(part)
     if text is not None:
         return _parts(text)

@@ -436,8 +436,8 @@ def test_what_is_no_conversation_is_refused(cell: Any):
 
 FIELDS = [
     "content", "type", "text", "tool_calls", "function", "name", "arguments", "id", "tool_call_id", "error",
-    "image_url", "source", "data", "input", "result", "refusal", "audio", "reasoning", "function_call", "unseen", "custom",
-    "model",
+    "image_url", "source", "data", "input", "result", "refusal", "audio", "reasoning", "function_call", "unseen",
+    "custom", "model",
 ]  # fmt: skip
 KINDS = [
     "text", "image", "image_url", "tool_use", "tool_result", "thinking", "refusal", "document", "input_audio", "file",
