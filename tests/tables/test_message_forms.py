@@ -187,6 +187,7 @@ def _plain(text: str) -> str:
     return text.removeprefix("unknown: ")
 
 
+@pytest.mark.long
 def test_all_that_was_said_and_done_stands_in_the_prompt_once_and_in_order():
     draw = random.Random(7)
     for _ in range(150):
@@ -211,6 +212,7 @@ def test_all_that_was_said_and_done_stands_in_the_prompt_once_and_in_order():
             assert all(text in whole_text for heading, text in expected if "call" not in heading), name
 
 
+@pytest.mark.long
 def test_a_conversation_has_one_key_however_it_came():
     draw = random.Random(11)
     for _ in range(60):
@@ -247,6 +249,7 @@ IMAGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", IMAGES, ids=range(len(IMAGES)))
 def test_an_image_is_never_a_text_and_its_item_is_unscored_with_a_reason(part: dict[str, Any]):
     asked: list[str] = []
@@ -463,6 +466,7 @@ def odd_message(draw: random.Random) -> dict[str, Any]:
     return made | {"role": draw.choice(["user", "assistant", "system", "tool", "function", "Ann"]), "content": content}
 
 
+@pytest.mark.long
 def test_nothing_malformed_breaks_a_prompt_and_no_picture_is_in_it():
     draw = random.Random(3)
     for _ in range(1500):
@@ -485,6 +489,7 @@ def test_nothing_malformed_breaks_a_prompt_and_no_picture_is_in_it():
             split_messages(pd.DataFrame({"log": pd.Series([found], dtype=object)}), "log", wanted)
 
 
+@pytest.mark.long
 def test_a_very_long_conversation_is_warned_of():
     talk = messages(("user", "x" * 600_000), ("assistant", {"content": "y" * 600_000}))
     with pytest.warns(EvalkitWarning, match="more than a million characters in 'conversation'"):
@@ -502,6 +507,7 @@ def test_the_judges_own_answer_comes_before_what_the_candidate_did():
     assert question_of(inputs) == {"question": "Q", "conversation": [{"role": "system", "content": "S"}]}
 
 
+@pytest.mark.long
 def test_tau_bench_logs_load_and_stand_in_the_prompt_once(published_data: Path):
     path = published_data / "item_criteria" / "tau_airline.jsonl.gz"
     if not path.is_file():
