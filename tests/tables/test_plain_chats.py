@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden.plain_chats import CHATS, FILE, shown
+from golden_chats import CHATS, FILE, shown
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Plain chats, and what was made of them when they were first stored: `python tests/golden/plain_chats.py` writes anew.
+"""Plain chats, and what was made of them at first: `python tests/support/golden_chats.py` writes it anew.
 
 Do so only on purpose: a prompt or key that changes makes everybody pay for the replies on their chats again.
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import tempfile
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from places import TESTS
 
 import evalkit as ek
 from evalkit.tables import split_messages
 
-FILE = Path(__file__).with_name("plain_chats.json")
+FILE = TESTS / "golden" / "plain_chats.json"
 
 
 def said(role: str, content: Any, **further: Any) -> dict[str, Any]:
