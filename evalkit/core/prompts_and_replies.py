@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,12 @@ class Message:
 
     role: str
     content: str
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the system text put before the user's text, for models without a system role."""
+    first, second, *rest = messages
+    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
 
 
 OWN_ANSWER = "own_answer"
@@ -119,6 +125,8 @@ class Reply:
         bytes if it is not UTF-8 by itself. ``stage``: ``raw`` if the probabilities are those before temperature and
         grammar masks, ``processed`` if after, ``unknown`` if the service does not state it. None if the service gave
         none.
+    id
+        The service's id of the completion; replies that came together share it.
     """
 
     text: str | None
@@ -133,6 +141,7 @@ class Reply:
     source: ReplySource = "live"
     sent: Mapping[str, Any] | None = None
     logprobs: Mapping[str, Any] | None = None
+    id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are not None, as JSON values."""

@@ -72,7 +72,7 @@ class BatchResults:
         for sample, reply in zip(samples, answer, strict=False):
             self._rows.append(
                 (
-                    replace(parts, input_hash=shown, order=order, sample=sample),
+                    replace(parts, input_hash=shown, order=order).of_sample(sample),
                     replace(reply, source="batch", sent=sent),
                 )
             )

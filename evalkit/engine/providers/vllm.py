@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Request
+from evalkit.core.prompts_and_replies import Message, Request, without_system
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
@@ -24,7 +24,6 @@ from evalkit.engine.providers.in_process_models import (
     check_local,
     seed_of,
     stops_of,
-    without_system,
 )
 from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
