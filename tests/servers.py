@@ -119,7 +119,7 @@ class JudgeServer:
         choice = completion["choices"][0]
         reason = {"stop": "end_turn"}.get(choice["finish_reason"], choice["finish_reason"])
         return {
-            "id": "msg_1",
+            "id": f"msg_{len(self.seen)}",
             "type": "message",
             "role": "assistant",
             "model": completion["model"],

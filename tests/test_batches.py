@@ -648,7 +648,7 @@ def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: st
     items = pd.concat([some_items(2), some_items(3, 2, text="REFUSE THIS")], ignore_index=True)
     done = ek.collect(sent(items, jury(server, "gpt-4o"), folder), progress=False)
     assert done.table["n_unanswered"].tolist() == [9]
-    assert "9 server_error" in done.table["problem"].iloc[0]
+    assert "9 refused" in done.table["problem"].iloc[0]
     assert "against the rules" in done.table["problem"].iloc[0]
     assert "REFUSE" not in str(done), "no prompt is in a message"
     live = judged(items, jury(server, "gpt-4o"), folder)

@@ -92,6 +92,7 @@ class _Reply(_Checked):
     sent: dict[str, Any] | None = None
     logprobs: dict[str, Any] | None = None
     id: str | None = None
+    prompt_cut: bool | None = None
 
 
 class _Line(_Checked):

@@ -8,6 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -54,10 +55,15 @@ class ChatClient:
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
                 raise problem_of(answer, request.judge, body, key_in(self._api_key_env))
-            return replies_of(
+            replies = replies_of(
                 answer, n, price=self.price(request.judge), latency_s=latency, sent=sent,
                 secret=key_in(self._api_key_env), judge=request.judge, body=body,
             )  # fmt: skip
+            counts = [reply.prompt_tokens for reply in replies]
+            total = None if None in counts else sum(count or 0 for count in counts)
+            if total and request.prompt.is_cut_at(total):
+                replies = [replace(reply, prompt_cut=True) for reply in replies]
+            return replies
         except TimeoutError:
             raise ProviderError("timeout", f"no answer within {request.judge.timeout_s:g} s", maybe_paid=True) from None
         except ProviderError as problem:

@@ -262,6 +262,11 @@ def _problem(
         own = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt refuses nothing
         if (refused := refused_parameter(status, own, body)) is not None:
             name, instead = refused
+            if "logprobs" in name and judge is not None and judge.score is not None:
+                detail += (
+                    f" (score={judge.score!r} reads log-probabilities; scores without them are read from the text: omit "
+                    "score=, or use a model that gives them)"
+                )
             return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
     if kind in ("auth", "quota") and judge is not None:
         variable = judge.api_key_env
