@@ -182,7 +182,7 @@ class _Check:
                 report.n_calls += problem.maybe_paid
                 report.reachable |= problem.status is not None
                 name, instead = str(problem.parameter), problem.instead
-                if problem.kind in ("client_error", "server_error") and problem.status and parameter not in self._adapt:
+                if problem.kind == "client_error" and problem.status and parameter not in self._adapt:
                     first, name, instead = problem, parameter, None  # in words that evalkit does not know, perhaps
                 elif problem.kind != "refused_parameter" or name in self._adapt:
                     report.problems.append((first or problem).detail)

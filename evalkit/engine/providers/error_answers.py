@@ -64,7 +64,7 @@ _RANGE = re.compile(
 )
 _MOST = re.compile(
     r"(?:at most|no more than|up to|<=?|≤|maximum(?: value)?(?: of| is|:)?|or equal to|between \d+ and|(?:from|range)\D{0,12}"
-    r"\d+\D{1,20}to)[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
+    r"\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-)|\[\d+ ?,)[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")

@@ -258,9 +258,12 @@ def _problem(
 ) -> ProviderError:
     detail, wait = _clean(text, secret), wait_in(answer.headers, said.text)
     kind = kind_of(status, said, wait)
-    if kind in ("client_error", "unknown_model", "server_error"):
+    # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
+    paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
+    if kind in ("client_error", "unknown_model", "server_error") and not paid:
         own = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt refuses nothing
-        if (refused := refused_parameter(status, own, body)) is not None:
+        # an error that comes with status 200 and no code may be anything
+        if (refused := refused_parameter(400 if answer.status < 300 <= status == 500 else status, own, body)) is not None:
             name, instead = refused
             if "logprobs" in name and judge is not None and judge.score is not None:
                 detail += (
@@ -281,8 +284,6 @@ def _problem(
         detail += f" (asked for the model {judge.model!r} at the path {answer.path}{hint})"
     elif 300 <= status < 400:
         detail += " (a redirect, which evalkit does not follow: set base_url to the address that it leads to)"
-    # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
-    paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
     return ProviderError(kind, detail, status=answer.status, retry_after=wait, maybe_paid=paid)
 
 
