@@ -314,6 +314,8 @@ def _shown(value: Any) -> str:
 
 def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
+    if body[:1] == b"<" and answer.status == 403:
+        return "the server answers in HTML, not JSON: a firewall may have blocked this prompt"
     if body[:1] == b"<":
         return "the server answers in HTML, not JSON: is base_url right (it usually ends with /v1)?"
     if not body:
