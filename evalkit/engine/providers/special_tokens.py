@@ -9,6 +9,8 @@ from typing import Any
 
 from evalkit.core.prompts_and_replies import Message, without_system
 
+_MARK = re.compile(r"[<\[{◁].*[>\]}▷]", re.DOTALL)
+
 
 def prompt_tokens(tokenizer: Any, messages: Sequence[Message], options: Mapping[str, Any]) -> list[int]:
     """The tokens of a chat under the tokenizer's chat template; a special token in a message is ordinary text.
@@ -33,11 +35,10 @@ def prompt_tokens(tokenizer: Any, messages: Sequence[Message], options: Mapping[
 
 def hide_special_tokens(tokenizer: Any, messages: Sequence[Message]) -> tuple[list[Message], dict[str, str]]:
     """The messages with a mark in place of each special token that their texts contain; mark -> token."""
-    template = str(tokenizer.chat_template or "")
     added = getattr(tokenizer, "added_tokens_decoder", {}).values()
     names = {str(token) for token in tokenizer.all_special_tokens}
-    # some models use added tokens as turn marks without calling them special
-    names |= {str(token) for token in added if getattr(token, "special", False) or str(token) in template}
+    # some models do not call all of their marks special
+    names |= {str(token) for token in added if getattr(token, "special", False) or _MARK.fullmatch(str(token))}
     names = {name for name in names if len(name) > 1 and not name.isspace()}
     if not any(name in message.content for name in names for message in messages):
         return list(messages), {}
