@@ -150,7 +150,7 @@ class Reply:
     id
         The service's id of the completion; replies that came together share it.
     prompt_cut
-        Whether the server counted far fewer tokens than its prompt can make, so that it probably cut it; else None.
+        True if the server counted far fewer tokens than the prompt can make: it probably cut it. Else None.
     """
 
     text: str | None

@@ -141,7 +141,7 @@ _SEEDED = ("openai", "litellm", "inference-providers")
 def params_of_sample(provider: str, params: Mapping[str, Any], sample: int) -> Mapping[str, Any]:
     """The parameters of one sample at a server: with a seed, sample i has seed + i, or all would be the same reply.
 
-    A negative seed means "by chance" and stays as it is. Models in this process derive a seed for each sample themselves.
+    A negative seed means "by chance" and stays as it is. Models in this process derive a seed per sample themselves.
 
     Examples
     --------

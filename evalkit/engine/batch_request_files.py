@@ -19,7 +19,18 @@ from evalkit.engine.planning import BYTES_PER_TOKEN
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
 from evalkit.engine.specification import TOKENS_PER_CRITERION
 
-_JUDGE = ("provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score")
+_JUDGE = (
+    "provider",
+    "model",
+    "name",
+    "service",
+    "base_url",
+    "api_key_env",
+    "headers_env",
+    "timeout_s",
+    "price",
+    "score",
+)
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
 

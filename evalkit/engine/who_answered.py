@@ -18,14 +18,16 @@ REMARKS = (PROMPT_CUT, SAME_COMPLETION)
 
 _MOST = 5
 _WORDS = {
-    PROMPT_CUT: "to prompts that the server probably cut: it counted far fewer tokens than their text can make; raise its "
-    "context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True",
-    SAME_COMPLETION: "with the id of the reply to another request: a cache between evalkit and the model may have answered; "
-    "switch it off, then judge again with refresh=True",
+    PROMPT_CUT: "to prompts that the server probably cut: it counted far fewer tokens than their text can make; raise "
+    "its context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True",
+    SAME_COMPLETION: "with the id of the reply to another request: a cache between evalkit and the model may have "
+    "answered; switch it off, then judge again with refresh=True",
 }
 
 
-def remarks_on(is_cut: np.ndarray[Any, Any], ids: np.ndarray[Any, Any], created: np.ndarray[Any, Any]) -> pd.Categorical:
+def remarks_on(
+    is_cut: np.ndarray[Any, Any], ids: np.ndarray[Any, Any], created: np.ndarray[Any, Any]
+) -> pd.Categorical:
     """The remark on each judgment, or none.
 
     Parameters
@@ -62,9 +64,9 @@ def remark_notes(judgments: pd.DataFrame) -> list[str]:
     """The sentences on the column `remark`, by judge."""
     if "remark" not in judgments:
         return []
-    rows = judgments.loc[judgments["remark"].notna().to_numpy(), ["judge", "remark"]].astype(str)
+    rows = judgments.loc[judgments["remark"].notna().to_numpy(), ["judge", "remark"]]
     totals = judgments["judge"].astype(str).value_counts()
-    counts = rows.value_counts(sort=False)
+    counts = _pairs(rows)
     return [
         f"judge '{judge}': {n:,} of {counted(int(totals[judge]), 'judgment')} are replies {_WORDS[remark]}"
         for (judge, remark), n in counts.items()
@@ -75,10 +77,10 @@ def remark_notes(judgments: pd.DataFrame) -> list[str]:
 def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
     if "model" not in judgments:
         return []
-    known = judgments.loc[judgments["model"].notna().to_numpy(), ["judge", "model"]].astype(str)
+    known = judgments.loc[judgments["model"].notna().to_numpy(), ["judge", "model"]]
     served: dict[str, dict[str, int]] = {}
-    for (judge, model), n in known.value_counts(sort=False).items():  # type: ignore[misc]
-        served.setdefault(judge, {})[model] = int(n)
+    for (judge, model), n in _pairs(known).items():
+        served.setdefault(judge, {})[model] = n
     notes = []
     for judge, models in served.items():
         if len({_plain(model) for model in models}) > 1:
@@ -94,10 +96,16 @@ def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
         both = [names[_plain(model)] for model in served[other] if _plain(model) in names]
         if both:
             notes.append(
-                f"judges '{one}' and '{other}' were both answered by {', '.join(both[:_MOST])}: their agreement is that of one "
-                "model with itself"
+                f"judges '{one}' and '{other}' were both answered by {', '.join(both[:_MOST])}: their agreement is "
+                "that of one model with itself"
             )
     return notes
+
+
+def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], int]:
+    """How often each pair of texts occurs."""
+    counts = table.groupby(list(table.columns), observed=True, sort=False).size()
+    return {(str(one), str(other)): int(n) for (one, other), n in zip(counts.index, counts, strict=True)}
 
 
 def _plain(model: str) -> str:

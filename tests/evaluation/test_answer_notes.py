@@ -49,8 +49,7 @@ def evaluated(
     with judge_server(faults=step) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore", EvalkitWarning)
         jury = [Judge("openai", model, base_url=server.url) for model in models or ("vendor/m",)]
-        evaluation = ek.evaluate(items(**{"n": 6} | more), "correctness", jury, samples=samples, cache=cache, progress=False)
-    return evaluation
+        return ek.evaluate(items(**{"n": 6} | more), "correctness", jury, samples=samples, cache=cache, progress=False)
 
 
 def shown(evaluation: Any, tmp_path: Path) -> list[str]:
@@ -141,12 +140,18 @@ def test_one_id_counts_once_per_answer() -> None:
 
 
 def prompt(text: str) -> Prompt:
-    return Prompt((Message("system", "Judge."), Message("user", text)), "number", None, "r", "v1", "c", "t", "ordinal", (), {})
+    return Prompt(
+        (Message("system", "Judge."), Message("user", text)), "number", None, "r", "v1", "c", "t", "ordinal", (), {}
+    )
 
 
 def test_only_far_fewer_tokens_than_a_text_can_make_mean_that_it_was_cut() -> None:
     """Characters per token of real tokenizers: 1-2 (Chinese), 3-4 (Russian), 4-6 (English); a run is a token or two."""
-    english, russian, chinese = "the judge reads the answer " * 3000, "судья читает ответ " * 3000, "法官阅读答案" * 9000
+    english, russian, chinese = (
+        "the judge reads the answer " * 3000,
+        "судья читает ответ " * 3000,
+        "法官阅读答案" * 9000,
+    )
     for text, per_token in ((english, 6.5), (russian, 4.5), (chinese, 2.0), ("{}: []; " * 9000, 4.0)):
         whole = prompt(text)
         assert not whole.is_cut_at(int(len(text) / per_token))

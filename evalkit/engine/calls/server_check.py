@@ -131,7 +131,7 @@ class _Check:
         self._judge = judge.replace(max_tokens=min(judge.max_tokens or 64, 64))
         self._report = report
         self._client: Any = None
-        self._adapt: dict[str, str | None] = {}
+        self._adapt: dict[str, str | int | None] = {}
 
     async def run(self) -> None:
         """Fill in the report."""

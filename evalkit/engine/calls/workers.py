@@ -316,9 +316,7 @@ class Workers:
             scheduler.counts.n_unpriced += reply.cost_usd is None
             scheduler.counts.cost_usd += reply.cost_usd or 0.0
             try:
-                stored = scheduler.store.aput(
-                    request.parts.of_sample(sample), reply, newer_than=scheduler.newer_than
-                )
+                stored = scheduler.store.aput(request.parts.of_sample(sample), reply, newer_than=scheduler.newer_than)
             except CacheError as error:
                 self._not_stored(call, key, error)
                 continue

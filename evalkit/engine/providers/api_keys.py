@@ -62,11 +62,11 @@ def key_in(name: str | None) -> Secret:
 
 
 def headers_in(name: str | None) -> dict[str, Secret]:
-    """The headers in an environment variable, one ``Name: value`` per line; without those that evalkit must set itself.
+    r"""The headers in an environment variable, one ``Name: value`` per line; without those that evalkit sets itself.
 
     Examples
     --------
-    >>> os.environ["GATEWAY_HEADERS"] = "X-Team: judges\\nHost: other"
+    >>> os.environ["GATEWAY_HEADERS"] = "X-Team: judges\nHost: other"
     >>> headers_in("GATEWAY_HEADERS"), headers_in(None)
     ({'x-team': <hidden>}, {})
     """

@@ -24,98 +24,104 @@ SYSTEM_ROLE = "system_role"
 
 _TEXTS = ("message", "msg", "detail", "error", "errors", "error_message", "error_msg", "errorMessage", "Message",
           "description", "faultstring", "fault", "title")  # fmt: skip
-_CODES = ("code", "type", "status", "reason", "error_code", "error_type", "innererror", "details")
+_INNER = ("innererror", "inner_error", "details")
+_CODES = ("code", "type", "status", "reason", "error_code", "error_type", *_INNER)
 _LONGEST, _DEEPEST = 2000, 8
 
-_REFUSES = re.compile(
-    r"unsupported|n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)|"
-    r"unknown|unrecogni[sz]ed|unexpected|extra (?:fields|inputs)|only the default|must be (?:exactly )?1\b|only 1\b|"
-    r"cannot be set|deprecated|invalid (?:parameter|argument)|unavailable|use 'max_completion_tokens'",
-    re.IGNORECASE,
+
+def _any(*parts: str) -> re.Pattern[str]:
+    """A pattern that matches any of the parts, in capital letters or not."""
+    return re.compile("|".join(parts), re.IGNORECASE)
+
+
+_REFUSES = _any(
+    r"unsupported|unknown|unrecogni[sz]ed|unexpected|deprecated|unavailable|cannot be set|only the default|only 1\b",
+    r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)",
+    r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument)|use 'max_completion_tokens'",
 )
 _NAMES = {
     # not the n of an escaped line end, of a path or of "isn't"
-    "n": re.compile(r"(?<![\w\\/.’'-])(?:['\"`]n['\"`]|n)(?![\w’/]|'\w)|candidate[_ ]?count|(?:multiple|number of|only one) "
-                    r"(?:candidates?|choices|completions)|num_return_sequences", re.IGNORECASE),
-    "top_logprobs": re.compile(r"top_?log_?probs?", re.IGNORECASE),
-    "logprobs": re.compile(r"(?<!top_)(?<!top)log_?probs?|log[- ]probabilit", re.IGNORECASE),
-    "response_format": re.compile(
-        r"response[_ ]?format|json[_ -]?schema|json[_ ]object|json mode|structured[_ ]?outputs?|response_?schema|"
-        r"response_?mime_?type|guided[_ ](?:json|decoding)|grammar|additionalProperties|invalid schema|output_config\.format",
-        re.IGNORECASE,
+    "n": _any(
+        r"(?<![\w\\/.’'-])(?:['\"`]n['\"`]|n)(?![\w’/]|'\w)",
+        r"candidate[_ ]?count|(?:multiple|number of|only one) (?:candidates?|choices|completions)|num_return_sequences",
     ),
-    "temperature": re.compile(r"\btemperature\b", re.IGNORECASE),
-    "max_tokens": re.compile(r"\bmax_tokens\b", re.IGNORECASE),
-}  # fmt: skip
-_SYSTEM = re.compile(
-    r"system[_ ](?:role|messages?|prompts?|instructions?)|role\W{1,6}system|system\W{1,4}role|developer instruction|"
+    "top_logprobs": _any(r"top_?log_?probs?"),
+    "logprobs": _any(r"(?<!top_)(?<!top)log_?probs?|log[- ]probabilit"),
+    "response_format": _any(
+        r"response[_ ]?format|json[_ -]?schema|json[_ ]object|json mode|structured[_ ]?outputs?|response_?schema",
+        r"response_?mime_?type|guided[_ ](?:json|decoding)|grammar|additionalProperties|invalid schema",
+        r"output_config\.format",
+    ),
+    "temperature": _any(r"\btemperature\b"),
+    "max_tokens": _any(r"\bmax_tokens\b"),
+}
+_SYSTEM = _any(
+    r"system[_ ](?:role|messages?|prompts?|instructions?)|role\W{1,6}system|system\W{1,4}role|developer instruction",
     r"support ['\"]?system\b|messages(?:\[0\]|\.0)\.role",
-    re.IGNORECASE,
 )
-_ROLES = re.compile(r"only user(?:,| and) assistant|roles? must alternate|requests? alternate", re.IGNORECASE)
-_TOO_LONG = re.compile(
-    r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |(?:prompt|input|message)s? (?:is|are) too "
-    r"long|too many (?:input |prompt )?tokens|reduce the length|output limit was reached|exceeds? the (?:available|model)",
-    re.IGNORECASE,
+_ROLES = _any(r"only user(?:,| and) assistant|roles? must alternate|requests? alternate")
+_TOO_LONG = _any(
+    r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |too many (?:input |prompt )?tokens",
+    r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length|output limit was reached",
+    r"exceeds? the (?:available|model)",
 )
-_RANGE = re.compile(
-    r"at most|at least|less than|greater than|<|>|≤|≥|maximum|minimum|between|range|or less|too (?:large|high|big)|\[\d",
-    re.IGNORECASE,
+_RANGE = _any(
+    r"at most|at least|less than|greater than|<|>|≤|≥|maximum|minimum|between|range|or less|too (?:large|high|big)|\[\d"
 )
 _MOST = re.compile(
-    r"(?:at most|no more than|up to|<=?|≤|maximum(?: value)?(?: of| is|:)?|or equal to|between \d+ and|(?:from|range)\D{0,12}"
-    r"\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-)|\[\d+ ?,)[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
+    r"(?:at most|no more than|up to|<=?|≤|maximum(?: value)?(?: of| is|:)?|or equal to|between \d+ and|\[\d+ ?,"
+    r"|(?:from|range)\D{0,12}\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-))"
+    r"[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
 
 # of money: certain as a code or type, in a text unless that is about a rate
-_NO_MONEY_CODE = re.compile(
-    r"insufficient[_ -]?(?:\w+[_ -])?(?:quota|balance|credits?|funds)|(?:credits?|balance|funds)\w*[_ -](?:exhaust|deplet|"
-    r"too_low|not_enough)|out[_ -]of[_ -]credits?|no[_ -]credits?|billing|payment|arrear|quota_not_enough|exceeded_current_"
-    r"quota|hard_limit|spend\w*_limit|usage_limit_reached",
-    re.IGNORECASE,
+_NO_MONEY_CODE = _any(
+    r"insufficient[_ -]?(?:\w+[_ -])?(?:quota|balance|credits?|funds)|quota_not_enough|exceeded_current_quota",
+    r"(?:credits?|balance|funds)\w*[_ -](?:exhaust|deplet|too_low|not_enough)|(?:out[_ -]of|no)[_ -]credits?",
+    r"billing|payment|arrear|hard_limit|spend\w*_limit|usage_limit_reached",
 )
-_NO_MONEY = re.compile(
-    r"insufficient (?:\w+ ){0,2}(?:quota|balance|credits?|funds)|balance (?:is |was )?(?:too low|exhausted|insufficient|not "
-    r"enough|negative)|(?:\bno|not enough|out of|used (?:up )?all|ran out of|run out of|exhausted|any|more|add|purchase|buy) "
-    r"(?:\w+ ){0,3}credits?\b|payment required|exceeded your current quota|arrear|overdue|in good standing|"
-    r"(?:month|spend|billing|budget|usage|credit|hard|key|weekly|included)\w*(?: \w+){0,3} (?:limits?|caps?|allowance|quota)\b"
-    r".{0,40}(?:reached|exceed|hit|used)|(?:reached|exceed\w*|hit|used)\b.{0,60}(?:month|spend|billing|budget|usage|credit|hard"
-    r"|key|included)\w*(?: \w+){0,3} (?:limits?|caps?|allowance|quota|credits)|key limit|余额|欠费|额度(?:不足|已用)",
-    re.IGNORECASE,
+_ALLOWANCE = (
+    r"(?:month|spend|billing|budget|usage|credit|hard|weekly|included)\w*(?: \w+){0,3} (?:limit|cap|quota|credit)s?\b"
 )
-_RATE = re.compile(
-    r"per[ _-]?(?:second|minute|min|hour|day)\b|\b[rt]p[smd]\b|(?:try again|retry) (?:in|after) [\d.]|rate[ _-]?limit|"
-    r"RESOURCE_EXHAUSTED|concurren|too many requests|/(?:min|minute|sec|second|hour|day)\b",
-    re.IGNORECASE,
+_NO_MONEY = _any(
+    r"insufficient (?:\w+ ){0,2}(?:quota|balance|credits?|funds)|exceeded your current quota|payment required",
+    r"key limit",
+    r"balance (?:is |was )?(?:too low|exhausted|insufficient|not enough|negative)|arrear|overdue|in good standing",
+    r"(?:\bno|not enough|out of|used (?:up )?all|exhausted|any|more|add|purchase|buy) (?:\w+ ){0,3}credits?\b",
+    rf"{_ALLOWANCE}.{{0,40}}(?:reached|exceed|hit|used)|(?:reached|exceed\w*|hit|used)\b.{{0,60}}{_ALLOWANCE}",
+    r"余额|欠费|额度(?:不足|已用)",
 )
-_BAD_KEY = re.compile(
-    r"(?:invalid|incorrect|wrong|expired|missing|malformed|bad|unknown|revoked|disabled|provide an?|no)[ _](?:\w+[ _]){0,2}"
-    r"(?:api[ _-]?key|access[ _]token|auth\w*[ _](?:token|header)|credentials)|api[ _-]?key[\w' ,:]{0,40}(?:not valid|invalid|"
-    r"expired|incorrect|missing|not found|revoked|disabled|suspended|required)|authentication[ _](?:error|fail)|"
+_RATE = _any(
+    r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[rt]p[smd]\b|rate[ _-]?limit",
+    r"(?:try again|retry) (?:in|after) [\d.]|RESOURCE_EXHAUSTED|concurren|too many requests",
+)
+_BAD_KEY = _any(
+    r"(?:invalid|incorrect|wrong|expired|missing|malformed|bad|unknown|revoked|disabled|provide an?|no)[ _]"
+    r"(?:\w+[ _]){0,2}(?:api[ _-]?key|access[ _]token|auth\w*[ _](?:token|header)|credentials)",
+    r"api[ _-]?key[\w' ,:]{0,40}"
+    r"(?:not valid|invalid|expired|incorrect|missing|not found|revoked|disabled|suspended|required)",
+    r"authentication[ _](?:error|fail)",
     r"(?:organi[sz]ation|account|project)[\w' -]{0,30}(?:disabled|deactivated|suspended|terminated)",
-    re.IGNORECASE,
 )
-_FILTERED_CODE = re.compile(
-    r"content_?(?:filter|polic|block|moderat|violat|safety)|responsible_?ai|data_?inspection|moderation|prohibited_?content|"
-    r"sensitive|^safety$|guardrail|invalid_prompt|policy_violation|unsafe|^1301$",
-    re.IGNORECASE,
+_FILTERED_CODE = _any(
+    r"content_?(?:filter|polic|block|moderat|violat|safety)|responsible_?ai|data_?inspection|prohibited_?content",
+    r"moderation|sensitive|^safety$|guardrail|invalid_prompt|policy_violation|unsafe|^1301$",
 )
-_FILTERED = re.compile(
-    r"content (?:management|filter\w*|moderation|safety) ?(?:policy|system)?|(?:violat\w*|against|breach\w*)(?: \w+){0,4} "
-    r"(?:polic|guideline|terms)|flagged (?:as|for|by|because)|requires moderation|inappropriate|content exists risk|"
-    r"considered high risk|safety (?:system|filter|check|reason)|blocked by(?: \w+){0,5} (?:guardrail|safety|filter|polic)|"
-    r"prohibited[ _]content|sensitive (?:content|words?|information|material)|guardrail|敏感|不安全|违规",
-    re.IGNORECASE,
+_FILTERED = _any(
+    r"content (?:management|filter\w*|moderation|safety) ?(?:policy|system)?|requires moderation|content exists risk",
+    r"(?:violat\w*|against|breach\w*)(?: \w+){0,4} (?:polic|guideline|terms|rules)|flagged (?:as|for|by|because)",
+    r"inappropriate content|considered high risk|safety (?:system|filter|check|reason)|prohibited[ _]content|guardrail",
+    r"blocked by(?: \w+){0,5} (?:guardrail|safety|filter|polic)|sensitive (?:content|words?|information|material)",
+    r"敏感|不安全|违规",
 )
-_BROKEN_JSON = re.compile(
-    r"json_validate_failed|failed to (?:generate|validate) json|json mode couldn.?t be met|failed_generation", re.IGNORECASE
+_BROKEN_JSON = _any(
+    r"json_validate_failed|failed to (?:generate|validate) json|json mode couldn.?t be met|failed_generation"
 )
-_TOO_LARGE = re.compile(
-    r"request (?:is )?too large|input or output tokens must be reduced|reduce (?:your|the) (?:message|request|prompt|input)|"
-    r"larger than (?:the|your)|single request (?:exceeds|is)",
-    re.IGNORECASE,
+_TOO_LARGE = _any(
+    r"request (?:is )?too large|input or output tokens must be reduced|larger than (?:the|your)",
+    r"reduce (?:your|the) (?:message|request|prompt|input)|single request (?:exceeds|is)",
 )
 _LIMIT = re.compile(r"limit:?\s*([\d,]+)\D{1,40}requested:?\s*([\d,]+)", re.IGNORECASE)
 _KINDS: dict[int, ProblemKind] = {
@@ -189,15 +195,9 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     if isinstance(where, list) and isinstance(value.get("msg"), str):  # pydantic's form
         path = [str(step) for step in where if step != "body"]
         yield "text", f"{'.'.join(path)}: {value['msg']}"
-        if path:
-            yield "param", path[0]
+        yield from (("param", step) for step in path[:1])
         return
-    for name in _CODES:
-        code = value.get(name)
-        if isinstance(code, (str, int)) and not isinstance(code, bool):
-            yield "code", str(code)
-        elif isinstance(code, (dict, list)) and name in ("innererror", "details"):
-            yield from _walk(code, depth + 1)
+    yield from _codes_in(value, depth)
     wait = value.get("retryDelay") or value.get("retry_after") or value.get("retryAfter")
     if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
         yield "text", f"retry after {str(wait).rstrip('s')} s"
@@ -206,15 +206,28 @@ def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, s
     for name in _TEXTS:
         if value.get(name):
             yield from _walk(value[name], depth + 1)
-    metadata = value.get("metadata")
-    if isinstance(metadata, dict):  # a router's: what the server behind it said
-        raw, by, why = metadata.get("raw"), metadata.get("provider_name"), metadata.get("reasons")
-        if isinstance(by, str) and raw:
-            yield "text", by
-        if isinstance(raw, (str, dict, list)):
-            yield from _walk(raw, depth + 1)
-        if isinstance(why, list):
-            yield "text", ", ".join(str(reason)[:60] for reason in why[:4])
+    if isinstance(metadata := value.get("metadata"), dict):
+        yield from _behind_router(metadata, depth)
+
+
+def _codes_in(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    for name in _CODES:
+        code = value.get(name)
+        if isinstance(code, (str, int)) and not isinstance(code, bool):
+            yield "code", str(code)
+        elif isinstance(code, (dict, list)) and name in _INNER:
+            yield from _walk(code, depth + 1)
+
+
+def _behind_router(metadata: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    """What the server behind a router said."""
+    raw, provider, reasons = metadata.get("raw"), metadata.get("provider_name"), metadata.get("reasons")
+    if isinstance(provider, str) and raw:
+        yield "text", provider
+    if isinstance(raw, (str, dict, list)):
+        yield from _walk(raw, depth + 1)
+    if isinstance(reasons, list):
+        yield "text", ", ".join(str(reason)[:60] for reason in reasons[:4])
 
 
 def _json_in(text: str) -> Any:
@@ -267,9 +280,7 @@ def is_too_large(text: str) -> bool:
     )
 
 
-def refused_parameter(
-    status: int, said: ErrorText, body: Mapping[str, Any]
-) -> tuple[str, int | str | None] | None:
+def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> tuple[str, int | str | None] | None:
     """The parameter of `body` that an error refuses, and what to send instead; None if it refuses none of them.
 
     A parameter counts as refused if the error names it, whatever its words. Exceptions: a prompt that is too long, and
@@ -312,8 +323,10 @@ def instead_of(name: str, other: str | int | None) -> str:
         return "evalkit puts the system text before the user's"
     if name == "response_format":
         return "evalkit leaves it out, so no schema binds the replies,"
-    return f"evalkit sends {other} instead" if isinstance(other, str) else (
-        "evalkit leaves it out" if other is None else f"evalkit sends {other}"
+    return (
+        f"evalkit sends {other} instead"
+        if isinstance(other, str)
+        else ("evalkit leaves it out" if other is None else f"evalkit sends {other}")
     )
 
 
@@ -341,8 +354,8 @@ def _is_out_of_range(text: str, value: Any) -> bool:
 def wait_in(headers: Mapping[str, str], text: str = "") -> float | None:
     """Seconds that the server asks to wait: the longest sensible one of all forms; None if it says nothing.
 
-    These are ``retry-after-ms``, ``Retry-After`` (seconds, a date or a Unix time) and the words of the error. Up to five
-    minutes are sensible; a longer wait counts only if it is alone.
+    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a date or a Unix time) and the words of the error. Up to
+    five minutes are sensible; a longer wait counts only if it is alone.
 
     Examples
     --------

@@ -58,7 +58,9 @@ class InferenceProvidersClient(ChatClient):
                 async with (
                     asyncio.timeout(judge.timeout_s),
                     AsyncInferenceClient(
-                        **place, api_key=token.reveal(), timeout=judge.timeout_s,
+                        **place,
+                        api_key=token.reveal(),
+                        timeout=judge.timeout_s,
                         headers={name: value.reveal() for name, value in self.headers().items()},
                     ) as client,
                 ):

@@ -42,8 +42,8 @@ def check_headers(judge: Judge) -> None:
     headers = headers_in(judge.headers_env)
     if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
         raise JudgeError(
-            f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set or "
-            "contains none; expected one header per line, as in 'X-Team: judges', in printable ASCII"
+            f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "
+            "or contains none; expected one header per line, as in 'X-Team: judges', in printable ASCII"
         )
 
 

@@ -80,13 +80,15 @@ class LiteLLMClient(ChatClient):
         """The answer as LiteLLM read it, with the cost that it knows."""
         litellm, judge = _library(), request.judge
         place = {"api_base": judge.base_url} if judge.base_url else {}
+        own = self.headers()
         secret = self.key() if judge.api_key_env else Secret("unset" if judge.base_url else "")
         try:
             with locals_forgotten():
                 async with asyncio.timeout(judge.timeout_s):
                     response = await litellm.acompletion(
                         **body, **place, api_key=secret.reveal() or None,
-                        extra_headers={name: value.reveal() for name, value in self.headers().items()} or None, timeout=judge.timeout_s, num_retries=0,
+                        extra_headers={name: value.reveal() for name, value in own.items()} or None,
+                        timeout=judge.timeout_s, num_retries=0,
                         max_retries=0, caching=False, drop_params=False,
                     )  # fmt: skip
         except (TimeoutError, litellm.Timeout):

@@ -85,7 +85,15 @@ class OpenAIClient(ChatClient):
             headers = headers | {"accept-encoding": "identity"}
         names = ("authorization",) if key is None or not self._is_azure else _key_headers(key, self._base_url)
         return await self._transport.send(
-            path, headers, body, key=key, key_headers=names, own=self.headers(), timeout_s=timeout_s, method=method, to=to
+            path,
+            headers,
+            body,
+            key=key,
+            key_headers=names,
+            own=self.headers(),
+            timeout_s=timeout_s,
+            method=method,
+            to=to,
         )
 
     async def aclose(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply, token_count
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.providers.api_keys import key_source
 from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, wait_in
 from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
@@ -227,9 +227,9 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     if isinstance(value, list):
         parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in _REASONING)]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-        texts = [text for text in texts if isinstance(text, str)]
+        written = [text for text in texts if isinstance(text, str)]
         others = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
-        value = "".join(texts) if texts or not others else _shown(others[0] if len(others) == 1 else others)
+        value = "".join(written) if written or not others else _shown(others[0] if len(others) == 1 else others)
         value = value if parts else None
     if not isinstance(value, str):
         return None
@@ -243,8 +243,12 @@ def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Se
     """
     found = json_of(answer.content)
     said = ErrorText.of(found)
-    text = said.text or (_not_json(answer, secret) if found is None else f"no reason given: {_cut(answer.content, secret)}")
-    return _problem(answer.status, f"HTTP {answer.status} from {answer.origin}: {text}", said, answer, judge, body, secret)
+    text = said.text or (
+        _not_json(answer, secret) if found is None else f"no reason given: {_cut(answer.content, secret)}"
+    )
+    return _problem(
+        answer.status, f"HTTP {answer.status} from {answer.origin}: {text}", said, answer, judge, body, secret
+    )
 
 
 def _problem(
@@ -256,21 +260,22 @@ def _problem(
     body: Mapping[str, Any],
     secret: Secret,
 ) -> ProviderError:
+    said = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt says nothing
     detail, wait = _clean(text, secret), wait_in(answer.headers, said.text)
     kind = kind_of(status, said, wait)
     # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
     paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
-    if kind in ("client_error", "unknown_model", "server_error") and not paid:
-        own = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt refuses nothing
-        # an error that comes with status 200 and no code may be anything
-        if (refused := refused_parameter(400 if answer.status < 300 <= status == 500 else status, own, body)) is not None:
-            name, instead = refused
-            if "logprobs" in name and judge is not None and judge.score is not None:
-                detail += (
-                    f" (score={judge.score!r} reads log-probabilities; scores without them are read from the text: omit "
-                    "score=, or use a model that gives them)"
-                )
-            return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
+    may_refuse = kind in ("client_error", "unknown_model", "server_error") and not paid
+    # an error that comes with status 200 and no code may be anything
+    as_status = 400 if answer.status < 300 and status == 500 else status
+    if may_refuse and (refused := refused_parameter(as_status, said, body)) is not None:
+        name, instead = refused
+        if "logprobs" in name and judge is not None and judge.score is not None:
+            detail += (
+                f" (score={judge.score!r} reads log-probabilities; without them, scores are read from the text: omit "
+                "score=, or use a model that gives them)"
+            )
+        return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
     if kind in ("auth", "quota") and judge is not None:
         variable = judge.api_key_env
         source = (
@@ -308,7 +313,11 @@ def _shown(value: Any) -> str:
         return value
     try:
         return orjson.dumps(value).decode()
-    except TypeError:
+    except TypeError:  # half of a surrogate pair, or deep nesting
+        pass
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    except (TypeError, ValueError, RecursionError):
         return ""
 
 

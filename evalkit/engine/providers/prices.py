@@ -44,8 +44,8 @@ def price_of(judge: Judge) -> tuple[float, float] | None:
 def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
     """US$ for the tokens of one live call, by the judge's own price, else by the list; None if a price is unknown.
 
-    The list has prices of its own for tokens from the service's cache and for long prompts. The judge's price has one for
-    cached tokens only if it has three numbers.
+    The list has prices of its own for tokens from the service's cache and for long prompts. The judge's price has one
+    for cached tokens only if it has three numbers.
 
     Examples
     --------

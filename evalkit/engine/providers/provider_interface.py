@@ -43,8 +43,8 @@ class ProviderError(Exception):
     retry_after
         Seconds that the server asks to wait.
     parameter, instead
-        The parameter that the server refuses (``refused_parameter``), and the name or number to send in its place; None:
-        nothing.
+        The parameter that the server refuses (``refused_parameter``), and the name or number to send in its place
+        (None: nothing).
     maybe_paid
         Whether the server may have billed the call.
     """

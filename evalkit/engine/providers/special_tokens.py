@@ -1,4 +1,4 @@
-"""From messages to tokens for models in this process: texts of items never become special tokens, such as turn marks."""
+"""From messages to tokens, for models in this process: no text of an item becomes a special token, as a turn mark."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Real services' ways, end to end on loopback: what comes back, what is stored, what a second run pays, what is billed."""
 
+# ruff: noqa: E501  # a row per service
+
 from __future__ import annotations
 
 import json
@@ -17,9 +19,13 @@ from servers import JudgeServer, judge_server
 import evalkit as ek
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
-from evalkit.errors import ConfigError, EvalkitWarning, JudgeError
+from evalkit.errors import ConfigError, JudgeError
 
-pytestmark = [pytest.mark.long, pytest.mark.network, pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.network,
+    pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning"),
+]
 
 GOOD = '{"explanation": "fine", "score": 2}'
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
@@ -99,7 +105,11 @@ def one_of_three(other: dict[str, Any]) -> Callable[[dict[str, Any]], Step]:
 
 
 HATE = {"finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True, "severity": "high"}}}
-LOST = {"finish_reason": "error", "message": {"content": ""}, "error": {"code": 502, "message": "upstream idle timeout"}}
+LOST = {
+    "finish_reason": "error",
+    "message": {"content": ""},
+    "error": {"code": 502, "message": "upstream idle timeout"},
+}
 NO_JSON = error(400, "Failed to generate JSON.", code="json_validate_failed", failed_generation="{")
 LARGE = error(429, "Request too large for m on tokens per min (TPM): Limit 30000, Requested 342389.")
 ONE = (9 * 1 + 4 * 10) / 1e6  # what one answer costs
@@ -333,7 +343,9 @@ def test_an_address_of_azure_works(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_headers_come_from_a_variable_and_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GATEWAY_HEADERS", "X-Team: judges\nX-Token: abcdefghijklmnop1234\nContent-Length: 3\nno header")
-    with judge_server(faults=lambda body: good(choice(f'{{"explanation": "abcdefghijklmnop1234", "score": 2}}'))) as server:
+    with judge_server(
+        faults=lambda body: good(choice('{"explanation": "abcdefghijklmnop1234", "score": 2}'))
+    ) as server:
         judge = judge_of(server, headers_env="GATEWAY_HEADERS")
         table = ek.judge(items(1), "correctness", judge, samples=1, cache=tmp_path, progress=False)
         headers = {name.lower(): value for name, value in server.seen[0].headers.items()}
@@ -344,8 +356,8 @@ def test_headers_come_from_a_variable_and_nowhere_else(tmp_path: Path, monkeypat
         with pytest.raises(JudgeError, match="GATEWAY_HEADERS, which is not set or contains none"):
             ek.judge(items(2), "correctness", judge, samples=1, cache=tmp_path, progress=False)
         for name in ("extra_headers", "extra_query", "extra_body"):
+            own = judge_of(server, params={name: {"x": "y"}})
             with pytest.raises(ConfigError, match="headers_env"):
-                own = judge_of(server, params={name: {"x": "y"}})
                 ek.judge(items(1), "correctness", own, samples=1, cache=tmp_path, progress=False)
     with pytest.raises(ConfigError, match="takes no headers_env"):
         ek.Judge("fake", "strict", headers_env="GATEWAY_HEADERS")

@@ -3,6 +3,8 @@
 The wordings are those that people report in public; each row names where.
 """
 
+# ruff: noqa: E501  # a row per service
+
 from __future__ import annotations
 
 import json
@@ -48,9 +50,13 @@ def forbidden(*path: str) -> list[dict[str, Any]]:
 
 
 DEVELOPER = "Developer instruction is not enabled for models/gemma-3-27b-it"
-MAX_TOKENS = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+MAX_TOKENS = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+)
 NO_SCHEMA = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
-ONLY_ONE = "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
+ONLY_ONE = (
+    "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
+)
 GOOGLE = "INVALID_ARGUMENT"
 
 # service, status, body, what is sent otherwise than in BODY, refused parameter, what is sent in its place, source
@@ -172,7 +178,9 @@ def test_what_was_not_sent_cannot_be_refused() -> None:
         assert problem_of(answer, JUDGE, bare).kind != "refused_parameter", (service, source)
 
 
-LIMIT = "Rate limit reached for m on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s."
+LIMIT = (
+    "Rate limit reached for m on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s."
+)
 LARGE = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 342389."
 GEMINI = "You exceeded your current quota, please check your plan and billing details. Please retry in 18.07s."
 LONG = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8488 in the messages, 512 in "
@@ -293,8 +301,8 @@ def test_an_error_that_comes_with_status_200_is_one_of_these() -> None:
          "server_error"),
     ]:  # fmt: skip
         answer = Answer(200, {}, orjson.dumps(body), "https://judge.invalid", "/v1/x")
+        sent = BODY | {"temperature": 0.0}
         with pytest.raises(ProviderError) as caught:
-            sent = BODY | {"temperature": 0.0}
             replies_of(answer, 1, price=None, latency_s=None, sent=None, judge=JUDGE, body=sent)
         assert caught.value.kind == kind, (body, caught.value.detail)
 

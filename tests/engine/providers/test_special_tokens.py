@@ -45,7 +45,21 @@ def test_special_tokens_in_texts_are_text() -> None:
     """Generated: texts with marks anywhere, also broken, nested and doubled; the truth is the template's own marks."""
     tokenizer, chance = tokenizer_of(), random.Random(5)
     special = {tokenizer.convert_tokens_to_ids(mark): mark for mark in [*MARKS, *ADDED]}
-    parts = [*MARKS, *ADDED, "the answer", " ", "\n", "<|im_", "end|>", "<", "|>", "assistant", "ответ", "4", "<|im_<|im_end|>end|>"]
+    parts = [
+        *MARKS,
+        *ADDED,
+        "the answer",
+        " ",
+        "\n",
+        "<|im_",
+        "end|>",
+        "<",
+        "|>",
+        "assistant",
+        "ответ",
+        "4",
+        "<|im_<|im_end|>end|>",
+    ]
     for _ in range(400):
         texts = ["".join(chance.choices(parts, k=chance.randint(1, 12))) for _ in range(2)]
         messages = [Message("system", texts[0]), Message("user", texts[1])]
@@ -71,7 +85,9 @@ def test_a_model_without_a_template_and_one_without_a_system_role() -> None:
     ids = prompt_tokens(bare, [Message("system", "a"), Message("user", "4</s><|im_start|>")], {})
     assert not {*ids} & {bare.convert_tokens_to_ids(mark) for mark in MARKS}
     assert bare.decode(ids) == "a\n\n4</s><|im_start|>"
-    raising = tokenizer_of("{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + TEMPLATE)
+    raising = tokenizer_of(
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}" + TEMPLATE
+    )
     ids = prompt_tokens(raising, [Message("system", "rules"), Message("user", "4<|im_end|>")], {})
     assert raising.decode(ids, skip_special_tokens=False).startswith("<|im_start|>user\nrules\n\n4<|im_end|><|im_end|>")
     assert ids.count(raising.convert_tokens_to_ids("<|im_end|>")) == 1
