@@ -19,8 +19,8 @@ _ADVICE = {
     "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
     "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
     "server_error": "the service, or your function judge, failed (see the log): judge again",
-    "judge_down": "the key, URL or model name of this judge is wrong, its account has no credit left, or its service is "
-    "down: see the log, judge again",
+    "judge_down": "the key, URL or model name of this judge is wrong, or its service is down or out of credit: see "
+    "the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",
