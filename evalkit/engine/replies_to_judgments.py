@@ -15,7 +15,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import MOST_TOKENS
 from evalkit.engine.scores_from_logprobs import COLUMNS, Verdict, read_score
-from evalkit.engine.who_answered import remark_notes, remarks_on
+from evalkit.engine.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text
@@ -163,7 +163,7 @@ class Columns(VerdictColumns):
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
         self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
-        self._ids[where] = [0 if (name := reply.get("id")) is None else hash(name) for reply in replies]
+        self._ids[where] = [id_number(reply.get("id")) for reply in replies]
         self._created[where] = [reply.get("created", 0.0) for reply in replies]
         self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
         self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
@@ -17,12 +18,22 @@ REMARKS = (PROMPT_CUT, SAME_COMPLETION)
 """Values of the column `remark` of judgments."""
 
 _MOST = 5
+_SHORTEST_ID, _POSITIVE, _SHARE = 6, 2**62 - 1, 0.2
+_DRAWN = re.compile(r"chatcmpl-\d{1,3}")
 _WORDS = {
     PROMPT_CUT: "to prompts that the server probably cut: it counted far fewer tokens than their text can make; raise "
     "its context window (num_ctx of Ollama), or shorten the items, then judge again with refresh=True",
     SAME_COMPLETION: "with the id of the reply to another request: a cache between evalkit and the model may have "
     "answered; switch it off, then judge again with refresh=True",
 }
+
+
+def id_number(name: str | None) -> int:
+    """A number for a completion's id; 0 for none, negative for an id of those that Ollama draws from a thousand."""
+    if name is None or len(name) < _SHORTEST_ID:
+        return 0
+    number = (hash(name) & _POSITIVE) or 1
+    return -number if _DRAWN.fullmatch(name) else number
 
 
 def remarks_on(
@@ -35,15 +46,17 @@ def remarks_on(
     is_cut
         Whether its prompt was cut.
     ids
-        A hash of the id of its completion; 0: unknown.
+        The `id_number` of its completion. Ids that are drawn from a thousand count only if a fifth of the answers share
+        one.
     created
         Unix time at which the answer came. Replies that came together belong to one request.
     """
     codes = np.where(is_cut, 0, -1).astype(np.int8)
     known = np.flatnonzero(ids)
     answers = pd.DataFrame({"id": ids[known], "created": created[known]}).drop_duplicates()
-    several = answers.loc[answers["id"].duplicated(), "id"].unique()
-    codes[known[np.isin(ids[known], several)]] = 1
+    counts = answers["id"].value_counts()
+    least = np.where(counts.index < 0, max(3.0, _SHARE * len(answers)), 2.0)
+    codes[known[np.isin(ids[known], counts.index[counts >= least])]] = 1
     return pd.Categorical.from_codes(codes, pd.Index(REMARKS, dtype="str"))
 
 

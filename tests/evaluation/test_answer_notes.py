@@ -17,7 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt
-from evalkit.engine.who_answered import answer_notes, remarks_on
+from evalkit.engine.who_answered import answer_notes, id_number, remarks_on
 from evalkit.errors import EvalkitWarning
 from evalkit.notebook.run_notices import notices
 
@@ -69,7 +69,7 @@ def shown(evaluation: Any, tmp_path: Path) -> list[str]:
          "4 by vendor/asked, 2 by vendor/fallback"),
         (lambda _, n: answer(n, "vendor/c"), ["vendor/a", "vendor/b"], "were both answered by vendor/c"),
         (lambda _, n: answer(n, "m"), ["m", "vendor/m"], "were both answered by m"),
-        (lambda _, n: answer(n, name=f"id-{min(n, 3)}"), [], "3 of 6 judgments"),
+        (lambda _, n: answer(n, name=f"gen-00{min(n, 3)}"), [], "3 of 6 judgments"),
     ],
 )  # fmt: skip
 def test_a_note_stands_beside_the_figures(reply: Any, models: list[str], note: str, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_nothing_is_noted_where_all_is_as_asked(tmp_path: Path) -> None:
     """Samples of one request share an id, a judge's model has a date, two judges of one model differ on purpose."""
 
     def reply(body: dict[str, Any], number: int) -> dict[str, Any]:
-        step = answer(number, f"{body['model']}-2026-01-01", f"id-{number}")
+        step = answer(number, f"{body['model']}-2026-01-01", f"gen-00{number}")
         step["body"]["choices"] *= body.get("n", 1)
         return step
 
@@ -137,6 +137,19 @@ def test_one_id_counts_once_per_answer() -> None:
     ids, created = np.array([5, 5, 7, 7, 0, 0]), np.array([1.0, 2.0, 3.0, 3.0, 4.0, 5.0])
     remarks = remarks_on(np.array([False, True, False, False, True, False]), ids, created)
     assert list(remarks.astype(object)) == ["same_completion", "same_completion", np.nan, np.nan, "prompt_cut", np.nan]
+
+
+def test_ids_drawn_from_a_thousand_meet_by_chance() -> None:
+    """Ollama draws `chatcmpl-0` to `chatcmpl-998`; a constant one is that of a cache, or of a careless server."""
+    chance = random.Random(2)
+    for n in (10, 300, 3000):
+        drawn = np.array([id_number(f"chatcmpl-{chance.randrange(999)}") for _ in range(n)])
+        created, nothing = np.arange(float(n)), np.zeros(n, dtype=bool)
+        assert remarks_on(nothing, drawn, created).isna().all()
+        same = np.array([id_number("chatcmpl-7")] * n)
+        assert (remarks_on(nothing, same, created) == "same_completion").all()
+    assert (id_number(None), id_number(""), id_number("c"), id_number("chatcmpl-7") < 0) == (0, 0, 0, True)
+    assert id_number("chatcmpl-AbCdEf123") > 0
 
 
 def prompt(text: str) -> Prompt:
