@@ -98,7 +98,8 @@ class Prompt:
 
         Examples
         --------
-        >>> prompt = Prompt((Message("user", "word " * 40_000),), "number", None, "r", "v1", "c", "t", "ordinal", (), {})
+        >>> messages = (Message("user", "word " * 40_000),)
+        >>> prompt = Prompt(messages, "number", None, "r", "v1", "c", "t@v1", "ordinal", (), {})
         >>> prompt.is_cut_at(4096), prompt.is_cut_at(40_000)
         (True, False)
         """
