@@ -86,7 +86,7 @@ def replies_of(
             text=_content(choice.get("message"), secret),
             finish_reason=_finish_reason(choice),
             refusal=_text((choice.get("message") or {}).get("refusal"), secret),
-            model=_text(model) if isinstance(model, str) else None,
+            model=_text(model, secret) if isinstance(model, str) else None,
             prompt_tokens=asked,
             completion_tokens=written,
             cost_usd=None if cost is None else cost / len(choices),
