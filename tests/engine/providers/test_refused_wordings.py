@@ -1,6 +1,7 @@
 """Errors as services word them: which parameter they refuse, and which other kind of error they are.
 
-The wordings are those that people report in public; each row names where.
+Each row of the refusals names where the wording was reported, or what it follows if it was not found in a public report.
+The other errors follow public reports and documentation as far as they are known, and are written here.
 """
 
 # ruff: noqa: E501  # a row per service
