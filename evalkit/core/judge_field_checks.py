@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from evalkit.core.lists_of_choices import PROVIDERS, SCORE_READINGS
 from evalkit.errors import ConfigError
 
-TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env")
+TEXT_FIELDS = ("name", "service", "template", "base_url", "api_key_env", "headers_env")
 
 _LOGPROBS = {"logprobs": True, "top_logprobs": 20}
 
@@ -55,9 +55,9 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "weight": ("a number ≥ 0", _is_number),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
     "price": (
-        "two numbers (US$ per million prompt and completion tokens) or None",
+        "two numbers (US$ per million prompt and completion tokens), or three (also cached prompt tokens), or None",
         lambda value: (
-            value is None or (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)))
+            value is None or (isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_number, value)))
         ),
     ),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),

@@ -58,10 +58,14 @@ class Judge:
     api_key_env
         Name of the environment variable that contains the API key. A host other than the provider's own gets a key
         only if you set this. The key itself is never stored.
+    headers_env
+        Name of the environment variable with further headers of each request, one ``Name: value`` per line, as for a
+        gateway.
     timeout_s
         Seconds that one call may take.
     price
-        US$ per million prompt tokens and per million completion tokens.
+        US$ per million prompt tokens and per million completion tokens; a third number is the price of prompt tokens
+        from the service's cache, without which the cost of calls with such tokens is unknown.
     params
         Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
     score
@@ -92,8 +96,9 @@ class Judge:
     template: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
+    headers_env: str | None = None
     timeout_s: float = 60.0
-    price: tuple[float, float] | None = None
+    price: tuple[float, ...] | None = None
     params: Mapping[str, Any] = field(default_factory=Params)
     score: ScoreReading | None = None
     ask: Callable[[Any], Any] | str | None = field(default=None, compare=False, repr=False)
@@ -116,7 +121,7 @@ class Judge:
             if getattr(self, name) is not None:
                 put(self, name, float(getattr(self, name)))
         if self.price is not None:
-            put(self, "price", (float(self.price[0]), float(self.price[1])))
+            put(self, "price", tuple(map(float, self.price)))
         self._check_params(who)
         self._check_addresses(who)
         host = self._host
@@ -146,6 +151,14 @@ class Judge:
                 f"api_key_env of {who} must name an environment variable (capital letters, digits and '_', "
                 "as in OPENAI_API_KEY); never pass the key itself"
             )
+        if self.headers_env is not None:
+            if not _VARIABLE.fullmatch(self.headers_env):  # not shown: it may be a key
+                raise ConfigError(
+                    f"headers_env of {who} must name an environment variable (capital letters, digits and '_'), which "
+                    "contains one header per line, as in 'X-Team: judges'"
+                )
+            if PROVIDERS[self.provider].host == "local":
+                raise ConfigError(f"{who} is not called over HTTP and takes no headers_env; omit it")
         if self.provider != "function":
             if self.ask is not None:
                 raise ConfigError(f"{who} has ask=…, which only judges of the provider 'function' take; omit ask=")
@@ -339,7 +352,8 @@ class Judge:
         if "base_url" in changes or "provider" in changes:
             if self.service == self._host:
                 changes.setdefault("service", "")
-            changes.setdefault("api_key_env", None)  # a key never follows to another host
+            changes.setdefault("api_key_env", None)  # a key never follows to another host, nor do headers
+            changes.setdefault("headers_env", None)
         return replace(self, **changes)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import Reason, ReplySource
 from evalkit.core.reply_keys import KeyParts
 
+_CHARACTERS_PER_TOKEN = 8
+_SMALLEST_WINDOW = 256
+_RUNS = re.compile(r"([\W_])\1{2,}")
 MOST_TOKENS = 2**31 - 1
 """Maximum of a token count from outside; a larger one is an error of the server."""
 
@@ -33,6 +37,12 @@ class Message:
 
     role: str
     content: str
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the system text put before the user's text, for models without a system role."""
+    first, second, *rest = messages
+    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
 
 
 OWN_ANSWER = "own_answer"
@@ -80,6 +90,25 @@ class Prompt:
         """Length of all messages in UTF-8 bytes: an upper bound of their tokens."""
         return sum(len(message.content.encode()) + 16 for message in self.messages)
 
+    def is_cut_at(self, tokens: int) -> bool:
+        """Whether so few prompt tokens mean that the server cut the prompt.
+
+        Text has 2 to 6 characters per token; runs of one character, which may be a single token, count once. A small
+        count that a server states for all prompts means nothing unless the prompt is long.
+
+        Examples
+        --------
+        >>> messages = (Message("user", "word " * 40_000),)
+        >>> prompt = Prompt(messages, "number", None, "r", "v1", "c", "t@v1", "ordinal", (), {})
+        >>> prompt.is_cut_at(4096), prompt.is_cut_at(40_000)
+        (True, False)
+        """
+        spare = 1000 if tokens >= _SMALLEST_WINDOW else 20_000
+        most = _CHARACTERS_PER_TOKEN * tokens + spare
+        if sum(len(message.content) for message in self.messages) <= most:
+            return False
+        return sum(len(_RUNS.sub(r"\1", message.content)) for message in self.messages) > most
+
     def __str__(self) -> str:
         return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
 
@@ -119,6 +148,10 @@ class Reply:
         bytes if it is not UTF-8 by itself. ``stage``: ``raw`` if the probabilities are those before temperature and
         grammar masks, ``processed`` if after, ``unknown`` if the service does not state it. None if the service gave
         none.
+    id
+        The service's id of the completion; replies that came together share it.
+    prompt_cut
+        True if the server counted far fewer tokens than the prompt can make: it probably cut it. Else None.
     """
 
     text: str | None
@@ -133,6 +166,8 @@ class Reply:
     source: ReplySource = "live"
     sent: Mapping[str, Any] | None = None
     logprobs: Mapping[str, Any] | None = None
+    id: str | None = None
+    prompt_cut: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are not None, as JSON values."""

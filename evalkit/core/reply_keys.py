@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -113,6 +113,10 @@ class KeyParts:
             )
         return cls(**{name: value for name, value in parts.items() if name != "schema"})
 
+    def of_sample(self, sample: int) -> KeyParts:
+        """The parts of one sample of a request, whose seed may differ (see `params_of_sample`)."""
+        return replace(self, params=params_of_sample(self.provider, self.params, sample), sample=sample)
+
     @property
     def key(self) -> bytes:
         """sha256 over all parts (32 bytes)."""
@@ -128,6 +132,57 @@ class KeyParts:
     def shared_json(self) -> bytes:
         """Canonical JSON of the parts that all inputs and samples of one judge and criterion have in common."""
         return canonical_json(self.as_dict() | {"input_hash": "", "order": None, "sample": 0})
+
+
+_SEEDS = ("seed", "random_seed")
+_SEEDED = ("openai", "litellm", "inference-providers")
+
+
+def params_of_sample(provider: str, params: Mapping[str, Any], sample: int) -> Mapping[str, Any]:
+    """The parameters of one sample at a server: with a seed, sample i has seed + i, or all would be the same reply.
+
+    A negative seed means "by chance" and stays as it is. Models in this process derive a seed per sample themselves.
+
+    Examples
+    --------
+    >>> params_of_sample("openai", {"seed": 7, "top_p": 0.9}, 2)
+    {'seed': 9, 'top_p': 0.9}
+    """
+    if not sample or provider not in _SEEDED:
+        return params
+    seeds = {name: params[name] + sample for name in _SEEDS if type(params.get(name)) is int and params[name] >= 0}
+    return Params({**params, **seeds}) if seeds else params
+
+
+def has_seed(provider: str, params: Mapping[str, Any]) -> bool:
+    """Whether each sample has a seed of its own, so that it needs a request of its own."""
+    return params_of_sample(provider, params, 1) is not params
+
+
+class SampleKeys:
+    """Computes the keys that a judge's samples are requested under: those of `KeyParts.of_sample`.
+
+    `parts` are those of ``KeyParts.as_dict`` that a judge and criterion share, as requested for sample 0.
+    """
+
+    __slots__ = ("_content", "_makers", "_parts", "_seeded")
+
+    def __init__(self, parts: Mapping[str, Any], *, content: bool = False) -> None:
+        self._parts, self._content = parts, content
+        self._seeded = has_seed(parts["provider"], parts["params"])
+        self._makers = {0: KeyMaker(parts, content=content)}
+
+    def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> list[bytes]:
+        """The keys (32 bytes each) of these samples of one input."""
+        if not self._seeded:
+            return self._makers[0](input_hash, order, samples)
+        return [key for sample in samples for key in self._maker(sample)(input_hash, order, [sample])]
+
+    def _maker(self, sample: int) -> KeyMaker:
+        if sample not in self._makers:
+            params = params_of_sample(self._parts["provider"], self._parts["params"], sample)
+            self._makers[sample] = KeyMaker({**self._parts, "params": dict(params)}, content=self._content)
+        return self._makers[sample]
 
 
 class KeyMaker:

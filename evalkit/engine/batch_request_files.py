@@ -12,14 +12,25 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
-from evalkit.core.reply_keys import KeyMaker, canonical_json
+from evalkit.core.reply_keys import SampleKeys, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.planning import BYTES_PER_TOKEN
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
 from evalkit.engine.specification import TOKENS_PER_CRITERION
 
-_JUDGE = ("provider", "model", "name", "service", "base_url", "api_key_env", "timeout_s", "price", "score")
+_JUDGE = (
+    "provider",
+    "model",
+    "name",
+    "service",
+    "base_url",
+    "api_key_env",
+    "headers_env",
+    "timeout_s",
+    "price",
+    "score",
+)
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
 
@@ -161,11 +172,11 @@ class FileWriter:
 
 def keys_in(manifest: Mapping[str, Any], at: int) -> list[bytes]:
     """The reply keys that the file with this number asks for."""
-    calls, requests, makers = manifest.get("calls", []), manifest.get("requests", []), dict[int, KeyMaker]()
+    calls, requests, makers = manifest.get("calls", []), manifest.get("requests", []), dict[int, SampleKeys]()
     keys: list[bytes] = []
     for number, shown, order, samples, *_ in requests[at] if at < len(requests) else ():
         if number not in makers:
-            makers[number] = KeyMaker(orjson.loads(calls[number][0]))
+            makers[number] = SampleKeys(orjson.loads(calls[number][0]))
         keys += makers[number](shown, order, samples)
     return keys
 

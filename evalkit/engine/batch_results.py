@@ -72,7 +72,7 @@ class BatchResults:
         for sample, reply in zip(samples, answer, strict=False):
             self._rows.append(
                 (
-                    replace(parts, input_hash=shown, order=order, sample=sample),
+                    replace(parts, input_hash=shown, order=order).of_sample(sample),
                     replace(reply, source="batch", sent=sent),
                 )
             )
@@ -114,8 +114,7 @@ class BatchResults:
         self.reasons[REASONS.get(problem.kind, "server_error")] += n_replies
         self._problems.setdefault(problem.detail, set()).add(shown)
         if problem.kind == "refused_parameter":
-            name = str(problem.parameter)
-            self._learn(f"adapt.{name}", "max_completion_tokens" if name == "max_tokens" else None)
+            self._learn(f"adapt.{problem.parameter}", problem.instead)
 
     def _learn(self, name: str, value: object) -> None:
         if name not in self._facts or self._facts[name] != value:

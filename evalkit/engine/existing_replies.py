@@ -102,7 +102,7 @@ def record(
             reply = replace(reply, source="recorded", created=reply.created or now)
             own = replace(parts, input_hash=own_hash, order=spec.orders[swapped], sample=sample)
             shown = worklist.hashes[at][swapped]
-            live = replace(parts, input_hash=shown, order="AB" if pairwise else None, sample=sample)
+            live = replace(parts, input_hash=shown, order="AB" if pairwise else None).of_sample(sample)
             recordings.append(_Recording(item, own, live.key, reply))
     store = ReplyStore.open(cache)
     fresh = _new_ones(store, recordings, overwrite, now)

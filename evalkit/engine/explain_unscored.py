@@ -11,7 +11,7 @@ ADVICE = {
     "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
     "unreadable": "no score found: look at the raw replies, then at the template's form of reply",
     "truncated": "the reply was cut off: raise max_tokens, then judge again with refresh='unscored'",
-    "refused": "the judge refused: look at the items; another judge may answer",
+    "refused": "the judge, or a filter before it, refused: look at the items; another judge may answer",
     "empty": "the reply was empty: judge again with refresh='unscored'; reasoning models may need more max_tokens",
     "abstained": "the judge replied that it cannot decide: look at the items, or add a level for such answers",
     "low_mass": "the log-probabilities cover under .95 of the scale, or the verdict's tokens were not found: use codes "
@@ -19,7 +19,8 @@ ADVICE = {
     "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
     "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
     "server_error": "the service, or your function judge, failed (see the log): judge again",
-    "judge_down": "the key, URL or model name of this judge is wrong, or its service is down: see the log, judge again",
+    "judge_down": "the key, URL or model name of this judge is wrong, or its service is down or out of credit: see "
+    "the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",

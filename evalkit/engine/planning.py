@@ -245,6 +245,7 @@ def _prices(
         return 0.0, 0.0, 0.0
     from evalkit.engine.calls.budget import upper_bound
     from evalkit.engine.providers.batch_interface import batch_share, has_batches
+    from evalkit.engine.providers.judge_checks import asks_singly
     from evalkit.engine.providers.prices import price_of
 
     judge = work.spec.judges[at]
@@ -256,7 +257,7 @@ def _prices(
         shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
         one.source = rendered.get(shared, one.source)
         rendered[shared] = one.prompt
-    billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
+    billed_once = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
     for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
     sizes = [len(work.spec.groups[work.place(row)[1]]) for row in missing] if work.spec.is_grouped else [1]
     reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))

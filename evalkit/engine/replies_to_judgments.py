@@ -15,6 +15,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import MOST_TOKENS
 from evalkit.engine.scores_from_logprobs import COLUMNS, Verdict, read_score
+from evalkit.engine.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text
@@ -120,6 +121,8 @@ class Columns(VerdictColumns):
         self._source = np.full(n, -1, dtype=np.int8)
         self._model = np.full(n, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
+        self._is_cut = np.zeros(n, dtype=bool)
+        self._ids, self._created = np.zeros(n, dtype=np.int64), np.zeros(n)
         self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
 
     def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
@@ -159,6 +162,9 @@ class Columns(VerdictColumns):
         models = self._models
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
+        self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
+        self._ids[where] = [id_number(reply.get("id")) for reply in replies]
+        self._created[where] = [reply.get("created", 0.0) for reply in replies]
         self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
         self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
         for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
@@ -275,7 +281,12 @@ class Columns(VerdictColumns):
             columns["reply"] = self._text("reply")
         if self._distributions is not None:
             columns |= dict(zip(COLUMNS, self._distributions.T.copy(), strict=True))
+        remarks = remarks_on(self._is_cut, self._ids, self._created)
+        if (remarks.codes >= 0).any():
+            columns["remark"] = remarks
         judgments = table("judgments", columns)
+        for note in remark_notes(judgments):
+            warnings.warn(note, EvalkitWarning, stacklevel=2)
         if self._distributions is not None:
             self._warn_without_logprobs(judgments)
         return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)

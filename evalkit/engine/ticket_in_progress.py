@@ -145,9 +145,10 @@ class OpenTicket:
         judge = Judge.of(fields | {"base_url": url})
         named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
         known = url in named or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
-        if judge.api_key_env and not known and self.batches[at]["state"] != "file":  # a file is sent nowhere
+        secret = judge.api_key_env or judge.headers_env
+        if secret and not known and self.batches[at]["state"] != "file":  # a file is sent nowhere
             raise ConfigError(
-                f"ticket {self.stored.ticket} in {self.store.place} would send the key in {judge.api_key_env} to "
+                f"ticket {self.stored.ticket} in {self.store.place} would send the key in {secret} to "
                 f"{judge.base_url}; if this is your server, pass base_url={judge.base_url!r}"
             )
         return judge

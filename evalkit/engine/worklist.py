@@ -16,7 +16,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Request
-from evalkit.core.reply_keys import KeyMaker, KeyParts, digest, recorded_hash
+from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
 from evalkit.engine.own_answer_first import question_of
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
@@ -151,7 +151,8 @@ class Worklist:
 
         With `recorded` the keys of the replies that were recorded for each item alone.
         """
-        makers = [KeyMaker(parts.as_dict(), content=content) for row in self.parts for parts in row]
+        maker_of = KeyMaker if recorded else SampleKeys  # a recorded reply has no seed of its own
+        makers = [maker_of(parts.as_dict(), content=content) for row in self.parts for parts in row]
         orders, samples = self.spec.orders, range(self.spec.samples)
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
@@ -193,7 +194,8 @@ class Worklist:
         item, criterion, judge, order, sample = self.place(row)
         hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
         key_order = self.spec.orders[order if recorded else 0]
-        return replace(self.parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
+        parts = replace(self.parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
+        return parts if recorded else parts.of_sample(sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
         """The requests for these rows; their prompts are rendered when they are sent.
@@ -208,7 +210,7 @@ class Worklist:
             cell = groups[criterion][0], judge, self.hashes[item][order]
             samples_of.setdefault(cell, set()).add(sample)
             first.setdefault(cell, (item, order))
-        makers = [[KeyMaker(parts.as_dict()) for parts in row] for row in self.parts]
+        makers = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.parts]
         key_order = self.spec.orders[0]
         requests: list[Request] = []
         for (criterion, judge, shown), numbers in samples_of.items():

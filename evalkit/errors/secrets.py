@@ -86,6 +86,16 @@ class Secret:
         """Whether all its characters are printable ASCII, as a header's must be."""
         return self._value.isascii() and self._value.isprintable()
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it has 16 characters or more, so that it is hidden wherever it stands: no short word is meant."""
+        return len(self._value) >= 16
+
+    @property
+    def is_web_token(self) -> bool:
+        """Whether it has the form of a JSON Web Token."""
+        return self._value.startswith("eyJ") and self._value.count(".") == 2
+
     def __bool__(self) -> bool:
         return bool(self._value)
 

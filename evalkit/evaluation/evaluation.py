@@ -15,6 +15,7 @@ from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
 from evalkit.engine.specification import Spec, check_names
+from evalkit.engine.who_answered import answer_notes
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
@@ -278,6 +279,12 @@ class Evaluation:
         if self.judgments["source"].eq("recorded").any():
             return None
         return sample_again(self, half_width=0.02, progress=False)
+
+    @cached_property
+    def answer_notes(self) -> list[str]:
+        """What the figures hide about who answered, one sentence each: models that changed, prompts that were cut …"""
+        columns = self.columns_of_judgments("judge", wish=("model", "remark"))
+        return answer_notes(columns, () if self.spec is None else self.spec.judges)
 
     @cached_property
     def cost(self) -> Cost:

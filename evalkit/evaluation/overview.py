@@ -90,6 +90,8 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
         yield "No items: nothing to judge, no figures", [], ""
         return
     yield "Scores", *_scores(evaluation)
+    if evaluation.answer_notes:
+        yield "", [], "\n".join(evaluation.answer_notes)
     yield "Judges among themselves", *_reliability(evaluation)
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)

@@ -50,6 +50,7 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         why = ", ".join(f"{n:,} {_words(name)}" for name, n in counts.items() if name not in ("cache_miss", "stopped"))
         text = f"{len(missing):,} of {len(judgments):,} judgments are missing{f' ({why})' if why else ''}."
         lines.append(_notice(f"{text} {what_to_do.format(n=f'{evaluation.cost.n_missing:,}')}".strip()))
+    lines += [_notice(note[:1].upper() + note[1:] + ".") for note in evaluation.answer_notes]
     mine = judgments[(judgments["criterion"] == criterion).to_numpy()]
     if n_skipped := mine.loc[mine["error"] == "missing_input", "item_id"].nunique():
         lines.append(_notice(f"{counted(n_skipped, 'item')} skipped: a required input is missing."))

@@ -602,11 +602,11 @@ def test_requests_that_are_refused_have_a_reason(server: BatchServer, folder: st
     items = pd.concat([some_items(2), some_items(3, 2, text="REFUSE THIS")], ignore_index=True)
     done = ek.collect(sent(items, jury(server, "gpt-4o"), folder), progress=False)
     assert done.table["n_unanswered"].tolist() == [9]
-    assert "9 server_error" in done.table["problem"].iloc[0]
+    assert "9 refused" in done.table["problem"].iloc[0]
     assert "against the rules" in done.table["problem"].iloc[0]
     assert "REFUSE" not in str(done), "no prompt is in a message"
     live = judged(items, jury(server, "gpt-4o"), folder)
-    assert live["error"].value_counts().to_dict() == {"server_error": 9}
+    assert live["error"].value_counts().to_dict() == {"refused": 9}
 
 
 def test_a_prompt_that_an_error_repeats_for_each_sample_is_not_stored(
@@ -896,6 +896,7 @@ def test_a_file_can_be_for_any_provider_of_chat_models(folder: str, tmp_path: Pa
     ticket = sent(some_items(2), judge, folder, to=tmp_path / "requests.jsonl")
     answers = tmp_path / "answers.jsonl"
     body = BatchServer().answer({"model": "org/model", "messages": []})[1]
+    del body["id"]  # all requests get the same answer
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
     made = [{"custom_id": one["custom_id"], "response": {"status_code": 200, "body": body}} for one in lines]
     answers.write_text("".join(json.dumps(one) + "\n" for one in made))

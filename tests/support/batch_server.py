@@ -107,7 +107,13 @@ class BatchServer:
             {"index": at, "finish_reason": "stop", "message": {"role": "assistant", "content": text}} for at in range(n)
         ]
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": n * COMPLETION_TOKENS, "total_tokens": 0}
-        return 200, {"id": "c", "object": "chat.completion", "model": body["model"], "choices": choices, "usage": usage}
+        return 200, {
+            "id": self.new_id("chatcmpl_"),
+            "object": "chat.completion",
+            "model": body["model"],
+            "choices": choices,
+            "usage": usage,
+        }
 
     def problems(self, file: str) -> list[dict[str, Any]]:
         """What is wrong with a file of requests."""

@@ -86,8 +86,8 @@ _TEXTS: dict[str, tuple[str, str | None]] = {
     "a byte order mark": ("\ufeff" + REPLY, None),
 }
 _CONTENTS: dict[str, tuple[str, str | None]] = {
-    "a number": ("1", "empty"),
-    "an object": ('{"score": 1}', "empty"),
+    "a number": ("1", None),
+    "an object": ('{"score": 1}', None),
     "null": ("null", "empty"),
     "a list of parts": (json.dumps([{"type": "text", "text": REPLY}]), None),
     "900 brackets": (deep(_NESTED), "empty"),

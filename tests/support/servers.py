@@ -26,6 +26,7 @@ class Seen:
     headers: dict[str, str]
     body: dict[str, Any]
     at: float
+    query: str = ""
 
 
 @dataclass
@@ -55,7 +56,7 @@ class JudgeServer:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.seen.append(Seen(request.path, dict(request.headers), body, time.monotonic()))
+        self.seen.append(Seen(request.path, dict(request.headers), body, time.monotonic(), request.query_string))
         step = self.always | (self.script.popleft() if self.script else {})
         if self.faults is not None:
             step |= self.faults(body) or {}
@@ -119,7 +120,7 @@ class JudgeServer:
         choice = completion["choices"][0]
         reason = {"stop": "end_turn"}.get(choice["finish_reason"], choice["finish_reason"])
         return {
-            "id": "msg_1",
+            "id": f"msg_{len(self.seen)}",
             "type": "message",
             "role": "assistant",
             "model": completion["model"],

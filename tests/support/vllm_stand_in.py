@@ -24,6 +24,7 @@ FACTS: dict[str, tuple[str, ...]] = {
     "vllm:EngineArgs": ("max_model_len", "max_num_seqs", "pipeline_parallel_size"),
     "vllm:LLM.enqueue": ("prompts", "sampling_params", "use_tqdm"),
     "vllm:LLM.enqueue_chat": ("messages", "sampling_params", "use_tqdm", "chat_template_kwargs"),
+    "vllm:LLM.get_tokenizer": (),
     "vllm:LLMEngine.step": (),
     "vllm:LLMEngine.has_unfinished_requests": (),
     "vllm:LLMEngine.abort_request": ("request_ids", "internal"),
@@ -170,11 +171,13 @@ class LLM:
     broken: bool
     dead: int
     template: str
+    tokenizer: Any
 
     @classmethod
     def reset(cls) -> None:
         cls.made, cls.seen, cls.closed, cls.defaults, cls.broken, cls.dead = [], [], [], {}, False, 0
         cls.template = "full"
+        cls.tokenizer = types.SimpleNamespace(chat_template="", all_special_tokens=(), added_tokens_decoder={})
 
     @staticmethod
     def reply(prompt: str, params: SamplingParams) -> str:
@@ -193,6 +196,9 @@ class LLM:
         self.llm_engine = LLMEngine()
         self._longest = EngineArgs(**kwargs).max_model_len or 4096
         self._numbers = count()
+
+    def get_tokenizer(self) -> Any:
+        return LLM.tokenizer
 
     def enqueue(
         self, prompts: Any, sampling_params: Any = None, lora_request: Any = None, priority: Any = None,

@@ -91,6 +91,8 @@ class _Reply(_Checked):
     source: ReplySource = "live"
     sent: dict[str, Any] | None = None
     logprobs: dict[str, Any] | None = None
+    id: str | None = None
+    prompt_cut: bool | None = None
 
 
 class _Line(_Checked):

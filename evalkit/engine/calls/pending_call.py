@@ -59,9 +59,10 @@ class PendingCall:
         """Remove the samples with these reply keys."""
         self.request = self._with(place for place, key in enumerate(self.request.keys) if key not in keys)
 
-    def split(self, start: int = 0) -> list[PendingCall]:
-        """One call per sample from the `start`-th on; the first sample keeps the counts of failed attempts."""
-        parts = [PendingCall(self._with([place])) for place in range(start, len(self.request.keys))]
+    def split(self, start: int = 0, size: int = 1) -> list[PendingCall]:
+        """Calls for `size` samples each, from the `start`-th on; the first call keeps the counts of failed attempts."""
+        n = len(self.request.keys)
+        parts = [PendingCall(self._with(range(at, min(at + size, n)))) for at in range(start, n, size)]
         if not start:
             parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
         return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evalkit.core.lists_of_choices import Reason
@@ -15,11 +15,13 @@ LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0
 FAILURES_TO_OPEN = 8
 
-REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
+REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited", "content_filter": "refused"}
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
-_PERMANENT = ("auth", "unknown_model", "no_logprobs")
-_NEVER_RETRIED = ("client_error", "refused_parameter", "no_logprobs")
+_PERMANENT = ("auth", "quota")
+_OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
+_NEVER_RETRIED = ("client_error", "refused_parameter", "content_filter", *_PERMANENT, *_OF_ONE_PROMPT)
+_PROMPTS_TO_OPEN = 3
 
 
 class Wait(NamedTuple):
@@ -31,7 +33,7 @@ class Wait(NamedTuple):
 
 def wait_of(problem: ProviderError, tried: int) -> Wait | None:
     """How long to wait after `tried` retries; None if a retry is useless or the wait too long."""
-    asked = problem.retry_after
+    asked = problem.retry_after or None  # 0 says nothing
     if problem.kind in _NEVER_RETRIED or (asked or 0.0) > LONGEST_RETRY_AFTER_S:
         return None
     spread = random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
@@ -58,13 +60,28 @@ class Breaker:
 
     down: Failure | None = None
     answered: bool = False
+    _alike: dict[tuple[str, int | None], set[object]] = field(default_factory=dict)
     _n_failures: int = 0
     _n_given_up: int = 0
 
-    def failed(self, problem: ProviderError) -> bool:
-        """Count a failed attempt; return whether the judge is down."""
-        if problem.kind in _PERMANENT:
+    def succeeded(self) -> None:
+        """A reply came."""
+        self.answered = True
+        self._alike.clear()
+
+    def failed(self, problem: ProviderError, prompt: object) -> bool:
+        """Count a failed attempt; return whether the judge is down.
+
+        HTTP 403 and 404 may be about one prompt: only three different `prompt` that fail alike, without a reply
+        between them, mean that the judge is down. A model that cannot be loaded has no status.
+        """
+        if problem.kind in _PERMANENT or (problem.kind in _OF_ONE_PROMPT and problem.status is None):
             self.down = Failure("judge_down", problem.detail)
+        elif problem.kind in _OF_ONE_PROMPT:
+            prompts = self._alike.setdefault((problem.kind, problem.status), set())
+            prompts.add(prompt)
+            if len(prompts) >= _PROMPTS_TO_OPEN:
+                self.down = Failure("judge_down", problem.detail)
         elif problem.kind in _TRANSPORT and not self.answered:
             self._n_failures += 1
             if self._n_failures >= FAILURES_TO_OPEN:

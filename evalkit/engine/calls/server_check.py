@@ -31,7 +31,7 @@ _ADDRESSES = {
     "litellm": "its provider's address in litellm",
     "inference-providers": "https://router.huggingface.co/v1",
 }
-_TRIES = 4  # each refusal names one parameter to leave out; there are four
+_TRIES = 8  # each refusal names one parameter to leave out, or the one that is tried is left out
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class _Check:
         self._judge = judge.replace(max_tokens=min(judge.max_tokens or 64, 64))
         self._report = report
         self._client: Any = None
-        self._adapt: dict[str, str | None] = {}
+        self._adapt: dict[str, str | int | None] = {}
 
     async def run(self) -> None:
         """Fill in the report."""
@@ -172,6 +172,7 @@ class _Check:
             judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {}
         )
         request = Request(judge, prompt, parts, (0,), (parts.key,))
+        first: ProviderError | None = None
         for _ in range(_TRIES):
             try:
                 replies: list[Reply] = await self._client.ask(
@@ -180,11 +181,16 @@ class _Check:
             except ProviderError as problem:
                 report.n_calls += problem.maybe_paid
                 report.reachable |= problem.status is not None
-                name = str(problem.parameter)
-                if problem.kind != "refused_parameter" or name in self._adapt:
-                    report.problems.append(problem.detail)
+                name, instead = str(problem.parameter), problem.instead
+                if problem.kind == "client_error" and problem.status and parameter not in self._adapt:
+                    first, name, instead = problem, parameter, None  # in words that evalkit does not know, perhaps
+                elif problem.kind != "refused_parameter" or name in self._adapt:
+                    report.problems.append((first or problem).detail)
+                    if first is not None:
+                        del self._adapt[parameter]
+                        report.refused.remove(parameter)
                     break
-                self._adapt[name] = "max_completion_tokens" if name == "max_tokens" else None
+                self._adapt[name] = instead
                 report.refused.append(name)
             else:
                 report.n_calls += 1

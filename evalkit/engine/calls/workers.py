@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import math
 import random
+import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
 from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, wait_of
 from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
+from evalkit.engine.providers.error_answers import instead_of
+from evalkit.engine.providers.judge_checks import asks_singly
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
 from evalkit.errors import CacheError
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
+_AS_ASKED = object()
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
@@ -53,9 +57,11 @@ class Workers:
         self._pace = SharedPace.of(judge, scheduler.store, scheduler.options) if scheduler.options.run else None
         facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
+        # parameters that were refused in this run, until a request without them is answered: name -> note
+        self._unproven: dict[str, str] = {}
         # whether one request can return several replies; None: unknown
         self._n_works: bool | None = False
-        if "n" not in self._adapt:
+        if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
             self._n_works = facts.get("n_supported", self._client.supports_n)
         concurrency = scheduler.options.concurrency
         self._most = min(concurrency, self._client.max_concurrency or concurrency)
@@ -116,8 +122,8 @@ class Workers:
                 call = self._queue.popleft()
                 self._n_rendered = max(0, self._n_rendered - 1)
                 loop.call_soon(self._render_next)  # runs when this call has been sent
-                if len(call.request.keys) > 1 and self._n_works is False:
-                    self.add(call.split(), first=True)
+                if len(call.request.keys) > self._most_replies:
+                    self.add(call.split(size=self._most_replies), first=True)
                     continue
                 try:
                     await self._process(call)
@@ -129,6 +135,12 @@ class Workers:
         finally:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
+
+    @property
+    def _most_replies(self) -> int:
+        """How many replies one request may ask for."""
+        most = self._adapt.get("n")
+        return 1 if self._n_works is False else sys.maxsize if most is None else int(most)
 
     def _render_next(self) -> None:
         """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
@@ -213,8 +225,11 @@ class Workers:
         finally:
             if budget is not None:
                 budget.settle(reserved, spent, billed=billed)
-        self._breaker.answered = True
+        self._breaker.succeeded()
         self._limiter.succeeded()
+        for name in [name for name in self._unproven if name in call.adapt]:
+            self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
+            self._scheduler.note(self._unproven.pop(name))
         return replies
 
     def _check_open(self) -> None:
@@ -301,9 +316,7 @@ class Workers:
             scheduler.counts.n_unpriced += reply.cost_usd is None
             scheduler.counts.cost_usd += reply.cost_usd or 0.0
             try:
-                stored = scheduler.store.aput(
-                    replace(request.parts, sample=sample), reply, newer_than=scheduler.newer_than
-                )
+                stored = scheduler.store.aput(request.parts.of_sample(sample), reply, newer_than=scheduler.newer_than)
             except CacheError as error:
                 self._not_stored(call, key, error)
                 continue
@@ -315,8 +328,9 @@ class Workers:
             self._release(call, request.keys[n_got:])
             rest = call.split(n_got)
             self.add(rest, first=True)
-        if n_asked > 1 and self._n_works is not (n_got == n_asked) and "n" not in self._adapt:
-            self._n_works = n_got == n_asked
+        works = n_got == n_asked or (n_got > 1 and self._n_works is True)  # some may have been lost
+        if n_asked > 1 and self._n_works is not works and "n" not in self._adapt:
+            self._n_works = works
             scheduler.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         return storing
 
@@ -345,7 +359,8 @@ class Workers:
             call.limited += 1
         else:
             call.failed += 1
-        if self._breaker.failed(problem):
+        parts = call.request.parts
+        if self._breaker.failed(problem, (parts.rubric_hash, parts.input_hash, parts.order)):
             failure = self._breaker.down
             assert failure is not None
             self._fail(call, failure)
@@ -361,6 +376,8 @@ class Workers:
             if problem.retry_after and wait is None:
                 detail += f" (the server asks to wait {problem.retry_after:g} s)"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
+            if problem.kind in ("client_error", "refused_parameter"):
+                self._keep_parameters(call)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)
@@ -377,19 +394,25 @@ class Workers:
         self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
 
     def _drop_parameter(self, problem: ProviderError, call: PendingCall) -> bool:
-        """Remember that the model refuses a parameter; False if it was not sent."""
-        name = str(problem.parameter)
-        if name in call.adapt:
+        """Send what the model refuses otherwise from now on; False if it was not sent, or sent otherwise already.
+
+        That is remembered as soon as a request without the parameter is answered: the error may have been another one.
+        """
+        name, other = str(problem.parameter), problem.instead
+        sent = call.adapt.get(name, _AS_ASKED)
+        if sent is None or isinstance(sent, str):
             return False
-        if name not in self._adapt:
-            other = "max_completion_tokens" if name == "max_tokens" else None
+        if self._adapt.get(name, _AS_ASKED) == sent:  # else a call has learnt more in the meantime
             self._adapt[name] = other
-            if name == "n":
+            if name == "n" and other is None:
                 self._n_works = False
-            self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
-            instead = f"evalkit sends {other} instead" if other else "evalkit leaves it out"
-            self._scheduler.note(
-                f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; {instead} from now on "
-                f"({problem.detail})"
+            self._unproven[name] = (
+                f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; "
+                f"{instead_of(name, other)} from now on ({problem.detail})"
             )
         return True
+
+    def _keep_parameters(self, call: PendingCall) -> None:
+        """A request without refused parameters failed for good: what it left out was perhaps not the reason."""
+        for name in [name for name in self._unproven if name in call.adapt and name != "n"]:
+            del self._unproven[name], self._adapt[name]

@@ -18,7 +18,7 @@ from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
 from evalkit.engine.providers.openai_replies import json_of, problem_of
-from evalkit.engine.providers.prices import cost_of
+from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer, ssl_context
 from evalkit.errors import ConfigError
@@ -35,7 +35,6 @@ _SAMPLING = ("temperature", "top_p", "top_k")
 _WITH_SAMPLING = "2023-06-01"
 _DEFAULT_TEMPERATURE = 1.0
 _REFUSES_SCHEMA = re.compile(r"output_config(?!\.effort)|output[ _]format|structured output|json_schema", re.IGNORECASE)
-_NO_CREDIT = re.compile(r"credit balance|billing_error", re.IGNORECASE)
 _FINISH_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 _USUAL = {"service_tier": ("standard", "batch"), "speed": ("standard",), "inference_geo": ("global", "not_available")}
 
@@ -133,10 +132,12 @@ class AnthropicClient(ChatClient):
 
         key = self.key() if self._api_key_env else Secret()
         timeout = anthropic.Timeout(timeout_s, connect=min(_CONNECT_S, 0.9 * timeout_s))
+        own = self.headers()
         options: Any = {"headers": headers or {}, "timeout": timeout}
         try:
             with locals_forgotten():
                 async with asyncio.timeout(timeout_s):
+                    options["headers"] = {**options["headers"], **{name: value.reveal() for name, value in own.items()}}
                     if method == "GET":
                         response = await self._client.get(
                             f"/v1{path}", cast_to=httpx2.Response, options=options, stream=to is not None
@@ -210,8 +211,10 @@ def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
     parts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     texts = [part for part in parts if isinstance(part, str)]
     reason, details = found.get("stop_reason"), found.get("stop_details")
+    used = [block.get("input") for block in blocks if isinstance(block, dict) and block.get("type") == "tool_use"]
     message = {
         "content": "".join(texts) if texts else None,
+        "tool_calls": [{"function": {"arguments": given}} for given in used],
         "refusal": details.get("explanation") if reason == "refusal" and isinstance(details, dict) else None,
     }
     usage = found.get("usage")
@@ -221,6 +224,7 @@ def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
     written = token_count(usage.get("output_tokens"))
     reason = _FINISH_REASONS.get(reason, reason) if isinstance(reason, str) else None
     completion = {
+        "id": found.get("id"),
         "model": found.get("model"),
         "choices": [{"finish_reason": reason, "message": message}],
         "usage": {"prompt_tokens": prompt, "completion_tokens": written},
@@ -242,7 +246,7 @@ def _cost(
 ) -> float | None:
     """US$ by the judge's own price, else by that of genai-prices; None if it is not known for all that was billed."""
     if judge.price is not None:
-        return None if cached else cost_of(judge.price, prompt, written)
+        return None if cached else cost_of(price_of(judge), prompt, written)
     if judge.service != _HOST:
         return None
     unusual = any(usage.get(name) not in (None, "", *values) for name, values in _USUAL.items())
@@ -259,12 +263,10 @@ def _cost(
 
 def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> ProviderError:
     """The `ProviderError` for an answer with an error status."""
-    known = {name: value for name, value in body.items() if name in ("temperature", "response_format")}
+    known = {name: value for name, value in body.items() if name in ("messages", "temperature", "response_format")}
     problem = problem_of(answer, judge, known, key_in(judge.api_key_env))
     if problem.status == 400 and "response_format" in known and _REFUSES_SCHEMA.search(problem.detail):
         problem.kind, problem.parameter = "refused_parameter", "response_format"
-    elif problem.status == 402 or _NO_CREDIT.search(problem.detail):
-        problem.kind = "auth"
     return problem
 
 

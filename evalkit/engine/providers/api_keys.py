@@ -12,6 +12,7 @@ from evalkit.errors.secrets import Secret, watch_key
 _PREFIX = "EVALKIT_GIVEN_KEY_"
 NO_KEY = "EVALKIT_NO_KEY_GIVEN"
 """Stands for a key that was not given: never looked up in the environment."""
+_NEVER = ("host", "connection", "content-length", "content-type", "accept-encoding", "transfer-encoding")
 
 _lock = threading.Lock()
 _names: dict[Secret, str] = {}
@@ -58,6 +59,23 @@ def key_in(name: str | None) -> Secret:
     if name.startswith(_PREFIX):
         return _keys.get(name, Secret())
     return Secret(os.environ.get(name, "").strip())
+
+
+def headers_in(name: str | None) -> dict[str, Secret]:
+    r"""The headers in an environment variable, one ``Name: value`` per line; without those that evalkit sets itself.
+
+    Examples
+    --------
+    >>> os.environ["GATEWAY_HEADERS"] = "X-Team: judges\nHost: other"
+    >>> headers_in("GATEWAY_HEADERS"), headers_in(None)
+    ({'x-team': <hidden>}, {})
+    """
+    pairs = (line.partition(":") for line in (os.environ.get(name, "") if name else "").split("\n"))
+    return {
+        label.strip().lower(): Secret(value.strip())
+        for label, _, value in pairs
+        if label.strip() and value.strip() and label.strip().lower() not in _NEVER
+    }
 
 
 def key_source(name: str) -> str:

@@ -22,7 +22,7 @@ CLOCKS_DIFFER_S = 3600.0
 READS = 3
 """How often a file of results is read that is not whole."""
 _RETRIES = 5
-_PERMANENT = ("auth", "unknown_model")
+_PERMANENT = ("auth", "quota", "forbidden", "unknown_model")
 _PAGE = 100
 
 

@@ -8,13 +8,17 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.core.prompts_and_replies import Message, Reply, Request, without_system
+from evalkit.core.reply_keys import params_of_sample
+from evalkit.engine.providers.api_keys import headers_in, key_in
+from evalkit.engine.providers.error_answers import SYSTEM_ROLE
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
-from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.prices import Tokens, cost_of_call
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.errors import EvalkitError
@@ -36,7 +40,7 @@ class ChatClient:
     max_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
-        self._api_key_env = judge.api_key_env
+        self._api_key_env, self._headers_env = judge.api_key_env, judge.headers_env
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send a body; what the server answered, of whatever status."""
@@ -51,8 +55,15 @@ class ChatClient:
             latency = time.perf_counter() - started
             if not 200 <= answer.status < 300:
                 raise problem_of(answer, request.judge, body, key_in(self._api_key_env))
-            price, secret = self.price(request.judge), key_in(self._api_key_env)
-            return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=secret)
+            replies = replies_of(
+                answer, n, price=self.price(request.judge), latency_s=latency, sent=sent,
+                secret=key_in(self._api_key_env), judge=request.judge, body=body,
+            )  # fmt: skip
+            counts = [reply.prompt_tokens for reply in replies]
+            total = None if None in counts else sum(count or 0 for count in counts)
+            if total and request.prompt.is_cut_at(total):
+                replies = [replace(reply, prompt_cut=True) for reply in replies]
+            return replies
         except TimeoutError:
             raise ProviderError("timeout", f"no answer within {request.judge.timeout_s:g} s", maybe_paid=True) from None
         except ProviderError as problem:
@@ -64,9 +75,16 @@ class ChatClient:
             detail = f"the answer could not be read ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from error
 
-    def price(self, judge: Judge) -> tuple[float, float] | None:
-        """Prices as `price_of`; None where the answer comes with its cost."""
-        return price_of(judge)
+    def price(self, judge: Judge) -> Callable[[Tokens], float | None] | None:
+        """The cost of a call's tokens; None where the answer comes with its cost."""
+        return partial(cost_of_call, judge)
+
+    def headers(self) -> dict[str, Secret]:
+        """The headers in the judge's variable; a `ProviderError` if it is not set."""
+        headers = headers_in(self._headers_env)
+        if self._headers_env and not headers:
+            raise ProviderError("auth", f"the environment variable {self._headers_env} contains no headers")
+        return headers
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -89,7 +107,7 @@ def client_of_loop(make: Callable[[Judge, str], _Client], judge: Judge, url: str
     Proxy and certificates are those that the environment names now.
     """
     clients, look = _open.setdefault(asyncio.get_running_loop(), {}), os.environ.get
-    place = make, url, judge.api_key_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
+    place = make, url, judge.api_key_env, judge.headers_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
     if place not in clients:
         clients[place] = make(judge, url)
     return clients[place]  # type: ignore[return-value]
@@ -117,23 +135,31 @@ async def close_all() -> None:
 
 
 def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The JSON body, and what of it is otherwise than asked for."""
+    """The JSON body, and what of it is otherwise than asked for; `adapt` as for `Client.ask`."""
     judge, prompt = request.judge, request.prompt
+    messages = prompt.messages
     settings: dict[str, Any] = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
     asked = {name: value for name, value in settings.items() if value is not None}
     if prompt.form == "json" and prompt.schema is not None:
         schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
         asked["response_format"] = {"type": "json_schema", "json_schema": schema}
-    asked |= judge.params
+    asked |= params_of_sample(judge.provider, judge.params, request.samples[0])
     sent: dict[str, Any] = {}
     for name, other in adapt.items():
-        if name in asked:
+        if name == SYSTEM_ROLE and messages[0].role == "system":
+            sent[name] = None
+            messages = tuple(without_system(messages)) if len(messages) > 1 else (Message("user", messages[0].content),)
+        elif name in asked and name != "n":
             value = asked.pop(name)
             sent[name] = None
-            if other:
+            if isinstance(other, str):
                 asked[other] = sent[other] = value
-    messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-    body = {"model": judge.model, "messages": messages, **asked}
+            elif other is not None:
+                asked[name] = sent[name] = other
+            elif name == "logprobs" and asked.pop("top_logprobs", None) is not None:  # it may not be without the other
+                sent["top_logprobs"] = None
+    chat = [{"role": message.role, "content": message.content} for message in messages]
+    body = {"model": judge.model, "messages": chat, **asked}
     if n > 1:
         body["n"] = n
     return body, sent or None

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -94,12 +94,6 @@ def seed_of(seed: object, *samples: int) -> int:
     True
     """
     return int.from_bytes(hashlib.sha256(f"{seed} {samples}".encode()).digest()[:7])
-
-
-def without_system(messages: Sequence[Message]) -> list[Message]:
-    """The messages with the system text put before the user's text, for templates without a system role."""
-    first, second, *rest = messages
-    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
 
 
 @dataclass(slots=True)

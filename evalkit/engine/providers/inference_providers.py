@@ -57,7 +57,12 @@ class InferenceProvidersClient(ChatClient):
             with locals_forgotten():
                 async with (
                     asyncio.timeout(judge.timeout_s),
-                    AsyncInferenceClient(**place, api_key=token.reveal(), timeout=judge.timeout_s) as client,
+                    AsyncInferenceClient(
+                        **place,
+                        api_key=token.reveal(),
+                        timeout=judge.timeout_s,
+                        headers={name: value.reveal() for name, value in self.headers().items()},
+                    ) as client,
                 ):
                     completion = await client.chat_completion(**_arguments(judge, body))
         except (InferenceTimeoutError, httpx.TimeoutException):

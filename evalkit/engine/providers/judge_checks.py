@@ -6,10 +6,17 @@ import importlib.util
 from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.core.reply_keys import has_seed
+from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
 _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
+_OF_LIBRARIES = ("extra_headers", "extra_query", "extra_body")
+
+
+def asks_singly(judge: Judge) -> bool:
+    """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
+    return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)
 
 
 def check_extra(extra: str, *modules: str) -> None:
@@ -20,7 +27,8 @@ def check_extra(extra: str, *modules: str) -> None:
 
 
 def check_key(judge: Judge) -> None:
-    """Raise JudgeError if the judge names a variable for its key and that is not set."""
+    """Raise JudgeError if the judge names a variable for its key or headers and that is not set."""
+    check_headers(judge)
     name = judge.api_key_env
     if name and not key_in(name):
         raise JudgeError(
@@ -29,9 +37,31 @@ def check_key(judge: Judge) -> None:
         )
 
 
+def check_headers(judge: Judge) -> None:
+    """Raise JudgeError if the judge names a variable for its headers and that contains none."""
+    headers = headers_in(judge.headers_env)
+    if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
+        raise JudgeError(
+            f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "
+            "or contains none; expected one header per line, as in 'X-Team: judges', in printable ASCII"
+        )
+
+
 def check_params(judge: Judge, taken: Sequence[str] = ()) -> None:
-    """Raise ConfigError if `judge.params` names something that evalkit sets itself, or a name in `taken`."""
+    """Raise ConfigError if `judge.params` names something that evalkit sets itself, or a name in `taken`.
+
+    ``n`` may be 1: then evalkit requests one sample at a time.
+    """
+    libraries = [name for name in _OF_LIBRARIES if name in judge.params]
+    if libraries:
+        raise ConfigError(
+            f"params of judge '{judge.name}' must not contain {listed(libraries)}, an option of client libraries; put "
+            "parameters of the body into params themselves, a query into base_url, and headers, one per line, into an "
+            "environment variable, whose name you pass as headers_env"
+        )
     found = [name for name in (*_SET_BY_EVALKIT, *taken) if name in judge.params]
+    if judge.params.get("n") == 1:
+        found.remove("n")
     if found:
         raise ConfigError(
             f"params of judge '{judge.name}' must not contain {listed(found)}, which evalkit sets "

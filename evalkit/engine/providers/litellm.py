@@ -15,7 +15,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient
-from evalkit.engine.providers.judge_checks import check_extra, check_params
+from evalkit.engine.providers.judge_checks import check_extra, check_headers, check_params
 from evalkit.engine.providers.openai_replies import problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
@@ -53,6 +53,7 @@ def check(judge: Judge) -> None:
     """
     check_extra("litellm", "litellm")
     check_params(judge, _NOT_PARAMS)
+    check_headers(judge)
     litellm = _library()
     try:
         litellm.get_llm_provider(judge.model, api_base=judge.base_url)
@@ -79,12 +80,15 @@ class LiteLLMClient(ChatClient):
         """The answer as LiteLLM read it, with the cost that it knows."""
         litellm, judge = _library(), request.judge
         place = {"api_base": judge.base_url} if judge.base_url else {}
+        own = self.headers()
         secret = self.key() if judge.api_key_env else Secret("unset" if judge.base_url else "")
         try:
             with locals_forgotten():
                 async with asyncio.timeout(judge.timeout_s):
                     response = await litellm.acompletion(
-                        **body, **place, api_key=secret.reveal() or None, timeout=judge.timeout_s, num_retries=0,
+                        **body, **place, api_key=secret.reveal() or None,
+                        extra_headers={name: value.reveal() for name, value in own.items()} or None,
+                        timeout=judge.timeout_s, num_retries=0,
                         max_retries=0, caching=False, drop_params=False,
                     )  # fmt: skip
         except (TimeoutError, litellm.Timeout):
@@ -106,13 +110,20 @@ def _plain(response: Any) -> dict[str, Any]:
     for choice in response.choices:
         message = choice.message
         refusal = (getattr(message, "provider_specific_fields", None) or {}).get("refusal")
-        fields = {"content": message.content, "refusal": refusal}
+        calls = [
+            {"function": {"arguments": getattr(getattr(call, "function", None), "arguments", None)}}
+            for call in getattr(message, "tool_calls", None) or []
+        ]
+        fields = {"content": message.content, "refusal": refusal, "tool_calls": calls}
         logprobs: Any = getattr(choice, "logprobs", None)
         logprobs = logprobs.model_dump() if hasattr(logprobs, "model_dump") else logprobs
         choices.append({"finish_reason": choice.finish_reason, "message": fields, "logprobs": logprobs})
     usage = getattr(response, "usage", None)
-    counts = {name: token_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")}
-    return {"model": response.model, "choices": choices, "usage": counts}
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    counts: dict[str, Any] = {name: token_count(getattr(usage, name, None)) for name in names}
+    details = getattr(usage, "prompt_tokens_details", None)
+    counts["cached_tokens"] = token_count(getattr(details, "cached_tokens", None))
+    return {"id": response.id, "model": response.model, "choices": choices, "usage": counts}
 
 
 def _problem_of(

@@ -6,8 +6,10 @@ The openai client is not used: it takes half a second to import, and more CPU pe
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import FormData
@@ -19,10 +21,12 @@ from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_params
 from evalkit.engine.providers.transport import Answer, Transport
+from evalkit.errors.secrets import Secret
 
 OWN_HOST = "api.openai.com"
 _OWN_URL = f"https://{OWN_HOST}/v1"
 _ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+_AZURE_HOST = re.compile(r"\.azure\.(?:com|us|cn)$")
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
 
 
@@ -55,6 +59,7 @@ class OpenAIClient(ChatClient):
         self._base_url = base_url
         self._transport = Transport(base_url)
         self._headers = _headers_for(own=own)
+        self._is_azure = is_azure(base_url)
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self._base_url!r})"
@@ -78,11 +83,37 @@ class OpenAIClient(ChatClient):
             headers = {name: value for name, value in headers.items() if name != "content-type"}
         if to is not None:
             headers = headers | {"accept-encoding": "identity"}
-        return await self._transport.send(path, headers, body, key=key, timeout_s=timeout_s, method=method, to=to)
+        names = ("authorization",) if key is None or not self._is_azure else _key_headers(key, self._base_url)
+        return await self._transport.send(
+            path,
+            headers,
+            body,
+            key=key,
+            key_headers=names,
+            own=self.headers(),
+            timeout_s=timeout_s,
+            method=method,
+            to=to,
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+
+
+def is_azure(base_url: str) -> bool:
+    """Whether an address is one of Azure, or of a gateway that speaks as Azure does."""
+    return bool(_AZURE_HOST.search(host_of(base_url))) or "api-version=" in urlsplit(base_url).query
+
+
+def _key_headers(key: Secret, base_url: str) -> tuple[str, ...]:
+    """The headers that hold a key at Azure: ``api-key``, but a token of Entra goes where all others go.
+
+    A host that is not Azure's own gets both.
+    """
+    if key.is_web_token:
+        return ("authorization",)
+    return ("api-key",) if _AZURE_HOST.search(host_of(base_url)) else ("api-key", "authorization")
 
 
 def _headers_for(*, own: bool) -> dict[str, str]:

@@ -25,6 +25,8 @@ from evalkit.engine.providers.batch_http import (
 )
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.chat_client import request_body
+from evalkit.engine.providers.error_answers import DROPPABLE
+from evalkit.engine.providers.judge_checks import asks_singly
 from evalkit.engine.providers.openai import connect
 from evalkit.engine.providers.openai_replies import json_of, problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -36,7 +38,7 @@ _NAME = "evalkit_ticket"
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _MOST_REPLIES = 1000
 _TOKENS = ("input_tokens", "output_tokens")
-_PARAMETERS = dict.fromkeys(("temperature", "max_tokens", "response_format", "n"))
+_PARAMETERS = dict.fromkeys(DROPPABLE)
 
 
 class Service(BatchRequests):
@@ -53,7 +55,8 @@ class Service(BatchRequests):
         """See `BatchService`."""
         adapt = {name.removeprefix("adapt."): other for name, other in facts.items() if name.startswith("adapt.")}
         own = request.judge.service == "api.openai.com"
-        n = len(request.samples) if "n" not in adapt and facts.get("n_supported", own) else 1
+        several = "n" not in adapt and not asks_singly(request.judge) and facts.get("n_supported", own)
+        n = len(request.samples) if several else 1
         body, sent = request_body(request, n, adapt)
         line = {"custom_id": custom_id, "method": "POST", "url": _ENDPOINT, "body": body}
         return Line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), n, sent)

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import codecs
-import email.utils
 import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply, token_count
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.providers.api_keys import key_source
-from evalkit.engine.providers.prices import cost_of, shares
-from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
+from evalkit.engine.providers.error_answers import ErrorText, kind_of, refused_parameter, wait_in
+from evalkit.engine.providers.prices import Tokens, cost_of, shares, stated_cost, tokens_of
+from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
 
-_DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
-_REFUSES = re.compile(
-    r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra (?:fields|inputs)|"
-    r"only the default|must be (?:exactly )?1\b|cannot be set|deprecated|invalid (?:parameter|argument)|"
-    r"use 'max_completion_tokens'",
-    re.IGNORECASE,
-)
-# Said of `n` by servers that have another word for it
-_REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
-_KINDS: dict[int, ProblemKind] = {
-    401: "auth", 403: "auth", 404: "unknown_model", 408: "server_error", 409: "server_error", 425: "server_error",
-    429: "rate_limited",
-}  # fmt: skip
-"""HTTP status -> kind of problem."""
 _LONGEST_DETAIL = 240
 _READ = 4000
 _NO_KEY = Secret()
@@ -42,63 +29,129 @@ _REPEATED = 24
 _LEAST, _IMPOSSIBLE = math.log(1e-4), -9999.0
 _NEAR_END, _NEAR_MARK = 16, 8
 _MARK = re.compile(r"[:=\[{\n]")
-_REFUSES_LOGPROBS = re.compile(r"log_?prob", re.IGNORECASE)
+_REASONING = ("thinking", "reasoning", "reasoning_text")
+_BROKE_OFF = re.compile(
+    r"error|abort|cancel|fail|insufficient|interrupt|overload|unavailable|disconnect|time_?(?:out|limit)", re.IGNORECASE
+)
+"""Finish reasons of a reply that the server lost."""
+_LONGEST_ID = 100
 
 
 def replies_of(
     answer: Answer,
     n: int,
     *,
-    price: tuple[float, float] | None,
+    price: tuple[float, float] | Callable[[Tokens], float | None] | None,
     latency_s: float | None,
     sent: Mapping[str, Any] | None,
     secret: Secret = _NO_KEY,
+    judge: Judge | None = None,
+    body: Mapping[str, Any] | None = None,
 ) -> list[Reply]:
     """The replies in a good answer, at most `n`; what was billed is split evenly over them.
+
+    The cost is the one that the service states, else that of `price`: a pair of prices, or a function of the tokens. A
+    choice that was emptied by a filter is a reply without a text. One that broke off before its first word is none.
 
     Raises
     ------
     ProviderError
         ``malformed`` for what is not a chat completion; or the error that some servers send with status 200.
     """
-    body = json_of(answer.content)
-    if not isinstance(body, dict):
+    found = json_of(answer.content)
+    if not isinstance(found, dict):
         raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
-    choices = body.get("choices")
-    if not choices and body.get("error"):
-        raise _from_body(body["error"], answer, secret)
-    if not isinstance(choices, list) or not all(
-        isinstance(c, dict) and isinstance(c.get("message"), dict) for c in choices
-    ):
+    choices = found.get("choices")
+    if not choices and (found.get("error") or found.get("errors")):
+        raise _from_body(found, answer, judge, body or {}, secret)
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
         detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
         raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
         raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
-    choices = choices[:n]
-    usage = body.get("usage")
-    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-    cost = cost_of(price, prompt_tokens, completion_tokens)
+    choices = [choice for choice in choices[:n] if _is_reply(choice)]
+    if not choices:
+        raise _no_reply(found, answer, judge, secret)
+    tokens = tokens_of(found.get("usage"))
+    cost = stated_cost(found.get("usage"), answer.headers)
+    if cost is None and price is not None:
+        cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
     cost = answer.cost_usd if cost is None else cost
-    counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
-    model = body.get("model")
-    model = _text(model) if isinstance(model, str) else None
+    counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
+    model, name = found.get("model"), found.get("id")
     logprobs = [_logprobs(choice.get("logprobs"), secret) for choice in choices]
+    created = time.time()
     return [
         Reply(
-            text=_text(choice["message"].get("content"), secret),
-            finish_reason=_text(choice.get("finish_reason")),
-            refusal=_text(choice["message"].get("refusal"), secret),
-            model=model,
+            text=_content(choice.get("message"), secret),
+            finish_reason=_finish_reason(choice),
+            refusal=_text((choice.get("message") or {}).get("refusal"), secret),
+            model=_text(model, secret) if isinstance(model, str) else None,
             prompt_tokens=asked,
             completion_tokens=written,
             cost_usd=None if cost is None else cost / len(choices),
             latency_s=latency_s,
-            created=time.time(),
+            created=created,
             sent=sent,
-            logprobs=tokens,
+            logprobs=rows,
+            id=_text(name[:_LONGEST_ID], secret) if isinstance(name, str) and name else None,
         )
-        for choice, tokens, (asked, written) in zip(choices, logprobs, counts, strict=True)
+        for choice, rows, (asked, written) in zip(choices, logprobs, counts, strict=True)
     ]
+
+
+def _is_reply(choice: Mapping[str, Any]) -> bool:
+    """Whether a choice is a reply, although perhaps an empty one: not if the server lost it before its first word."""
+    message, reason = choice.get("message"), _finish_reason(choice)
+    if message is not None and not isinstance(message, dict):
+        return False
+    if message and (_content(message, _NO_KEY) or message.get("refusal")):
+        return True
+    if reason is None:
+        return message is not None and not choice.get("error")
+    return not _BROKE_OFF.search(reason)
+
+
+def _finish_reason(choice: Mapping[str, Any]) -> str | None:
+    reason = _text(choice.get("finish_reason"))
+    filters = choice.get("content_filter_results")
+    if reason is None and choice.get("message") is None and isinstance(filters, dict):  # Azure's form
+        filtered = any(isinstance(result, dict) and result.get("filtered") for result in filters.values())
+        reason = "content_filter" if filtered else None
+    return reason
+
+
+def _no_reply(found: Mapping[str, Any], answer: Answer, judge: Judge | None, secret: Secret) -> ProviderError:
+    """The `ProviderError` for choices of which none is a reply."""
+    choice = found["choices"][0]
+    if choice.get("error"):
+        problem = _from_body({"error": choice["error"]}, answer, judge, {}, secret)
+    elif (reason := _finish_reason(choice)) is not None:
+        detail = _clean(f"the model of {answer.origin} broke off before its first word ({reason})", secret)
+        problem = ProviderError("server_error", detail, status=answer.status)
+    else:
+        detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
+        problem = ProviderError("malformed", detail, status=answer.status)
+    problem.maybe_paid = True
+    return problem
+
+
+def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
+    """The text of a message; an object as JSON, and without a text what a tool was called with."""
+    if not message:
+        return None
+    value = message.get("content")
+    text = _text(value if isinstance(value, (str, list, type(None))) else _shown(value), secret)
+    if text:
+        return text
+    calls = message.get("tool_calls")
+    functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    given = [
+        call["arguments"]
+        for call in (*functions, message.get("function_call"))
+        if isinstance(call, dict) and call.get("arguments")
+    ]
+    return _text("\n".join(_shown(value) for value in given), secret) if given else text
 
 
 def _logprobs(given: Any, secret: Secret) -> dict[str, Any] | None:
@@ -172,68 +225,86 @@ def _whole(digits: str) -> int | None:
 def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     """A string, or a list of text parts joined (without those of reasoning); else None."""
     if isinstance(value, list):
-        parts = [
-            part.get("text")
-            for part in value
-            if isinstance(part, dict) and part.get("type") not in ("thinking", "reasoning", "reasoning_text")
-        ]
-        value = "".join(part for part in parts if isinstance(part, str)) if parts else None
+        parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in _REASONING)]
+        texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+        written = [text for text in texts if isinstance(text, str)]
+        others = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
+        value = "".join(written) if written or not others else _shown(others[0] if len(others) == 1 else others)
+        value = value if parts else None
     if not isinstance(value, str):
         return None
     return secret.hide_in(value.encode("utf-8", "replace").decode())
 
 
-def _count(usage: Any, name: str) -> int | None:
-    return token_count(usage.get(name)) if isinstance(usage, dict) else None
-
-
 def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
-    """The `ProviderError` for an answer with an error status; `secret` is removed from its text."""
-    status = answer.status
+    """The `ProviderError` for an answer with an error status; `secret` is removed from its text.
+
+    `body` is what was sent, as far as it is known: the parameters that an error may refuse.
+    """
     found = json_of(answer.content)
-    if isinstance(found, list) and len(found) == 1:  # Google wraps its error in a list
-        found = found[0]
-    error = found.get("error", found) if isinstance(found, dict) else {}
-    code = _field(error, "code")
-    said = _message(error) or _not_json(answer, secret)
-    detail = _clean(f"HTTP {status} from {answer.origin}: {said}", secret)
-    if status in (400, 422) and (name := _refused(error, said, body)) is not None:
-        return ProviderError("refused_parameter", detail, status=status, parameter=name)
-    kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
-    if status in (400, 422) and judge.score is not None and _REFUSES_LOGPROBS.search(_field(error, "param") + said):
-        detail += (
-            f" (score={judge.score!r} reads log-probabilities: use a model that gives them, lower "
-            "params={'top_logprobs': …} if it gives fewer, or omit score=)"
-        )
-        return ProviderError("no_logprobs", detail, status=status)
-    if kind == "auth" or code == "insufficient_quota":
-        kind = "auth"
+    said = ErrorText.of(found)
+    text = said.text or (
+        _not_json(answer, secret) if found is None else f"no reason given: {_cut(answer.content, secret)}"
+    )
+    return _problem(
+        answer.status, f"HTTP {answer.status} from {answer.origin}: {text}", said, answer, judge, body, secret
+    )
+
+
+def _problem(
+    status: int,
+    text: str,
+    said: ErrorText,
+    answer: Answer,
+    judge: Judge | None,
+    body: Mapping[str, Any],
+    secret: Secret,
+) -> ProviderError:
+    said = replace(said, text=without_texts(said.text, _texts_of(body)))  # what echoes the prompt says nothing
+    detail, wait = _clean(text, secret), wait_in(answer.headers, said.text)
+    kind = kind_of(status, said, wait)
+    # HTTP 4xx for a reply that was written, but is not the JSON that was asked for
+    paid = kind == "server_error" and 400 <= status < 500 and status not in (408, 409, 425)
+    may_refuse = kind in ("client_error", "unknown_model", "server_error") and not paid
+    # an error that comes with status 200 and no code may be anything
+    as_status = 400 if answer.status < 300 and status == 500 else status
+    if may_refuse and (refused := refused_parameter(as_status, said, body)) is not None:
+        name, instead = refused
+        if "logprobs" in name and judge is not None and judge.score is not None:
+            detail += (
+                f" (score={judge.score!r} reads log-probabilities; without them, scores are read from the text: omit "
+                "score=, or use a model that gives them)"
+            )
+        return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
+    if kind in ("auth", "quota") and judge is not None:
         variable = judge.api_key_env
         source = (
             f"the key was {key_source(variable)}" if variable else "no key was sent, because api_key_env is not set"
         )
         detail += f" ({source})"
-    elif kind == "unknown_model":
+    if kind == "quota":
+        detail += "; the credit or quota of this account is used up: add credit or raise its limit, then judge again"
+    elif kind == "unknown_model" and judge is not None:
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
         detail += f" (asked for the model {judge.model!r} at the path {answer.path}{hint})"
     elif 300 <= status < 400:
         detail += " (a redirect, which evalkit does not follow: set base_url to the address that it leads to)"
-    return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
+    return ProviderError(kind, detail, status=answer.status, retry_after=wait, maybe_paid=paid)
 
 
-def _from_body(error: Any, answer: Answer, secret: Secret) -> ProviderError:
-    code = error.get("code") if isinstance(error, dict) else None
-    detail = _clean(f"error from {answer.origin}: {_message(error) or _shown(error)}", secret)
-    kind = _KINDS.get(code, "server_error") if isinstance(code, int) else "server_error"
-    return ProviderError(kind, detail, status=answer.status, retry_after=_retry_after(answer.headers))
+def _texts_of(body: Mapping[str, Any]) -> list[str]:
+    texts = [message.get("content") for message in body.get("messages") or []]
+    return [text for text in texts if isinstance(text, str)]
 
 
-def _message(error: Any) -> str:
-    if isinstance(error, str):
-        return error
-    if not isinstance(error, dict):
-        return ""
-    return next((_shown(error[name]) for name in ("message", "detail", "error") if error.get(name)), "")
+def _from_body(
+    found: Mapping[str, Any], answer: Answer, judge: Judge | None, body: Mapping[str, Any], secret: Secret
+) -> ProviderError:
+    """The `ProviderError` for an error that came with status 200; its code may be that of HTTP."""
+    said = ErrorText.of(found)
+    codes = [int(code) for code in said.codes if code.isdecimal() and len(code) == 3 and "400" <= code <= "599"]
+    text = f"error from {answer.origin}: {said.text or _shown(found.get('error'))}"
+    return _problem(codes[0] if codes else 500, text, said, answer, judge, body, secret)
 
 
 def _shown(value: Any) -> str:
@@ -242,50 +313,18 @@ def _shown(value: Any) -> str:
         return value
     try:
         return orjson.dumps(value).decode()
-    except TypeError:
-        return ""
-
-
-def _field(error: Any, name: str) -> str:
-    """A field of an error as a string; blank if it is missing or of another type."""
-    value = error.get(name) if isinstance(error, dict) else None
-    return str(value) if isinstance(value, (str, int)) and value else ""
-
-
-def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
-    """The parameter that an HTTP 400 refuses, if evalkit can leave it out."""
-    code, named = _field(error, "code"), _field(error, "param").split(".")[0]
-    if "n" in body and _REFUSES_N.search(said):
-        return "n"
-    refuses = code in ("unsupported_parameter", "unsupported_value", "unknown_parameter") or _REFUSES.search(said)
-    if not refuses:
-        return None
-    for name in _DROPPABLE:
-        if name in body and (named == name or (not named and re.search(rf"\b{name}\b", said))):
-            return name
-    if "response_format" in body and re.search(r"json_schema|structured output|guided", said):
-        return "response_format"
-    return None
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) / unit
-        except ValueError:
-            continue
-        if math.isfinite(seconds) and seconds >= 0:
-            return seconds
+    except TypeError:  # half of a surrogate pair, or deep nesting
+        pass
     try:
-        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
-    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
-        return None
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    except (TypeError, ValueError, RecursionError):
+        return ""
 
 
 def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
+    if body[:1] == b"<" and answer.status == 403:
+        return "the server answers in HTML, not JSON: a firewall may have blocked this prompt"
     if body[:1] == b"<":
         return "the server answers in HTML, not JSON: is base_url right (it usually ends with /v1)?"
     if not body:
@@ -306,11 +345,16 @@ def _clean(text: str, secret: Secret) -> str:
 
 
 def without_prompt(detail: str, prompt: Prompt) -> str:
-    """The text without parts of the prompt: error messages are logged, prompts must not be.
+    """The text without parts of the prompt: error messages are logged, prompts must not be."""
+    return without_texts(detail, [message.content for message in prompt.messages])
+
+
+def without_texts(detail: str, texts: Sequence[str]) -> str:
+    """The text without parts of these texts.
 
     Runs of 24 characters or more are cut; all white space counts as equal.
     """
-    whole = " ".join(" ".join(message.content.split()) for message in prompt.messages)
+    whole = " ".join(" ".join(text.split()) for text in texts)
     kept, at = [], 0
     while at < len(detail):
         end = at + _REPEATED

@@ -1,13 +1,22 @@
-"""Prices of tokens: the judge's own price, else that of genai-prices; an unknown price is None, not 0."""
+"""Prices of tokens: the judge's own price, else that of genai-prices; an unknown price is None, not 0.
+
+A cost that the service states counts before all prices.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import token_count
 
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+_TICKS_PER_USD = 1e10
 _PROVIDER_IDS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
 
 
@@ -24,7 +33,7 @@ def price_of(judge: Judge) -> tuple[float, float] | None:
     (0.5, 1.5)
     """
     if judge.price is not None:
-        return judge.price
+        return judge.price[0], judge.price[1]
     if judge.provider == "fake":
         return 0.0, 0.0
     if judge.service == "local":
@@ -32,19 +41,68 @@ def price_of(judge: Judge) -> tuple[float, float] | None:
     return _listed(judge.service, judge.base_url, judge.model)
 
 
-@lru_cache(maxsize=512)
+def cost_of_call(judge: Judge, tokens: Tokens) -> float | None:
+    """US$ for the tokens of one live call, by the judge's own price, else by the list; None if a price is unknown.
+
+    The list has prices of its own for tokens from the service's cache and for long prompts. The judge's price has one
+    for cached tokens only if it has three numbers.
+
+    Examples
+    --------
+    >>> cost_of_call(Judge("openai", "m", price=(1, 8, 0.1)), Tokens(1000, 10, cached=900))  # (100 + 90 + 80) / 10^6
+    0.00027
+    >>> cost_of_call(Judge("openai", "m", price=(1, 8)), Tokens(1000, 10, cached=900)) is None
+    True
+    """
+    if tokens.prompt is None or tokens.completion is None:
+        return None
+    if judge.price is None and judge.provider != "fake":
+        price = None if judge.service == "local" else _model_price(judge.service, judge.base_url, judge.model)
+        return None if price is None else _listed_cost(price, tokens)
+    if not tokens.cached and not tokens.written:
+        return cost_of(price_of(judge), tokens.prompt, tokens.completion)
+    if judge.price is None or len(judge.price) < 3 or tokens.written:
+        return None
+    prompt, completion, cached = judge.price
+    plain = tokens.prompt - tokens.cached
+    return (plain * prompt + tokens.cached * cached + tokens.completion * completion) / 1e6
+
+
+def _listed_cost(price: Any, tokens: Tokens) -> float | None:
+    import genai_prices
+
+    flat = price.input_mtok, price.output_mtok
+    if _highest(flat[0]) is None or _highest(flat[1]) is None:
+        return None
+    if all(isinstance(one, Decimal) for one in flat) and not tokens.cached and not tokens.written:  # much faster
+        return cost_of((float(flat[0]), float(flat[1])), tokens.prompt, tokens.completion)
+    usage = genai_prices.Usage(
+        input_tokens=tokens.prompt, output_tokens=tokens.completion, cache_read_tokens=tokens.cached,
+        cache_write_tokens=tokens.written,
+    )  # fmt: skip
+    try:
+        return float(price.calc_price(usage)["total_price"])
+    except (LookupError, ValueError, TypeError):
+        return None
+
+
 def _listed(service: str, base_url: str | None, model: str) -> tuple[float, float] | None:
+    price = _model_price(service, base_url, model)
+    prompt, completion = (None, None) if price is None else (_highest(price.input_mtok), _highest(price.output_mtok))
+    return None if prompt is None or completion is None else (prompt, completion)
+
+
+@lru_cache(maxsize=512)
+def _model_price(service: str, base_url: str | None, model: str) -> Any:
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
     known = service in _PROVIDER_IDS
     where: Any = {"provider_id": _PROVIDER_IDS[service]} if known else {"provider_api_url": base_url or ""}
     try:
-        price = genai_prices.calc_price(usage, model, **where).model_price
+        return genai_prices.calc_price(usage, model, **where).model_price
     except LookupError:
         return None
-    prompt, completion = _highest(price.input_mtok), _highest(price.output_mtok)
-    return None if prompt is None or completion is None else (prompt, completion)
 
 
 def _highest(price: object) -> float | None:
@@ -68,6 +126,94 @@ def cost_of(
     if price is None or prompt_tokens is None or completion_tokens is None:
         return None
     return (prompt_tokens * price[0] + completion_tokens * price[1]) / 1e6
+
+
+class Tokens(NamedTuple):
+    """The tokens that a service counts for one call; None: it does not say.
+
+    Attributes
+    ----------
+    prompt, completion
+        All tokens of the prompt, and all that are billed as output, with those of thinking.
+    cached, written
+        How many of the prompt's tokens were read from the service's cache, or written to it.
+    """
+
+    prompt: int | None
+    completion: int | None
+    cached: int = 0
+    written: int = 0
+
+
+def tokens_of(usage: Any) -> Tokens:
+    """The tokens in the `usage` of an answer.
+
+    Some services count thinking only in the total, although it is billed as output.
+
+    Examples
+    --------
+    >>> tokens_of({"prompt_tokens": 35, "completion_tokens": 12, "total_tokens": 109})
+    Tokens(prompt=35, completion=74, cached=0, written=0)
+    >>> tokens_of({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 8}}).cached
+    8
+    """
+    if not isinstance(usage, dict):
+        return Tokens(None, None)
+    prompt, completion, total = (
+        token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
+    )
+    details = usage.get("prompt_tokens_details")
+    places = [usage, *([details] if isinstance(details, dict) else [])]
+    cached, written = (
+        max((count for place in places for name in names if (count := token_count(place.get(name)))), default=0)
+        for names in (_CACHED, _WRITTEN)
+    )
+    if prompt is not None and completion is not None:
+        if total is not None:
+            completion = max(completion, total - prompt)
+        else:
+            parts = usage.get("completion_tokens_details")
+            thought = token_count(parts.get("reasoning_tokens")) if isinstance(parts, dict) else None
+            completion += thought if thought is not None and thought > completion else 0
+    cached = min(cached, prompt or 0)
+    return Tokens(prompt, completion, cached, min(written, (prompt or 0) - cached))
+
+
+def stated_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
+    """US$ that a service states for a call; None if it states nothing that can be read.
+
+    Known forms: ``usage.cost`` (OpenRouter, with the cost of one's own key at the provider behind it; Perplexity, by
+    parts), ``usage.estimated_cost`` (DeepInfra), ``usage.cost_in_usd_ticks`` (xAI), and the header
+    ``x-litellm-response-cost`` of a LiteLLM proxy.
+
+    Examples
+    --------
+    >>> stated_cost({"cost": {"input_tokens_cost": 0.001, "total_cost": 0.006}}, {}), stated_cost({"cost": "?"}, {})
+    (0.006, None)
+    """
+    usage = usage if isinstance(usage, dict) else {}
+    cost = usage.get("cost")
+    if isinstance(cost, dict):
+        cost = cost.get("total_cost")
+    details = usage.get("cost_details")
+    if usage.get("is_byok") is True and _is_amount(cost) and isinstance(details, dict):
+        upstream = details.get("upstream_inference_cost")
+        cost = cost + upstream if _is_amount(upstream) else None
+    if _is_amount(cost):
+        return float(cost)
+    if _is_amount(usage.get("estimated_cost")):
+        return float(usage["estimated_cost"])
+    if _is_amount(usage.get("cost_in_usd_ticks")):
+        return float(usage["cost_in_usd_ticks"]) / _TICKS_PER_USD
+    try:
+        cost = float(headers.get("x-litellm-response-cost", ""))
+    except ValueError:
+        return None
+    return cost if _is_amount(cost) and cost > 0 else None  # a 0 means that LiteLLM knows no price
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def shares(total: int | None, n: int) -> list[int | None]:

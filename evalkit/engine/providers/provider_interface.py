@@ -19,11 +19,13 @@ ProblemKind = Literal[
     "malformed",
     "refused_parameter",
     "auth",
+    "quota",
+    "forbidden",
     "unknown_model",
-    "no_logprobs",
+    "content_filter",
     "client_error",
 ]
-"""Kinds of failed calls. All but the last five are retried."""
+"""Kinds of failed calls. All but the last seven are retried."""
 
 
 @dataclass(eq=False)
@@ -40,8 +42,9 @@ class ProviderError(Exception):
         HTTP status, if the server answered.
     retry_after
         Seconds that the server asks to wait.
-    parameter
-        The parameter that the server refuses (``refused_parameter``).
+    parameter, instead
+        The parameter that the server refuses (``refused_parameter``), and the name or number to send in its place
+        (None: nothing).
     maybe_paid
         Whether the server may have billed the call.
     """
@@ -51,6 +54,7 @@ class ProviderError(Exception):
     status: int | None = None
     retry_after: float | None = None
     parameter: str | None = None
+    instead: str | int | None = None
     maybe_paid: bool = False
 
     def __str__(self) -> str:
@@ -69,7 +73,8 @@ class Client(Protocol):
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.
 
-        `adapt` names parameters that the model refuses: parameter -> its other name, or None to drop it.
+        `adapt` names parameters that the model refuses: parameter -> its other name, another value (a number), or None
+        to leave it out.
         """
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Request
+from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
@@ -17,10 +17,10 @@ from evalkit.engine.providers.in_process_models import (
     check_local,
     seed_of,
     stops_of,
-    without_system,
 )
 from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.special_tokens import prompt_tokens
 from evalkit.errors import ConfigError
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
@@ -108,24 +108,7 @@ class TransformersModel:
 
     def _tokens(self, request: Request) -> list[int]:
         options = dict(request.judge.params.get("chat_template_kwargs", {}))
-        messages = request.prompt.messages
-        if self._tokenizer.chat_template is None:
-            text = "\n\n".join(message.content for message in messages)
-            return list(self._tokenizer(text)["input_ids"])
-        try:
-            text = self._template(messages, options)
-        except Exception as error:
-            # some templates raise at the role "system", by an error of the template library
-            if messages[0].role != "system" or len(messages) < 2 or type(error).__name__ != "TemplateError":
-                raise
-            text = self._template(without_system(messages), options)
-        # the template has set the special tokens already
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    def _template(self, messages: Sequence[Message], options: dict[str, Any]) -> str:
-        chat = [{"role": message.role, "content": message.content} for message in messages]
-        text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **options)
-        return str(text)
+        return prompt_tokens(self._tokenizer, request.prompt.messages, options)
 
     def _generate(
         self, judge: Judge, prompts: list[list[int]], n: int, most: int | None, samples: Sequence[int]

@@ -7,7 +7,7 @@ import os
 import ssl
 import urllib.request
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
+_BEFORE = {"authorization": "Bearer "}
 _NOT_SENT = (
     aiohttp.ClientConnectorError,
     aiohttp.ClientHttpProxyError,
@@ -57,7 +58,9 @@ class Transport:
     """
 
     def __init__(self, base_url: str) -> None:
-        self._base = yarl.URL(base_url.rstrip("/"), encoded=True)
+        url, _, self._query = base_url.partition("?")
+        # the address of one endpoint, as some consoles show it
+        self._base = yarl.URL(url.rstrip("/").removesuffix("/chat/completions"), encoded=True)
         self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
         self._proxy = proxy_of(base_url)
@@ -84,11 +87,15 @@ class Transport:
         body: bytes | aiohttp.FormData | None,
         *,
         key: Secret | None = None,
+        key_headers: Sequence[str] = ("authorization",),
+        own: Mapping[str, Secret] | None = None,
         timeout_s: float,
         method: str = "POST",
         to: BinaryIO | None = None,
     ) -> Answer:
         """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
+
+        The query of the base URL follows the path. The key is sent in `key_headers`; `own` are further headers.
 
         With `to`, the body of a good answer is written there, whatever its size, and is not in the answer.
 
@@ -100,19 +107,26 @@ class Transport:
             ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
             is larger than `MOST_BYTES`, or cannot be decompressed.
         """
-        url = yarl.URL(f"{self._base}{path}", encoded=True)
+        query = f"{'&' if '?' in path else '?'}{self._query}" if self._query else ""
+        url = yarl.URL(f"{self._base}{path}{query}", encoded=True)
         with locals_forgotten():
             try:
                 async with self._open().request(
                     method,
                     url,
-                    headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
+                    headers={
+                        **headers,
+                        **{name: key.reveal(_BEFORE.get(name, "")) for name in key_headers if key is not None},
+                        **{name: value.reveal() for name, value in (own or {}).items()},
+                    },
                     data=io.BytesIO(body) if isinstance(body, bytes) and len(body) > _LARGE_BYTES else body,
                     allow_redirects=False,
                     proxy=self._proxy.reveal() if self._proxy else None,
                     timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, 0.9 * timeout_s)),
                 ) as answer:
                     content = (key or Secret()).hide_in_bytes(await self._read(answer, to))  # some servers echo it
+                    for value in (own or {}).values():
+                        content = value.hide_in_bytes(content) if value.is_long else content
                     return Answer(answer.status, answer.headers, content, self.origin, url.path)
             except (aiohttp.ClientError, OSError) as error:
                 raise self._problem(error, timeout_s) from None

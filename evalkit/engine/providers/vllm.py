@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Request
+from evalkit.core.prompts_and_replies import Message, Request, without_system
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
@@ -24,10 +24,10 @@ from evalkit.engine.providers.in_process_models import (
     check_local,
     seed_of,
     stops_of,
-    without_system,
 )
 from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
 from evalkit.errors import ConfigError, listed
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -144,6 +144,12 @@ class VllmModel:
         from vllm.exceptions import ChatTemplateResolutionError
 
         messages, params = request.prompt.messages, [self._params(request, sample) for sample in request.samples[:n]]
+        tokenizer = self._llm.get_tokenizer()
+        # the engine would read them as such; tokenizers of other libraries, which have no template, do not
+        if hasattr(tokenizer, "chat_template") and hide_special_tokens(tokenizer, messages)[1]:
+            options = request.judge.params.get("chat_template_kwargs", {})
+            prompt = {"prompt_token_ids": prompt_tokens(tokenizer, messages, options)}
+            return list(self._llm.enqueue([prompt] * len(params), params, use_tqdm=False))
         try:
             return self._chat(request, messages, params)
         except ChatTemplateResolutionError:  # a model without a chat template reads the bare text

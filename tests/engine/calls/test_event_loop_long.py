@@ -214,9 +214,6 @@ def test_client_errors_are_not_tried_again_and_stop_nobody_else(server: JudgeSer
     ("status", "body", "words"),
     [
         (401, {"error": {"message": "Incorrect API key provided"}}, "Incorrect API key"),
-        (403, {"error": {"message": "no"}}, "HTTP 403"),
-        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, "'m'"),
-        (404, b"<html>nothing here</html>", "base_url"),
         (429, {"error": {"message": "no money", "code": "insufficient_quota"}}, "no money"),
     ],
 )
@@ -231,6 +228,25 @@ def test_a_judge_that_cannot_answer_is_down_and_the_others_go_on(
     assert reasons(outcomes[::2]) == ["judge_down"] * 20
     assert texts(outcomes[1::2]) == [str(item) for item in range(20)]
     assert len(server.seen) <= 2  # those that were in flight together
+    assert outcomes[0].failure is not None
+    assert words in outcomes[0].failure.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (403, {"error": {"message": "no"}}, "HTTP 403"),
+        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, "'m'"),
+        (404, b"<html>nothing here</html>", "base_url"),
+    ],
+)
+def test_three_prompts_that_fail_alike_close_a_judge(
+    server: JudgeServer, store: ReplyStore, status: int, body: Any, words: str
+) -> None:
+    server.always = {"status": status, "body": body}
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(20)], store, Options(concurrency=2))
+    assert reasons(outcomes) == ["server_error"] * 2 + ["judge_down"] * 18
+    assert len(server.seen) <= 4  # three, and the one in flight beside the third
     assert outcomes[0].failure is not None
     assert words in outcomes[0].failure.detail
 

@@ -102,7 +102,7 @@ def test_what_is_sent_otherwise_is_noted() -> None:
 @pytest.mark.parametrize("name", ["n", "stream", "model", "messages"])
 def test_params_that_evalkit_sets_itself_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"must not contain '{name}'"):
-        check_ready(Judge("openai", "m", base_url=LOCAL, params={name: 1}))
+        check_ready(Judge("openai", "m", base_url=LOCAL, params={name: 2}))
 
 
 @given(total=st.integers(0, 10**6), n=st.integers(1, 50))

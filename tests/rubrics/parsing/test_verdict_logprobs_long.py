@@ -27,7 +27,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.engine.scores_from_logprobs import read_score
-from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.gate.verdict_keys import verdict_parts
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.parsing import parser_for
@@ -376,12 +376,18 @@ def test_a_server_without_log_probabilities_gives_the_mean_of_samples(tmp_path):
     assert votes["self_agreement"].tolist() == [1.0]  # three draws, as without score=
 
 
-def test_a_model_that_refuses_log_probabilities_ends_the_judge_at_once(tmp_path):
-    items = [{"item_id": str(i), "answer": f"ITEM-{i}"} for i in range(40)]
+def test_a_model_that_refuses_log_probabilities_is_asked_without_them_and_read_as_text(tmp_path):
+    items = [{"item_id": str(i), "answer": f"ITEM-{1 + i % 5}"} for i in range(40)]
     with judge_server(refuses=("logprobs",)) as server:
-        with pytest.raises(JudgeError, match="omit score="):
-            ek.judge(items, rubric(FIVE), judge_of(server.url), samples=1, cache=tmp_path, concurrency=2)
-        assert len(server.seen) <= 4
+        with pytest.warns(EvalkitWarning) as said:
+            table = ek.judge(items, rubric(FIVE), judge_of(server.url), samples=1, cache=tmp_path, concurrency=2)
+        assert len(server.seen) <= 5 + 2  # items of equal content share a reply
+        assert not {"logprobs", "top_logprobs"} & set(server.seen[-1].body)
+    assert table["score"].tolist() == [1 + i % 5 for i in range(40)]
+    texts = " ".join(str(one.message) for one in said)
+    assert "refuses the parameter logprobs" in texts
+    assert "omit score=" in texts
+    assert "40 of 40 scores" in texts
 
 
 def test_a_key_that_the_server_echoes_is_not_stored(tmp_path, monkeypatch):

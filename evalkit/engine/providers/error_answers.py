@@ -1,0 +1,396 @@
+"""What an answer with an error status says: its texts and codes, and the tables that tell kinds of errors apart.
+
+Services word the same error in many ways, so each kind is one pattern over the message and one over the codes.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from evalkit.engine.providers.provider_interface import ProblemKind
+
+DROPPABLE = ("n", "top_logprobs", "logprobs", "response_format", "temperature", "max_tokens")
+"""Parameters that evalkit can leave out or send otherwise, in the order in which a message is searched for them."""
+SYSTEM_ROLE = "system_role"
+"""Stands for the role ``system`` among the parameters that a model refuses."""
+
+_TEXTS = ("message", "msg", "detail", "error", "errors", "error_message", "error_msg", "errorMessage", "Message",
+          "description", "faultstring", "fault", "title")  # fmt: skip
+_INNER = ("innererror", "inner_error", "details")
+_CODES = ("code", "type", "status", "reason", "error_code", "error_type", *_INNER)
+_LONGEST, _DEEPEST = 2000, 8
+
+
+def _any(*parts: str) -> re.Pattern[str]:
+    """A pattern that matches any of the parts, in capital letters or not."""
+    return re.compile("|".join(parts), re.IGNORECASE)
+
+
+_REFUSES = _any(
+    r"unsupported|unknown|unrecogni[sz]ed|unexpected|deprecated|unavailable|cannot be set|only the default|only 1\b",
+    r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)",
+    r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument)|use 'max_completion_tokens'",
+)
+_NAMES = {
+    # not the n of an escaped line end, of a path or of "isn't"
+    "n": _any(
+        r"(?<![\w\\/.’'-])(?:['\"`]n['\"`]|n)(?![\w’/]|'\w)",
+        r"candidate[_ ]?count|(?:multiple|number of|only one) (?:candidates?|choices|completions)|num_return_sequences",
+    ),
+    "top_logprobs": _any(r"top_?log_?probs?"),
+    "logprobs": _any(r"(?<!top_)(?<!top)log_?probs?|log[- ]probabilit"),
+    "response_format": _any(
+        r"response[_ ]?format|json[_ -]?schema|json[_ ]object|json mode|structured[_ ]?outputs?|response_?schema",
+        r"response_?mime_?type|guided[_ ](?:json|decoding)|grammar|additionalProperties|invalid schema",
+        r"output_config\.format",
+    ),
+    "temperature": _any(r"\btemperature\b"),
+    "max_tokens": _any(r"\bmax_tokens\b"),
+}
+_SYSTEM = _any(
+    r"system[_ ](?:role|messages?|prompts?|instructions?)|role\W{1,6}system|system\W{1,4}role|developer instruction",
+    r"support ['\"]?system\b|messages(?:\[0\]|\.0)\.role",
+)
+_ROLES = _any(r"only user(?:,| and) assistant|roles? must alternate|requests? alternate")
+_TOO_LONG = _any(
+    r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |too many (?:input |prompt )?tokens",
+    r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length|output limit was reached",
+    r"exceeds? the (?:available|model)",
+)
+_RANGE = _any(
+    r"at most|at least|less than|greater than|<|>|≤|≥|maximum|minimum|between|range|or less|too (?:large|high|big)|\[\d"
+)
+_MOST = re.compile(
+    r"(?:at most|no more than|up to|<=?|≤|maximum(?: value)?(?: of| is|:)?|or equal to|between \d+ and|\[\d+ ?,"
+    r"|(?:from|range)\D{0,12}\d+\D{1,20}to|(?:range|between)\D{0,12}\d+ ?(?:,|\.\.|-))"
+    r"[^\w\d-]{0,4}(\d+)(\s*\(exclusive)?",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)")
+
+# of money: certain as a code or type, in a text unless that is about a rate
+_NO_MONEY_CODE = _any(
+    r"insufficient[_ -]?(?:\w+[_ -])?(?:quota|balance|credits?|funds)|quota_not_enough|exceeded_current_quota",
+    r"(?:credits?|balance|funds)\w*[_ -](?:exhaust|deplet|too_low|not_enough)|(?:out[_ -]of|no)[_ -]credits?",
+    r"billing|payment|arrear|hard_limit|spend\w*_limit|usage_limit_reached",
+)
+_ALLOWANCE = (
+    r"(?:month|spend|billing|budget|usage|credit|hard|weekly|included)\w*(?: \w+){0,3} (?:limit|cap|quota|credit)s?\b"
+)
+_NO_MONEY = _any(
+    r"insufficient (?:\w+ ){0,2}(?:quota|balance|credits?|funds)|exceeded your current quota|payment required",
+    r"key limit",
+    r"balance (?:is |was )?(?:too low|exhausted|insufficient|not enough|negative)|arrear|overdue|in good standing",
+    r"(?:\bno|not enough|out of|used (?:up )?all|exhausted|any|more|add|purchase|buy) (?:\w+ ){0,3}credits?\b",
+    rf"{_ALLOWANCE}.{{0,40}}(?:reached|exceed|hit|used)|(?:reached|exceed\w*|hit|used)\b.{{0,60}}{_ALLOWANCE}",
+    r"余额|欠费|额度(?:不足|已用)",
+)
+_RATE = _any(
+    r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[rt]p[smd]\b|rate[ _-]?limit",
+    r"(?:try again|retry) (?:in|after) [\d.]|RESOURCE_EXHAUSTED|concurren|too many requests",
+)
+_BAD_KEY = _any(
+    r"(?:invalid|incorrect|wrong|expired|missing|malformed|bad|unknown|revoked|disabled|provide an?|no)[ _]"
+    r"(?:\w+[ _]){0,2}(?:api[ _-]?key|access[ _]token|auth\w*[ _](?:token|header)|credentials)",
+    r"api[ _-]?key[\w' ,:]{0,40}"
+    r"(?:not valid|invalid|expired|incorrect|missing|not found|revoked|disabled|suspended|required)",
+    r"authentication[ _](?:error|fail)",
+    r"(?:organi[sz]ation|account|project)[\w' -]{0,30}(?:disabled|deactivated|suspended|terminated)",
+)
+_FILTERED_CODE = _any(
+    r"content_?(?:filter|polic|block|moderat|violat|safety)|responsible_?ai|data_?inspection|prohibited_?content",
+    r"moderation|sensitive|^safety$|guardrail|invalid_prompt|policy_violation|unsafe|^1301$",
+)
+_FILTERED = _any(
+    r"content (?:management|filter\w*|moderation|safety) ?(?:policy|system)?|requires moderation|content exists risk",
+    r"(?:violat\w*|against|breach\w*)(?: \w+){0,4} (?:polic|guideline|terms|rules)|flagged (?:as|for|by|because)",
+    r"inappropriate content|considered high risk|safety (?:system|filter|check|reason)|prohibited[ _]content|guardrail",
+    r"blocked by(?: \w+){0,5} (?:guardrail|safety|filter|polic)|sensitive (?:content|words?|information|material)",
+    r"敏感|不安全|违规",
+)
+_BROKEN_JSON = _any(
+    r"json_validate_failed|failed to (?:generate|validate) json|json mode couldn.?t be met|failed_generation"
+)
+_TOO_LARGE = _any(
+    r"request (?:is )?too large|input or output tokens must be reduced|larger than (?:the|your)",
+    r"reduce (?:your|the) (?:message|request|prompt|input)|single request (?:exceeds|is)",
+)
+_LIMIT = re.compile(r"limit:?\s*([\d,]+)\D{1,40}requested:?\s*([\d,]+)", re.IGNORECASE)
+_KINDS: dict[int, ProblemKind] = {
+    401: "auth", 402: "quota", 403: "forbidden", 404: "unknown_model", 408: "server_error", 409: "server_error",
+    425: "server_error", 429: "rate_limited",
+}  # fmt: skip
+"""HTTP status -> kind of problem."""
+
+_WAIT = re.compile(
+    r"(?:try again|retry|wait|reset\w*)(?: your request)? ?(?:in|after|for)?:? ?(?:(\d+)m(?!s))?(\d+(?:\.\d+)?) ?"
+    r"(ms|milliseconds?|s\b|sec|m\b|min)|\"?retry_?(?:delay|after)\"?: ?\"?()(\d+(?:\.\d+)?)(s?)",
+    re.IGNORECASE,
+)
+_LONGEST_WAIT_S = 300.0
+_EPOCH_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """What an error says.
+
+    Attributes
+    ----------
+    text
+        All its messages, the outermost first, without repetitions: routers wrap the reason of the server behind them.
+    codes
+        Its codes and types.
+    param
+        The parameter that it names in a field of its own, without its path.
+    """
+
+    text: str = ""
+    codes: tuple[str, ...] = ()
+    param: str = ""
+
+    @classmethod
+    def of(cls, body: Any) -> ErrorText:
+        """What the JSON value of an answer says; blank if it has no message in any known place."""
+        texts: list[str] = []
+        codes: list[str] = []
+        params: list[str] = []
+        for kind, value in _walk(body, 0):
+            {"text": texts, "code": codes, "param": params}[kind].append(value)
+        kept: list[str] = []
+        for text in texts:
+            line = " ".join(text.split())[:_LONGEST]
+            if line and not any(line in other for other in kept):
+                kept.append(line)
+        return cls(": ".join(kept)[:_LONGEST], tuple(dict.fromkeys(codes)), next(iter(params), ""))
+
+
+def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """The messages, codes and parameters in an error, outermost first; never its echoes of the request."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, str):
+        inner = _json_in(value)
+        if inner is None:
+            yield "text", value
+        else:
+            yield from _walk(inner, depth + 1)
+    elif isinstance(value, list):
+        for entry in value[:4]:
+            yield from _walk(entry, depth + 1)
+    elif isinstance(value, dict):
+        yield from _walk_mapping(value, depth)
+
+
+def _walk_mapping(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    where = value.get("loc")
+    if isinstance(where, list) and isinstance(value.get("msg"), str):  # pydantic's form
+        path = [str(step) for step in where if step != "body"]
+        yield "text", f"{'.'.join(path)}: {value['msg']}"
+        yield from (("param", step) for step in path[:1])
+        return
+    yield from _codes_in(value, depth)
+    wait = value.get("retryDelay") or value.get("retry_after") or value.get("retryAfter")
+    if isinstance(wait, (str, int, float)) and not isinstance(wait, bool):
+        yield "text", f"retry after {str(wait).rstrip('s')} s"
+    if isinstance(param := value.get("param"), str) and param:
+        yield "param", param.split(".")[0].split("[")[0]
+    for name in _TEXTS:
+        if value.get(name):
+            yield from _walk(value[name], depth + 1)
+    if isinstance(metadata := value.get("metadata"), dict):
+        yield from _behind_router(metadata, depth)
+
+
+def _codes_in(value: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    for name in _CODES:
+        code = value.get(name)
+        if isinstance(code, (str, int)) and not isinstance(code, bool):
+            yield "code", str(code)
+        elif isinstance(code, (dict, list)) and name in _INNER:
+            yield from _walk(code, depth + 1)
+
+
+def _behind_router(metadata: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
+    """What the server behind a router said."""
+    raw, provider, reasons = metadata.get("raw"), metadata.get("provider_name"), metadata.get("reasons")
+    if isinstance(provider, str) and raw:
+        yield "text", provider
+    if isinstance(raw, (str, dict, list)):
+        yield from _walk(raw, depth + 1)
+    if isinstance(reasons, list):
+        yield "text", ", ".join(str(reason)[:60] for reason in reasons[:4])
+
+
+def _json_in(text: str) -> Any:
+    """The JSON object or list that a message consists of, or ends with; None if there is none."""
+    start = min((at for mark in "{[" if (at := text.find(mark)) >= 0), default=-1)
+    if not 0 <= start < _LONGEST or text.rstrip()[-1:] not in ("}", "]"):
+        return None
+    try:
+        inner = orjson.loads(text[start:])
+    except orjson.JSONDecodeError:
+        return None
+    if not ErrorText.of(inner).text:
+        return None
+    head = text[:start].rstrip(" :-\n")
+    return [head, inner] if head else inner
+
+
+def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemKind:
+    """The kind of an error by its status, codes and text; `wait` are the seconds that it asks to wait."""
+    codes, text = " ".join(said.codes), said.text
+    if status in (429, 413) and is_too_large(text):
+        return "client_error"
+    if 400 <= status < 500 and status not in (401, 402, 404, 408, 409, 429):
+        if any(_FILTERED_CODE.search(code) for code in said.codes) or _FILTERED.search(text):
+            return "content_filter"
+        if _BROKEN_JSON.search(codes + text):
+            return "server_error"
+    if 400 <= status < 500 and status != 401:
+        by_text = _NO_MONEY.search(text) and not (_RATE.search(text + codes) or (status == 429 and wait))
+        if _NO_MONEY_CODE.search(codes) or by_text:
+            return "quota"
+        if status in (400, 403, 422) and _BAD_KEY.search(f"{text} {codes}"):
+            return "auth"
+    return _KINDS.get(status, "server_error" if status >= 500 else "client_error")
+
+
+def is_too_large(text: str) -> bool:
+    """Whether a rate limit is refused because one request is larger than all of it: waiting cannot help.
+
+    Examples
+    --------
+    >>> is_too_large("tokens per min: Limit 30000, Requested 34000")
+    True
+    >>> is_too_large("tokens per min: Limit 30000, Used 29000, Requested 2000")
+    False
+    """
+    found = _LIMIT.search(text)
+    return bool(_TOO_LARGE.search(text)) or (
+        found is not None and int(found[2].replace(",", "") or 0) > int(found[1].replace(",", "") or 0)
+    )
+
+
+def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> tuple[str, int | str | None] | None:
+    """The parameter of `body` that an error refuses, and what to send instead; None if it refuses none of them.
+
+    A parameter counts as refused if the error names it, whatever its words. Exceptions: a prompt that is too long, and
+    values of the user's own that are out of range, which the user must correct. The values of `body` may be None.
+    """
+    if status in (401, 402, 403, 408, 409, 429) or not 400 <= status < 600 or _TOO_LONG.search(said.text):
+        return None
+    text, refuses = said.text, bool(_REFUSES.search(said.text)) or bool(_REFUSES.search(" ".join(said.codes)))
+    if _has_system(body.get("messages")) and (_ROLES.search(text) or (refuses and _SYSTEM.search(text))):
+        return SYSTEM_ROLE, None
+    if status >= 500 and not refuses:
+        return None
+    sent = [name for name in DROPPABLE if name in body]
+    if said.param in sent:
+        names = [said.param]
+    elif said.param in body and said.param != "messages":
+        return None
+    else:
+        names = [name for name in sent if _NAMES[name].search(text)]
+    for name in names:
+        value = body[name]
+        if name in ("n", "top_logprobs"):
+            return name, _most(text, value)
+        if name == "logprobs" and "top_logprobs" in body and _most(text, 21):
+            return "top_logprobs", _most(text, 21)
+        if name in ("logprobs", "response_format"):
+            return name, None
+        if name == "temperature" and not _is_out_of_range(text, value):
+            return name, None
+        if name == "max_tokens" and refuses and not _RANGE.search(text):
+            return name, "max_completion_tokens"
+    return None
+
+
+def instead_of(name: str, other: str | int | None) -> str:
+    """What evalkit does in place of sending a parameter that is refused, in words."""
+    if name == "n":
+        return f"evalkit requests {'one reply' if other is None else f'at most {other} replies'} at a time"
+    if name == SYSTEM_ROLE:
+        return "evalkit puts the system text before the user's"
+    if name == "response_format":
+        return "evalkit leaves it out, so no schema binds the replies,"
+    return (
+        f"evalkit sends {other} instead"
+        if isinstance(other, str)
+        else ("evalkit leaves it out" if other is None else f"evalkit sends {other}")
+    )
+
+
+def _has_system(messages: Any) -> bool:
+    return messages is None or any(message.get("role") == "system" for message in messages)
+
+
+def _most(text: str, sent: Any) -> int | None:
+    """The highest number that is allowed, if it is over 1 and below what was sent; else None."""
+    for found in _MOST.finditer(text):
+        most = int(found[1][:9]) - bool(found[2])
+        if 1 < most < (sent if isinstance(sent, int) else math.inf):
+            return most
+    return None
+
+
+def _is_out_of_range(text: str, value: Any) -> bool:
+    """Whether a temperature is refused only because it is too high, or the stated range contains it."""
+    if not _RANGE.search(text) or not isinstance(value, (int, float)):
+        return False
+    bounds = [float(number) for number in _NUMBER.findall(text)]
+    return value > 1 or (value > 0 and bool(bounds) and max(bounds) > value and "only" not in text.lower())
+
+
+def wait_in(headers: Mapping[str, str], text: str = "") -> float | None:
+    """Seconds that the server asks to wait: the longest sensible one of all forms; None if it says nothing.
+
+    The forms are ``retry-after-ms``, ``Retry-After`` (seconds, a date or a Unix time) and the words of the error. Up to
+    five minutes are sensible; a longer wait counts only if it is alone.
+
+    Examples
+    --------
+    >>> wait_in({"retry-after-ms": "0", "retry-after": "1"}), wait_in({}, "Please try again in 1m30s."), wait_in({})
+    (1.0, 90.0, None)
+    """
+    waits = [
+        *_header_seconds(headers.get("retry-after-ms", ""), 1000.0),
+        *(_header_seconds(headers.get("retry-after", ""), 1.0) or _date_seconds(headers.get("retry-after", ""))),
+        *_seconds_in(text),
+    ]
+    sensible = [seconds for seconds in waits if seconds <= _LONGEST_WAIT_S]
+    return max(sensible if any(sensible) else waits, default=None)
+
+
+def _header_seconds(value: str, unit: float) -> list[float]:
+    try:
+        seconds = float(value) / unit
+    except ValueError:
+        return []
+    if math.isfinite(seconds) and seconds >= _EPOCH_S:  # a Unix time
+        seconds = max(0.0, seconds - time.time())
+    return [seconds] if math.isfinite(seconds) and seconds >= 0 else []
+
+
+def _date_seconds(value: str) -> list[float]:
+    try:
+        date = email.utils.parsedate_tz(value)
+        return [] if date is None else [max(0.0, email.utils.mktime_tz(date) - time.time())]
+    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
+        return []
+
+
+def _seconds_in(text: str) -> Iterator[float]:
+    for found in _WAIT.finditer(text):
+        minutes, number, unit = (found[1], found[2], found[3]) if found[2] else ("", found[5], "s")
+        scale = 0.001 if unit.lower().startswith(("ms", "milli")) else 60.0 if unit.lower().startswith("m") else 1.0
+        yield float(number) * scale + 60.0 * float(minutes or 0)

@@ -1,0 +1,341 @@
+"""Errors as services word them: which parameter they refuse, and which other kind of error they are.
+
+Each row of the refusals names where the wording was reported, or what it follows if it was not found in a public report.
+The other errors follow public reports and documentation as far as they are known, and are written here.
+"""
+
+# ruff: noqa: E501  # a row per service
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from evalkit.core.judges import Judge
+from evalkit.engine.providers.error_answers import ErrorText, wait_in
+from evalkit.engine.providers.openai_replies import problem_of, replies_of
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.transport import Answer
+
+JUDGE = Judge("openai", "m", base_url="http://127.0.0.1:1/v1", api_key_env="SOME_KEY")
+BODY: dict[str, Any] = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "You judge answers by a rubric."},
+        {"role": "user", "content": "Is the temperature in the answer right? n = 3"},
+    ],
+    "temperature": 1.0,
+    "max_tokens": 512,
+    "response_format": {"type": "json_schema"},
+    "logprobs": True,
+    "top_logprobs": 20,
+    "n": 3,
+}
+
+
+def said(message: object, **fields: object) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None} | fields}
+
+
+def routed(raw: object, provider: str, code: int = 400) -> dict[str, Any]:
+    metadata = {"raw": raw if isinstance(raw, str) else json.dumps(raw), "provider_name": provider}
+    return {"error": {"message": "Provider returned error", "code": code, "metadata": metadata}, "user_id": "u"}
+
+
+def forbidden(*path: str) -> list[dict[str, Any]]:
+    """As pydantic says it, with an echo of what was sent."""
+    return [{"type": "extra_forbidden", "loc": ["body", *path], "msg": "Extra inputs are not permitted", "input": BODY}]
+
+
+DEVELOPER = "Developer instruction is not enabled for models/gemma-3-27b-it"
+MAX_TOKENS = (
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+)
+NO_SCHEMA = "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."
+ONLY_ONE = (
+    "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported."
+)
+GOOGLE = "INVALID_ARGUMENT"
+
+# service, status, body, what is sent otherwise than in BODY, refused parameter, what is sent in its place, source
+WORDINGS: list[tuple[str, int, Any, dict[str, Any], str, int | str | None, str]] = [
+    ("OpenAI", 400, said(NO_SCHEMA), {}, "response_format", None, "web-infra-dev/midscene#259"),
+    ("OpenAI", 400, said(NO_SCHEMA, param="response_format"), {}, "response_format", None, "openai/openai-dotnet#276"),
+    ("OpenAI", 400, said("Invalid schema for response_format 'judgment': In context=(), 'required' is required to be "
+     "supplied.", param="response_format"), {}, "response_format", None, "prism-php/prism#813"),
+    ("OpenAI", 400, said(ONLY_ONE, param="temperature", code="unsupported_value"), {"temperature": 0.2}, "temperature",
+     None, "BeehiveInnovations/pal-mcp-server#78"),
+    ("OpenAI", 400, said("Unsupported parameter: 'temperature' is not supported with this model.", param="temperature",
+     code="unsupported_parameter"), {}, "temperature", None, "npiv/chatblade#100"),
+    ("OpenAI", 400, said(MAX_TOKENS, param="max_tokens", code="unsupported_parameter"), {}, "max_tokens",
+     "max_completion_tokens", "actions/ai-inference#116"),
+    ("OpenAI", 400, said("Unrecognized request argument supplied: logprobs"), {}, "logprobs", None,
+     "openai/openai-python#433"),
+    ("OpenAI", 400, said("Invalid 'n': integer above maximum value. Expected a value <= 128, but got 200 instead.",
+     param="n", code="integer_above_max_value"), {"n": 200}, "n", 128, "OpenAI's reference: n is at most 128"),
+    ("OpenAI", 400, said("Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+     param="messages[0].role", code="unsupported_value"), {}, "system_role", None, "OpenAI's o1-mini"),
+    ("Azure", 400, said("Unsupported value: 'temperature' does not support 0.1 with this model. Only the default (1) "
+     "value is supported.", param="temperature", code="unsupported_value"), {"temperature": 0.1}, "temperature", None,
+     "microsoft/vscode#253673"),
+    ("GitHub Models", 400, said("Unsupported parameter: 'temperature' is not supported with this model.",
+     param="temperature"), {}, "temperature", None, "CherryHQ/cherry-studio#911"),
+    ("Moonshot", 400, said("invalid temperature: only 1 is allowed for this model"), {"temperature": 0.0}, "temperature",
+     None, "XCNXNXNX/dsh-portable-tavern#1"),
+    ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+     "`temperature` is deprecated for this model."}}, {"temperature": 0.0}, "temperature", None, "Anthropic's API"),
+    ("GigaChat", 422, {"status": 422, "message": "Invalid params: temperature must be in range (0, +inf)"},
+     {"temperature": 0.0}, "temperature", None, "ai-forever/gigachain#237"),
+    ("TGI", 422, {"error": "Input validation error: `temperature` must be strictly positive", "error_type": "validation"},
+     {"temperature": 0.0}, "temperature", None, "vibrantlabsai/ragas#264"),
+    ("TGIS", 400, {"message": "temperature must be >= 0.05"}, {"temperature": 0.0}, "temperature", None,
+     "caikit/caikit-nlp#200"),
+    ("DeepSeek", 400, said("This response_format type is unavailable now", code="invalid_request_error"), {},
+     "response_format", None, "llm-exe/llm-exe#662"),
+    ("DeepSeek", 422, said("Failed to deserialize the JSON body into the target type: response_format: "
+     "response_format.type `json_schema` is unavailable now at line 1 column 1193"), {}, "response_format", None,
+     "BerriAI/litellm#7580"),
+    ("DeepSeek", 400, said("Invalid n value (currently only n = 1 is supported)"), {}, "n", None, "DeepSeek's API"),
+    ("DeepSeek", 400, {"detail": "Invalid top_logprobs and logprobs value"}, {}, "top_logprobs", None,
+     "deepseek-ai/DeepSeek-V2#9"),
+    ("Groq", 400, said("'n' : number must be at most 1"), {}, "n", None, "langchain-ai/langchain#40590"),
+    ("Groq", 400, said("'response_format' : one of the following must be satisfied[('response_format.type' : value is not "
+     "one of the allowed values ['text'])]"), {}, "response_format", None, "vercel/ai#7808"),
+    ("xAI", 400, {"code": "Client specified an invalid argument", "error":
+     "The response_format parameter is unsupported at the moment. Leave it unset."}, {}, "response_format", None,
+     "BerriAI/litellm#6610"),
+    ("xAI", 400, {"code": "Client specified an invalid argument", "error": "Argument not supported on this model: logprobs"},
+     {}, "logprobs", None, "charmbracelet/crush#386, with another argument"),
+    ("Google", 400, [said("Multiple candidates is not enabled for this model", code=400, status=GOOGLE)], {}, "n", None,
+     "googleapis/js-genai#1609"),
+    ("Google", 400, [said("Only one candidate can be specified", code=400, status=GOOGLE)], {}, "n", None,
+     "googleapis/python-aiplatform#3743"),
+    ("Google", 400, [said(DEVELOPER, code=400, status=GOOGLE)], {}, "system_role", None, "0xPlaygrounds/rig#788"),
+    ("Google", 400, [said("Logprobs is not enabled for models/gemini-2.5-pro", code=400, status=GOOGLE)], {}, "logprobs",
+     None, "mscraftsman/generative-ai#135"),
+    ("Vertex", 400, said("Unable to submit request because candidateCount must be 1 but the entered value was 3. Update the "
+     "candidateCount value and try again.", code=400, status=GOOGLE), {}, "n", None, "genkit-ai/genkit#546"),
+    ("Vertex", 400, said("Unable to submit request because it has a candidateCount value of 12 but the supported range is "
+     "from 1 (inclusive) to 9 (exclusive). Update the value and try again.", code=400, status=GOOGLE), {"n": 12}, "n", 8,
+     "googleapis/python-aiplatform#3603"),
+    ("Vertex", 400, said("Unable to submit request because Logprobs is not supported for this model.", code=400,
+     status=GOOGLE), {}, "logprobs", None, "GoogleCloudPlatform/generative-ai#2947"),
+    ("Together", 400, said("5 is greater than the maximum of 1 - 'logprobs'", param="logprobs"), {}, "logprobs", None,
+     "stanford-crfm/helm#2325"),
+    ("Alibaba", 400, said("<400> InternalError.Algo.InvalidParameter: Invalid 'top_logprobs': 20. Expected an integer in "
+     "range [0, 5]", code="InvalidParameter"), {}, "top_logprobs", 5, "huangdihd/programmer#14"),
+    ("Mistral", 422, {"object": "error", "message": json.dumps({"detail": forbidden("logprobs")}), "type":
+     "internal_error_proxy", "param": None, "code": "1000"}, {}, "logprobs", None, "mistralai/platform-docs-public#7"),
+    ("Mistral", 422, {"object": "Error", "detail": forbidden("n"), "message": forbidden("n"), "type":
+     "invalid_request_error", "code": 3001}, {}, "n", None, "partITech/php-mistral#76, with another parameter"),
+    ("vLLM", 400, {"object": "error", "message": "[{'type': 'extra_forbidden', 'loc': ('body', 'top_logprobs'), 'msg': "
+     "'Extra inputs are not permitted', 'input': 20}]", "type": "BadRequestError", "param": None, "code": 400}, {},
+     "top_logprobs", None, "vllm-project/vllm#3657, with another parameter"),
+    ("vLLM", 400, {"object": "error", "message": "System role not supported", "type": "BadRequestError", "code": 400}, {},
+     "system_role", None, "a chat template of Gemma"),
+    ("Dynamo", 400, {"message": "When n > 1, temperature must be greater than 0 to ensure diverse outputs. Got n=2, "
+     "temperature=0", "type": "Bad Request", "code": 400}, {"temperature": 0.0}, "n", None, "ai-dynamo/dynamo#3914"),
+    ("LM Studio", 400, {"error": "'response_format.json_schema.schema' must be an object"}, {}, "response_format", None,
+     "bhimrazy/receipt-ocr#20"),
+    ("LM Studio", 400, {"error": "Only user and assistant roles are supported!"}, {}, "system_role", None,
+     "a chat template of Mistral"),
+    ("llama.cpp", 500, {"error": {"code": 500, "message": "Conversation roles must alternate user/assistant/user/assistant",
+     "type": "server_error"}}, {}, "system_role", None, "a chat template of Mistral"),
+    ("Rapid-MLX", 400, {"detail": "n must equal 1 (multi-choice is not supported)"}, {}, "n", None,
+     "raullenchai/Rapid-MLX#747"),
+    ("One API", 400, {"error": {"message": "invalid value of n (request id: 2023)", "type": "one_api_error", "param": "",
+     "code": "n_not_within_range"}}, {}, "n", None, "songquanpeng/one-api#811"),
+    ("LLM Gateway", 400, said("Model m with provider p does not support the n parameter for multiple choices. Send n "
+     "separate requests instead."), {}, "n", None, "theopenco/llmgateway#2433"),
+    ("OpenRouter", 400, routed(said(DEVELOPER, code=400), "Google AI Studio"), {}, "system_role", None,
+     "BoundaryML/baml#2109"),
+    ("OpenRouter", 400, routed(said(MAX_TOKENS, param="max_tokens"), "OpenAI"), {}, "max_tokens", "max_completion_tokens",
+     "reVrost/go-openrouter#21, with another error"),
+    ("Claude Code Router", 400, said(f"Error from provider: {json.dumps(said(MAX_TOKENS, param='max_tokens'))}"), {},
+     "max_tokens", "max_completion_tokens", "musistudio/claude-code-router#173"),
+    ("Cloudflare", 400, {"success": False, "errors": [{"code": 5025, "message": "This model doesn't support JSON Schema."}],
+     "messages": [], "result": None}, {}, "response_format", None, "Cloudflare's table of errors"),
+]  # fmt: skip
+
+
+def test_a_refused_parameter_is_recognised_by_its_name() -> None:
+    assert len({service for service, *_ in WORDINGS}) >= 20
+    wrong = []
+    for service, status, body, sent, name, instead, source in WORDINGS:
+        answer = Answer(status, {}, orjson.dumps(body), "https://judge.invalid", "/v1/chat/completions")
+        found = problem_of(answer, JUDGE, BODY | sent)
+        if (found.kind, found.parameter, found.instead) != ("refused_parameter", name, instead):
+            wrong.append(f"{service} ({source}): {found.kind}, {found.parameter}, {found.instead}: {found.detail}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_was_not_sent_cannot_be_refused() -> None:
+    for service, status, body, _, _, _, source in WORDINGS:
+        answer = Answer(status, {}, orjson.dumps(body), "https://judge.invalid", "/v1/chat/completions")
+        bare = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+        assert problem_of(answer, JUDGE, bare).kind != "refused_parameter", (service, source)
+
+
+LIMIT = (
+    "Rate limit reached for m on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000. Please try again in 2s."
+)
+LARGE = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 342389."
+GEMINI = "You exceeded your current quota, please check your plan and billing details. Please retry in 18.07s."
+LONG = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8488 in the messages, 512 in "
+AZURE_FILTER = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy."
+FILTERED = {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"jailbreak": {"filtered": True}}}
+
+# service, status, body, kind
+OTHERS: list[tuple[str, int, Any, str]] = [
+    # money
+    ("OpenAI", 429, said("You exceeded your current quota, please check your plan and billing details.",
+     type="insufficient_quota", code="insufficient_quota"), "quota"),
+    ("OpenAI", 429, said("You have no credits remaining.", type="insufficient_quota", code="credit_balance_exhausted"),
+     "quota"),
+    ("OpenAI", 429, said("Billing hard limit has been reached", code="billing_hard_limit_reached"), "quota"),
+    ("OpenAI", 429, said("Your account is not active, please check your billing details.", code="billing_not_active"),
+     "quota"),
+    ("DeepSeek", 402, said("Insufficient Balance", type="unknown_error", code="invalid_request_error"), "quota"),
+    ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+     "Your credit balance is too low to access the Anthropic API."}}, "quota"),
+    ("Anthropic", 400, {"type": "error", "error": {"type": "invalid_request_error", "message":
+     "You have reached your specified API usage limits. You will regain access on 2026-12-01."}}, "quota"),
+    ("Anthropic", 402, {"type": "error", "error": {"type": "billing_error", "message": "pay"}}, "quota"),
+    ("OpenRouter", 402, said("This request requires more credits, or fewer max_tokens.", code=402), "quota"),
+    ("OpenRouter", 403, said("Key limit exceeded (monthly limit).", code=403), "quota"),
+    ("xAI", 429, {"code": "Some resource has been exhausted", "error":
+     "Your team has either used all available credits or reached its monthly spending limit."}, "quota"),
+    ("xAI", 403, {"code": "The caller does not have permission", "error":
+     "Your newly created team doesn't have any credits yet."}, "quota"),
+    ("Moonshot", 429, said("Your account is suspended, please check your plan.", type="exceeded_current_quota_error"),
+     "quota"),
+    ("Alibaba", 400, said("Access denied, please make sure your account is in good standing.", code="Arrearage"), "quota"),
+    ("Hugging Face", 402, {"error": "You have exceeded your monthly included credits for Inference Providers."}, "quota"),
+    ("One API", 403, said("用户额度不足", type="one_api_error", code="insufficient_user_quota"), "quota"),
+    # a rate is not money
+    ("OpenAI", 429, said(LIMIT, type="tokens", code="rate_limit_exceeded"), "rate_limited"),
+    ("Google", 429, [said(GEMINI, code=429, status="RESOURCE_EXHAUSTED")], "rate_limited"),
+    ("OpenRouter", 429, said("Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests "
+     "per day", code=429), "rate_limited"),
+    ("Groq", 429, said("Rate limit reached for model `m` on tokens per day (TPD): Limit 100000, Used 99000, Requested 3000. "
+     "Please try again in 28m. Upgrade at https://console.example/settings/billing"), "rate_limited"),
+    ("OpenRouter", 429, routed("z-ai/glm is temporarily rate-limited upstream. Please retry shortly.", "BaseTen", 429),
+     "rate_limited"),
+    # waiting cannot help
+    ("OpenAI", 429, said(LARGE, type="tokens", code="rate_limit_exceeded"), "client_error"),
+    ("Groq", 413, said("Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7046, please reduce "
+     "your message size and try again.", code="rate_limit_exceeded"), "client_error"),
+    # a key
+    ("OpenAI", 401, said("Incorrect API key provided: sk-no."), "auth"),
+    ("xAI", 400, {"code": "Client specified an invalid argument", "error": "Incorrect API key provided: x."}, "auth"),
+    ("Google", 400, [said("API key not valid. Please pass a valid API key.", code=400, status=GOOGLE,
+     details=[{"reason": "API_KEY_INVALID"}])], "auth"),
+    ("Google", 400, [said("API key expired. Please renew the API key.", code=400, status=GOOGLE)], "auth"),
+    ("Anthropic", 400, {"error": {"type": "invalid_request_error", "message": "This organization has been disabled."}},
+     "auth"),
+    # one prompt
+    ("Azure", 400, said(AZURE_FILTER, param="prompt", code="content_filter", status=400, innererror=FILTERED),
+     "content_filter"),
+    ("Azure", 400, {"error": {"inner_error": {"code": "ResponsibleAIPolicyViolation"}, "code": "content_filter",
+     "message": AZURE_FILTER, "param": "prompt"}}, "content_filter"),
+    ("LiteLLM proxy", 400, {"error": {"message": f"ContentPolicyViolationError: AzureException - {AZURE_FILTER}",
+     "code": "400"}}, "content_filter"),
+    ("OpenAI", 400, said("Invalid prompt: your prompt was flagged as potentially violating our usage policy.",
+     code="invalid_prompt"), "content_filter"),
+    ("OpenRouter", 403, {"error": {"message": "m requires moderation on OpenAI. Your input was flagged for \"violence\".",
+     "code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "temperature"}}}, "content_filter"),
+    ("DeepSeek", 400, said("Content Exists Risk"), "content_filter"),
+    ("Alibaba", 400, said("Input data may contain inappropriate content.", code="data_inspection_failed"),
+     "content_filter"),
+    ("Moonshot", 400, said("The request was rejected because it was considered high risk", type="content_filter"),
+     "content_filter"),
+    ("Zhipu", 400, {"error": {"code": "1301", "message": "系统检测到输入或生成内容可能包含不安全或敏感内容"}}, "content_filter"),
+    ("Cloudflare's firewall", 403, b"<html>Sorry, you have been blocked</html>", "forbidden"),
+    ("OpenRouter", 404, said("No endpoints found matching your data policy.", code=404), "unknown_model"),
+    ("OpenAI", 404, said("The model `m` does not exist or you do not have access to it.", code="model_not_found"),
+     "unknown_model"),
+    # retried
+    ("Groq", 400, said("Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details.",
+     code="json_validate_failed", failed_generation="{"), "server_error"),
+    ("Cloudflare", 400, {"errors": [{"code": 5024, "message": "JSON Mode couldn't be met"}]}, "server_error"),
+    # the user's to correct
+    ("OpenAI", 400, said(f"{LONG}the completion (max_tokens)).", param="messages", code="context_length_exceeded"),
+     "client_error"),
+    ("OpenAI", 400, said("max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
+     param="max_tokens"), "client_error"),
+    ("OpenAI", 400, said("Could not finish the message because max_tokens or model output limit was reached."),
+     "client_error"),
+    ("OpenAI", 400, said("Unsupported parameter: 'seed'", param="seed", code="unsupported_parameter"), "client_error"),
+    ("FastAPI", 422, {"detail": [{"type": "missing", "loc": ["body", "prompt"], "msg": "Field required", "input": BODY}]},
+     "client_error"),
+    ("a server that echoes the prompt", 400, said("cannot read: Is the temperature in the answer right? n = 3"),
+     "client_error"),
+]  # fmt: skip
+
+
+def test_other_errors_are_told_apart() -> None:
+    wrong = []
+    for service, status, body, kind in OTHERS:
+        content = body if isinstance(body, bytes) else orjson.dumps(body)
+        found = problem_of(Answer(status, {}, content, "https://judge.invalid", "/v1/x"), JUDGE, BODY | {"seed": 1})
+        if found.kind != kind:
+            wrong.append(f"{service}: {found.kind} {found.parameter}, not {kind}: {found.detail}")
+        assert len(found.detail) < 520
+        assert ("credit or quota of this account" in found.detail) == (kind == "quota"), found.detail
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_error_that_comes_with_status_200_is_one_of_these() -> None:
+    """Its code may be that of HTTP; without one it may refuse a parameter."""
+    for body, kind in [
+        (said("Insufficient credits", code=402), "quota"),
+        (said("slow down", code=429), "rate_limited"),
+        (said("slow down", code="429"), "rate_limited"),
+        (said("no key", code=401), "auth"),
+        (said("Internal error", code=502), "server_error"),
+        (said("odd"), "server_error"),
+        ({"error": "Input validation error: `temperature` must be strictly positive"}, "refused_parameter"),
+        ({"success": False, "errors": [{"code": 7000, "message": "No route for that URI"}], "result": None},
+         "server_error"),
+    ]:  # fmt: skip
+        answer = Answer(200, {}, orjson.dumps(body), "https://judge.invalid", "/v1/x")
+        sent = BODY | {"temperature": 0.0}
+        with pytest.raises(ProviderError) as caught:
+            replies_of(answer, 1, price=None, latency_s=None, sent=None, judge=JUDGE, body=sent)
+        assert caught.value.kind == kind, (body, caught.value.detail)
+
+
+def test_the_reason_behind_a_router_is_shown() -> None:
+    inner = said("Country, region, or territory not supported", code="unsupported_country_region_territory")
+    text = ErrorText.of(routed(inner, "OpenAI", 403)).text
+    assert text == "Provider returned error: OpenAI: Country, region, or territory not supported"
+    cloudflare = {"errors": [{"message": "AiError: No such model @cf/x or task", "code": 5007}], "success": False}
+    assert ErrorText.of(cloudflare).text == "AiError: No such model @cf/x or task"
+    # nothing of the request that is echoed, and each text once
+    assert ErrorText.of({"detail": forbidden("n"), "message": forbidden("n")}).text == (
+        "n: Extra inputs are not permitted"
+    )
+
+
+def test_the_longest_sensible_wait_counts() -> None:
+    for headers, text, seconds in [
+        ({"retry-after-ms": "0", "retry-after": "1"}, "", 1.0),
+        ({"retry-after-ms": "2500", "retry-after": "2"}, "", 2.5),
+        ({"retry-after-ms": "900", "retry-after": "900"}, "", 0.9),  # a server that mistakes one unit for the other
+        ({"retry-after": "7200"}, "", 7200.0),
+        ({"retry-after": "0"}, "", 0.0),
+        ({"retry-after": "-3"}, "", None),
+        ({"retry-after": "0"}, "Please try again in 6.5s.", 6.5),
+        ({}, "Please try again in 20ms.", 0.02),
+        ({}, "Please try again in 1m30s.", 90.0),
+        ({}, "Please retry in 18.07s.", 18.07),
+        ({}, "Please wait 12 seconds", 12.0),
+        ({}, "Please retry after 60 seconds.", 60.0),
+        ({}, "Limit 30000, Used 29000", None),
+    ]:
+        assert wait_in(headers, text) == pytest.approx(seconds), (headers, text)
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
+    assert wait_in({}, ErrorText.of([said("quota", details=details)]).text) == 34.0
