@@ -51,7 +51,7 @@ from inspect_ai.tool import ToolCall, ToolError, tool
 
 from evalkit.inspect import judge_scorer
 
-pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::ResourceWarning")]  # of Inspect's own streams
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of Inspect's own streams
 
 SCALE = {0: "no", 1: "in part", 2: "yes"}
 CHAT = ek.Rubric(
@@ -294,7 +294,6 @@ def mine():
 """
 
 
-@pytest.mark.network
 def test_inspect_eval_and_inspect_score_as_processes(tmp_path: Path) -> None:
     with judge_server(always={"content": '{"explanation": "x", "score": 4}'}) as server:
         (tmp_path / "task.py").write_text(TASK.format(url=server.url, picture=PICTURE), encoding="utf-8")

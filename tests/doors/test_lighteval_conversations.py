@@ -104,8 +104,6 @@ TASKS_TABLE = [LightevalTaskConfig(
 HELPFUL, RUDE = "I have changed your booking.", "Find out yourself."
 
 
-@pytest.mark.network
-@pytest.mark.long
 def test_two_models_get_the_scores_of_their_own_answers(tmp_path: Path, warm_lighteval: WarmProcess) -> None:
     (tmp_path / "chats").mkdir()
     (tmp_path / "tasks.py").write_text(TASKS)

@@ -61,7 +61,6 @@ def shown(evaluation: Any, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.network
 @pytest.mark.parametrize(
     ("reply", "models", "note"),
     [
@@ -81,7 +80,6 @@ def test_a_note_stands_beside_the_figures(reply: Any, models: list[str], note: s
 
 
 @pytest.mark.long
-@pytest.mark.network
 def test_a_prompt_that_the_server_cut_is_noted_also_from_the_cache(tmp_path: Path) -> None:
     text = "a long sentence about judges and their answers " * 1000
     evaluation = evaluated(lambda _, n: answer(n, tokens=4096), tmp_path / "cache", n=3, text=text)
@@ -97,7 +95,6 @@ def test_a_prompt_that_the_server_cut_is_noted_also_from_the_cache(tmp_path: Pat
 
 
 @pytest.mark.long
-@pytest.mark.network
 def test_nothing_is_noted_where_all_is_as_asked(tmp_path: Path) -> None:
     """Samples of one request share an id, a judge's model has a date, two judges of one model differ on purpose."""
 

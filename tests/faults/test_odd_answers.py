@@ -29,7 +29,6 @@ from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, _decompressed
 from evalkit.errors import InputError
 
-network = pytest.mark.network
 READ = set(REASONS) - set(ENGINE_REASONS)
 
 
@@ -39,7 +38,6 @@ def server():
         yield server
 
 
-@network
 @pytest.mark.parametrize("odd", odd_answers(), ids=lambda odd: odd.name)
 def test_an_odd_answer_costs_its_own_row_at_most(odd: Odd, server: Any, tmp_path: Path) -> None:
     found = judged(server, odd, tmp_path)
@@ -58,7 +56,6 @@ def test_an_odd_answer_costs_its_own_row_at_most(odd: Odd, server: Any, tmp_path
     pd.testing.assert_frame_equal(found.table[columns], found.again[columns])
 
 
-@network
 def test_a_gzip_bomb_takes_no_more_memory_than_an_answer_may(server: Any, tmp_path: Path) -> None:
     odd = Odd("bomb", {"body": bomb(1 << 30), "headers": {"content-encoding": "gzip"}}, "server_error")
     tracemalloc.start()
@@ -118,7 +115,6 @@ def test_any_json_is_replies_of_the_right_types_or_a_problem(value: Any, n: int)
         assert Reply.from_dict(stored) == reply
 
 
-@network
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(_answers, min_size=12, max_size=12))
 def test_any_answers_give_a_whole_table_and_a_store_that_can_be_carried_on(server: Any, answers: list[Any]) -> None:

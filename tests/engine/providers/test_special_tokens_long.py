@@ -14,7 +14,6 @@ from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
-pytestmark = pytest.mark.long
 
 MARKS = ["<|im_start|>", "<|im_end|>", "<s>", "</s>", "[INST]", "<start_of_turn>"]
 ADDED = ["<think>", "<tool_call>"]  # added, but not called special

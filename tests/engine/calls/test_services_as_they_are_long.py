@@ -21,11 +21,7 @@ from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, JudgeError
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.network,
-    pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::evalkit.errors.EvalkitWarning")
 
 GOOD = '{"explanation": "fine", "score": 2}'
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
