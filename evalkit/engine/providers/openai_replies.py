@@ -81,7 +81,7 @@ def replies_of(
     cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
     model = body.get("model")
-    model = _text(model) if isinstance(model, str) else None
+    model = _text(model, secret) if isinstance(model, str) else None
     logprobs = [_logprobs(choice.get("logprobs"), secret) for choice in choices]
     return [
         Reply(
@@ -162,6 +162,20 @@ def json_of(content: bytes) -> Any:
         return json.loads(text, strict=False, parse_int=_whole)
     except (ValueError, RecursionError):
         return None
+
+
+def json_bytes(value: Any) -> bytes:
+    r"""A JSON value as bytes, however deep it is, and with halves of surrogate pairs: what `json_of` reads.
+
+    Examples
+    --------
+    >>> json_bytes({"score": 1}), json_bytes("cut \ud83d")
+    (b'{"score":1}', b'"cut \\ud83d"')
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value).encode()
 
 
 def _whole(digits: str) -> int | None:
