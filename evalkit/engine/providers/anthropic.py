@@ -177,7 +177,7 @@ class _ErrorStatusError(Exception):
     """An answer with an error status: raised before the client reads all of it."""
 
     def __init__(self, response: Any, content: bytes) -> None:
-        super().__init__(response, content)
+        super().__init__()  # the client logs it, and the content may hold a key
         self.response, self.content = response, content
 
 

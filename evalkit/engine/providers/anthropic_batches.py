@@ -23,6 +23,7 @@ from evalkit.engine.providers.batch_http import (
     CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
     READS,
+    UNREADABLE,
     BatchRequests,
     created_at,
     id_of,
@@ -181,7 +182,7 @@ def _type_of(line: Any) -> str | None:
     result = line.get("result")
     if isinstance(result, dict):
         return str(result.get("type"))
-    return _ANSWERED[0] if "result" not in line else None
+    return _ANSWERED[0] if UNREADABLE in line else None
 
 
 def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError:

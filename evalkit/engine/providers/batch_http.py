@@ -34,6 +34,7 @@ _REFUSALS = (400, 401, 402, 403, 404, 405, 413, 415, 422, 429)
 _PAGE, _MOST_PAGES = 100, 100
 _LONGEST_WORD = 300
 _LATEST_S = 1e11  # a larger time is in milliseconds
+UNREADABLE = "evalkit_cannot_read_it"
 _ID = re.compile(rb'"custom_id"\s*:\s*"([^"\\]{1,200})"')
 
 
@@ -168,7 +169,7 @@ class BatchRequests:
 def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
     """The JSON values of a file's lines, without keys; None for a line that was cut, or is not JSON.
 
-    Of a whole line that cannot be read, such as one that is nested too deeply, its custom id.
+    Of a whole line that cannot be read, such as one that is nested too deeply, its custom id and `UNREADABLE`.
     """
     file.seek(0)
     for line in file:
@@ -178,7 +179,7 @@ def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
             continue
         value = json_of(line)
         if value is None and line.rstrip().endswith(b"}") and (found := _ID.search(line)):
-            value = {"custom_id": found[1].decode("utf-8", "replace")}
+            value = {"custom_id": found[1].decode("utf-8", "replace"), UNREADABLE: True}
         yield value
 
 

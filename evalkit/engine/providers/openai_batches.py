@@ -20,6 +20,7 @@ from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_http import (
     FILE_TIMEOUT_S,
     READS,
+    UNREADABLE,
     BatchRequests,
     id_of,
     lines_of,
@@ -164,7 +165,7 @@ def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderEr
 
 def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
     response, error, secret = line.get("response"), line.get("error"), key_in(judge.api_key_env)
-    if not line.keys() & {"response", "error"}:
+    if UNREADABLE in line:
         raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
     if not isinstance(response, dict) or (status := _status(response)) is None:
         code = str(error.get("code") or "") if isinstance(error, dict) else ""
