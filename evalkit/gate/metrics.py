@@ -97,7 +97,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
     schema: Any = expected.schema_
     try:
         if expected.schema_file is not None:
-            schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8"))
+            schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8-sig"))
         schema = read_json(json.dumps(schema))  # YAML allows more than JSON: NaN, dates, keys that are not text
         if not isinstance(schema, dict):
             raise TypeError(f"expected a mapping, got a {type(schema).__name__}")
