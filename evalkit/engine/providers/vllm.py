@@ -98,7 +98,9 @@ class VllmModel:
 
     binds_schema = True
     seeds_samples = True
-    hangs_after_s: float | None = _HANGS_AFTER_S  # the engine is another process: if that is killed, the library waits for ever
+    hangs_after_s: float | None = (
+        _HANGS_AFTER_S  # the engine is another process: if that is killed, the library waits for ever
+    )
 
     def __init__(self, name: str, llm: Any) -> None:
         revision = getattr(getattr(llm.model_config, "hf_config", None), "_commit_hash", None)
