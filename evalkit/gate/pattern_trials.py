@@ -40,23 +40,32 @@ def always_matches(pattern: re.Pattern[str]) -> bool:
     >>> [always_matches(re.compile(text)) for text in (r"a*", r"(?!.*secret)", r"^(?!.*secret)", r"\d")]
     [True, True, False, False]
     """
+    own = _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
     try:
         with limited(_SECONDS):
-            return all(pattern.search(text) for text in trial_texts(pattern))
+            if not all(pattern.search(text) for text in _short_texts(own)):
+                return False
     except TooSlowError:
         return False
+    if not can_limit():
+        return True
+    try:  # an unanchored look-around takes a quadratic time: then the others decide
+        with limited(_SECONDS):
+            return all(pattern.search(text) for text in [*own.too_long, *_LONG])
+    except TooSlowError:
+        return True
+
+
+def _short_texts(own: _Own) -> Iterator[str]:
+    yield from _PLAIN
+    yield from (text for text in own.shaped() if can_limit() or len(text) <= _SHORT)
 
 
 def trial_texts(pattern: re.Pattern[str]) -> Iterator[str]:
     """The texts that a pattern is tried on."""
-    yield from _PLAIN
     own = _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
-    for text in own.shaped():
-        if can_limit() or len(text) <= _SHORT:
-            yield text
-    if can_limit():
-        yield from _LONG
-        yield from own.too_long
+    yield from _short_texts(own)
+    yield from (*own.too_long, *_LONG)
 
 
 def own_texts(pattern: re.Pattern[str]) -> Iterator[str]:

@@ -26,7 +26,7 @@ _ODD: tuple[Any, ...] = (
     {"evalkit": None},
     {"a": {"a": []}},
 )
-_SECONDS = 2.0
+_SECONDS = 0.5
 _DEPTH = 6
 _MOST, _MOST_VALUES = 20_000, 60
 _LONGEST = 2_000_000
