@@ -127,10 +127,10 @@ class Service(BatchRequests):
             for path in batch.files:
                 for _ in range(READS):
                     await self.download(path, file)
-                    types = [(line, _type_of(line)) for line in lines_of(file, secret)]
-                    is_cut = any(not isinstance(line, dict) for line, _ in types)
-                    known = {line["custom_id"] for line, one in types if one in _ANSWERED}
-                    del types
+                    known, is_cut = set[str](), False
+                    for line in lines_of(file, secret):
+                        is_cut |= not isinstance(line, dict)
+                        known |= {line["custom_id"]} if _type_of(line) in _ANSWERED else set()
                     if is_whole := len(known) >= batch.n_done if batch.n_done else not is_cut:
                         break
                 for line in lines_of(file, secret):

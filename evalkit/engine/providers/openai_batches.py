@@ -109,10 +109,9 @@ class Service(BatchRequests):
             for _ in range(READS):
                 for name, file in zip(batch.files, files, strict=True):
                     await self.download(f"/files/{quote(name, safe='')}/content", file)
-                lines = [line for file in files for line in lines_of(file, secret)]
+                lines = (line for file in files for line in lines_of(file, secret))
                 if is_whole := not files or _is_whole(batch, lines):
                     break
-                del lines
             for file in files:
                 for line in lines_of(file, secret):
                     if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
