@@ -37,7 +37,7 @@ from evalkit.errors import ConfigError, InputError, JudgeError, listed
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S
 """So long after the last sign of life of its sender, a batch that the provider does not list was not created: an upload
 and the request that creates a batch each end within `FILE_TIMEOUT_S` of such a sign, with all their attempts."""
-_WITHOUT_FILES_S = 900.0
+_WITHOUT_FILES_S, _COUNTS_GROW_S = 900.0, 60.0
 _SURELY_OVER_S = 2 * 86400.0
 """A batch runs for a day at most; so long after its ticket, one whose state cannot be learnt is over."""
 _WAITING = ("written", "sending", "running")
@@ -359,7 +359,8 @@ class OpenTicket:
     def _waits_for_rest(self, at: int, batch: Batch) -> bool:
         """Whether it is too early to end a batch whose files lack something that may still come."""
         since = self.batches[at].get("without_files") or time.time()
-        if time.time() - since >= _WITHOUT_FILES_S:
+        # files and counts that agree, for fewer requests than were sent, are most likely all that there is
+        if time.time() - since >= (_COUNTS_GROW_S if batch.files and batch.n_done else _WITHOUT_FILES_S):
             return False
         self.note(at, word=batch.word, without_files=since)
         return True
