@@ -259,7 +259,7 @@ def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, 
     """Warn of inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
     for name, values in columns.items():
         is_answer = name.startswith("answer")  # which may be a list in some language
-        shown = None if is_answer else hold_lists(values, also_json=name in LIST_INPUTS)
+        shown = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
         if shown is not None:
             shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
             where = repr(name) if column_of[name] == name else f"{name!r} (column {column_of[name]!r})"

@@ -47,26 +47,30 @@ def _python_list(text: str) -> list[Any] | None:
     return list(value) if isinstance(value, (list, tuple)) else None
 
 
-def hold_lists(values: Iterable[Any], *, also_json: bool) -> str | None:
+def hold_lists(values: Iterable[Any], *, may_be_lists: bool) -> str | None:
     """One of the values if all of them that are not empty are texts of lists; else None.
 
-    With `also_json`, lists in JSON count too.
+    With `may_be_lists`, as for passages, one of them is enough, and texts or objects in a JSON list count too.
     """
     shown: str | None = None
     for value in values:
         if value is None or value != value or value == "" or value == []:
             continue
-        if not isinstance(value, str) or not (text := value.strip()).endswith(("]", ")")):
+        text = value.strip() if isinstance(value, str) else ""
+        if _is_list(text, json_counts=may_be_lists):
+            shown = shown or text
+        elif not may_be_lists:
             return None
-        is_json = text.startswith("[") and _is_json(text)
-        if not (is_json and also_json) and (is_json or not _OPENING.match(text)):
-            return None
-        shown = shown or (None if text == "[]" else text)
     return shown
 
 
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(orjson.loads(text), list)
-    except orjson.JSONDecodeError:
+def _is_list(text: str, *, json_counts: bool) -> bool:
+    if not text.endswith(("]", ")")):
         return False
+    if text.startswith("["):
+        try:
+            value = orjson.loads(text)
+            return json_counts and bool(value) and all(isinstance(one, (str, dict)) for one in value)
+        except orjson.JSONDecodeError:
+            pass
+    return _OPENING.match(text) is not None

@@ -74,10 +74,13 @@ def test_ordinary_texts_are_not_warned_of(tmp_path: Path, text: Any) -> None:
         ek.plan(answers, "faithfulness", "fake", samples=1, cache=tmp_path)
 
 
-def test_one_ordinary_text_among_lists_is_no_column_of_lists() -> None:
-    assert hold_lists(["['a']", "text"], also_json=True) is None
-    assert hold_lists([None, "", "['a']"], also_json=False) == "['a']"
-    assert hold_lists(['["a"]'], also_json=False) is None
+def test_one_list_among_texts_is_enough_where_lists_are_usual() -> None:
+    assert hold_lists(["text", "['a']"], may_be_lists=True) == "['a']"
+    assert hold_lists(["text", '["a"]', "[1]"], may_be_lists=True) == '["a"]'
+    assert hold_lists(["text", "[1]", "[see]", []], may_be_lists=True) is None
+    assert hold_lists(["text", "['a']"], may_be_lists=False) is None
+    assert hold_lists([None, "", "['a']", float("nan")], may_be_lists=False) == "['a']"
+    assert hold_lists(['["a"]'], may_be_lists=False) is None
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
