@@ -28,6 +28,10 @@ _NETWORK = {
 # fmt: on
 
 
+BOM = b"\xef\xbb\xbf"
+"""The mark that some editors and programs put before UTF-8 text; it is no part of the text."""
+
+
 @contextmanager
 def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """Write a temporary file and rename it at the end: after an error or crash the old file is unchanged.

@@ -30,8 +30,6 @@ class BatchResults:
     ----------
     n_stored, cost_usd
         Replies, and their cost; None if a price is unknown.
-    reasons
-        Why requests have no reply: reason -> number of replies.
     """
 
     def __init__(
@@ -43,31 +41,33 @@ class BatchResults:
         requests: Sequence[Sequence[Any]],
         newer_than: float | None,
     ) -> None:
-        self.n_stored, self.reasons = 0, Counter[str]()
+        self.n_stored = 0
         self.cost_usd: float | None = 0.0
         self._store, self._judge, self._prefix, self._newer_than = store, judge, prefix, newer_than
         self._calls = [(KeyParts.from_dict(orjson.loads(shared)), sent) for shared, sent in calls]
         self._requests = requests
         self._facts = store.facts(judge.service, judge.model)
-        self._seen: set[int] = set()
-        self._unread = set(range(len(requests)))
+        self._answered: set[int] = set()
+        self._failed: dict[int, ProviderError] = {}
         self._rows: list[tuple[KeyParts, Reply]] = []
-        self._problems: dict[str, set[str]] = {}  # and the inputs that have it
 
     def add(self, custom_id: str, answer: list[Reply] | ProviderError) -> bool:
-        """Take the answer to a request, if there was none yet; whether it is time to store."""
+        """Take the answer to a request, if there was none yet; whether it is time to store.
+
+        A reply counts wherever it is: some services write an error and then, after they tried again, the reply.
+        """
         number = custom_id.removeprefix(self._prefix)
         if number == custom_id or not number.isdecimal() or int(number) >= len(self._requests):
             return False
-        if int(number) in self._seen:
+        if int(number) in self._answered:
             return False
-        self._seen.add(int(number))
-        if not (isinstance(answer, ProviderError) and answer.maybe_paid):
-            self._unread.discard(int(number))
-        call, shown, order, samples, *_ = self._requests[int(number)]
         if isinstance(answer, ProviderError):
-            self._fail(answer, shown, len(samples))
+            before = self._failed.get(int(number))
+            if before is None or (answer.maybe_paid and not before.maybe_paid):
+                self._failed[int(number)] = answer
             return False
+        self._answered.add(int(number))
+        call, shown, order, samples, *_ = self._requests[int(number)]
         parts, sent = self._calls[call]
         for sample, reply in zip(samples, answer, strict=False):
             self._rows.append(
@@ -87,6 +87,13 @@ class BatchResults:
         """Store what came so far."""
         rows, self._rows = self._rows, []
         self._store.put_many(rows, newer_than=self._newer_than)
+        for problem in [problem for _, problem in self._failures()]:
+            if problem.kind == "refused_parameter":
+                self._learn(f"adapt.{problem.parameter}", problem.instead)
+
+    def n_missing(self) -> int:
+        """Requests without a line."""
+        return len(self._requests) - len(self._answered | self._failed.keys())
 
     def billed_usd(self, tokens: tuple[int | None, int | None] = (None, None), n_answered: int = 0) -> float | None:
         """What the provider billed, at most; None if a price is unknown.
@@ -98,8 +105,18 @@ class BatchResults:
         by_tokens = cost_of(batch_price_of(self._judge), *tokens) or 0.0
         if self.cost_usd is None or by_tokens > self.cost_usd:
             return by_tokens or None
-        lost = self._unread if len(self._seen) < n_answered else self._unread & self._seen
+        free = self._answered | {number for number, problem in self._failures() if not problem.maybe_paid}
+        seen = self._answered | self._failed.keys()
+        lost = ({*range(len(self._requests))} if len(seen) < n_answered else seen) - free
         return self.cost_usd + math.fsum(usd or 0.0 for number in lost for usd in self._requests[number][4:])
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why requests have no reply: reason -> number of replies."""
+        reasons = Counter[str]()
+        for number, problem in self._failures():
+            reasons[REASONS.get(problem.kind, "server_error")] += len(self._requests[number][3])
+        return reasons
 
     @property
     def problems(self) -> list[str]:
@@ -107,14 +124,15 @@ class BatchResults:
 
         What a server says about a single request may repeat its prompt, which is not stored.
         """
-        common = [text for text, inputs in self._problems.items() if len(inputs) > 1]
-        return sorted(common, key=lambda text: -len(self._problems[text]))[:_SHOWN]
+        inputs: dict[str, set[str]] = {}
+        for number, problem in self._failures():
+            inputs.setdefault(problem.detail, set()).add(self._requests[number][1])
+        common = [text for text in inputs if len(inputs[text]) > 1]
+        return sorted(common, key=lambda text: -len(inputs[text]))[:_SHOWN]
 
-    def _fail(self, problem: ProviderError, shown: str, n_replies: int) -> None:
-        self.reasons[REASONS.get(problem.kind, "server_error")] += n_replies
-        self._problems.setdefault(problem.detail, set()).add(shown)
-        if problem.kind == "refused_parameter":
-            self._learn(f"adapt.{problem.parameter}", problem.instead)
+    def _failures(self) -> list[tuple[int, ProviderError]]:
+        """The requests without a reply, with the reason."""
+        return [(number, problem) for number, problem in self._failed.items() if number not in self._answered]
 
     def _learn(self, name: str, value: object) -> None:
         if name not in self._facts or self._facts[name] != value:

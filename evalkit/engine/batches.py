@@ -198,8 +198,9 @@ def collect(
     ConfigError
         If a key would be sent to a server that you did not name.
     JudgeError
-        If the provider refuses to answer or, without `wait`, cannot be reached; or if a file of results stays cut
-        short. The other batches are collected before, and the ticket stays open.
+        If the provider refuses to answer or, without `wait` or with `cancel`, cannot be reached; or if its answers
+        stay unreadable, or a file of results stays cut short or is gone. The other batches are collected before, and
+        the ticket stays open.
     """
     store = ticket.store if isinstance(ticket, Ticket) and ticket.store and cache is None else ReplyStore.open(cache)
     if isinstance(ticket, Ticket) and not ticket.id:
@@ -245,7 +246,7 @@ def _advanced(
         if files:
             opened.take_files(files)
         while True:
-            opened.advance(cancel=cancel, patient=wait)
+            opened.advance(cancel=cancel, patient=wait, ends=cancel and math.isinf(until))
             shown = opened.shown()
             show(shown)
             if not wait or not opened.waits or time.monotonic() >= until:

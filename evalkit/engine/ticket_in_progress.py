@@ -26,6 +26,7 @@ from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
 from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted
 from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_http import FILE_TIMEOUT_S
 from evalkit.engine.providers.batch_interface import Batch, service_of
 from evalkit.engine.providers.openai_batches import answer_of, json_lines
@@ -36,15 +37,20 @@ from evalkit.errors import ConfigError, InputError, JudgeError, listed
 CERTAIN_S = 300.0 + FILE_TIMEOUT_S
 """So long after the last sign of life of its sender, a batch that the provider does not list was not created: an upload
 and the request that creates a batch each end within `FILE_TIMEOUT_S` of such a sign, with all their attempts."""
-_WITHOUT_FILES_S = 900.0
+_WITHOUT_FILES_S, _COUNTS_GROW_S = 900.0, 60.0
+_SURELY_OVER_S = 2 * 86400.0
+"""A batch runs for a day at most; so long after its ticket, one whose state cannot be learnt is over."""
 _WAITING = ("written", "sending", "running")
 _OPEN = (*_WAITING, "file")
 _TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
-_NOT_FOUND = 404
-_CUT_TRIES = 5
+_GONE = (400, 404, 405, 410, 422)
+"""Statuses for what the provider does not have, or no longer."""
+_CUT_TRIES, _CANCEL_TRIES = 5, 3
 _WHEN_CUT = (
     "; the readable replies are stored. Collect the ticket again later, or cancel it to give up the others (billed too)"
 )
+_WHEN_GONE = "; the provider no longer has these results. Cancel the ticket to give up its replies (they were billed)"
+_COMPLETED = "completed"
 _log = logging.getLogger("evalkit")
 
 
@@ -58,7 +64,8 @@ class OpenTicket:
     def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[str | None] = ()) -> None:
         self.store, self.stored, self._servers = store, stored, servers
         self.details: dict[str, Any] = orjson.loads(stored.details)
-        self._n_cut = Counter[int]()  # how often the results of a batch were cut short
+        self._n_failed = Counter[int]()  # how often in a row a batch could not be looked at
+        self._n_cut = Counter[int]()  # of these, how often its results were cut short or gone
 
     @property
     def batches(self) -> list[dict[str, Any]]:
@@ -175,7 +182,8 @@ class OpenTicket:
                 uploaded = self._ask(at, "upload", self._name(at), Path(part["path"]), until=self._until(at))
                 self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
                 created = True
-                batch = self._ask(at, "create", self._name(at), uploaded, until=self._until(at))
+                named = self._name(at), self._last_id(at), self.stored.created, uploaded
+                batch = self._ask(at, "create", *named, until=self._until(at))
                 self._run(at, batch)
             except ProviderError as problem:
                 if created and problem.maybe_paid:  # it may exist: `advance` looks for it
@@ -213,10 +221,11 @@ class OpenTicket:
     def _keys(self, at: int) -> list[bytes]:
         return keys_in(self.store.manifest(self.stored.ticket), at)
 
-    def advance(self, *, cancel: bool, patient: bool) -> None:
+    def advance(self, *, cancel: bool, patient: bool, ends: bool = False) -> None:
         """Look at every open batch once, and take the replies of those that have ended.
 
-        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none.
+        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none; if the
+        caller is to come to an end (`ends`), as when the user cancels, it is one after a few tries.
         """
         failed: ConfigError | JudgeError | None = None
         cancel = cancel or is_overdue(self.stored)
@@ -226,14 +235,20 @@ class OpenTicket:
         for at in range(len(self.batches)):
             try:
                 self._advance(at, cancel=cancel)
+                self._n_failed[at] = self._n_cut[at] = 0
             except TicketChangedError:  # another process collects it too
                 self._reload()
             except ProviderError as problem:
-                if patient and problem.kind in _TRANSIENT and self._n_cut[at] < _CUT_TRIES:
+                self._n_failed[at] += 1
+                # what answers, but not as a batch service does, is no outage
+                lasts = self._n_cut[at] > 0 or (problem.kind == "malformed" and not is_overdue(self.stored))
+                most = _CANCEL_TRIES if ends else _CUT_TRIES if lasts else math.inf
+                is_transient = problem.kind in _TRANSIENT or (self._n_cut[at] and problem.status in _GONE)
+                if patient and is_transient and self._n_failed[at] < most:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
-                advice = _WHEN_CUT if self._n_cut[at] and problem.kind == "malformed" else ""
-                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {problem.detail}{advice}")
+                said = f"{problem.detail}{self._advice(at, problem)}"
+                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {said}")
             except (ConfigError, JudgeError) as error:  # such as a key that is not set
                 failed = failed or error
             if self.stored.state != "open":
@@ -241,12 +256,26 @@ class OpenTicket:
         if failed is not None:
             raise failed
 
+    def _advice(self, at: int, problem: ProviderError) -> str:
+        if self._n_cut[at] and problem.kind == "malformed":
+            return _WHEN_CUT
+        if self._n_cut[at] and problem.status in _GONE:
+            return _WHEN_GONE
+        return ""
+
+    def _last_id(self, at: int) -> str:
+        return f"{self.stored.ticket}-{at}_{self.batches[at]['n_requests'] - 1}"
+
     def _look_for(self, at: int, age: float, *, cancel: bool) -> None:
         """Look for a batch that was sent by a process that ended."""
         part = self.batches[at]
         why = part.get("when_sent", part["problem"])
-        last = f"{self.stored.ticket}-{at}_{part['n_requests'] - 1}"
-        found = self._ask(at, "find", self._name(at), last, self.stored.created, part.get("uploaded"))
+        try:
+            found = self._ask(at, "find", self._name(at), self._last_id(at), self.stored.created, part.get("uploaded"))
+        except ProviderError:
+            if not (cancel and self._is_surely_over()):
+                raise
+            found = None
         if isinstance(found, Batch):
             self._run(at, found)
             self._advance(at, cancel=cancel)
@@ -255,6 +284,29 @@ class OpenTicket:
         elif found is not None and found != part["problem"]:
             self.note(at, problem=found, when_sent=why)
 
+    def _is_surely_over(self) -> bool:
+        return time.time() - self.stored.created > _SURELY_OVER_S
+
+    def _get(self, at: int, *, cancel: bool) -> Batch | None:
+        """A batch as it is now, cancelled if it is to be; None if it is given up, since the provider has it no more."""
+        part, sent = self.batches[at], False
+        try:
+            batch: Batch = self._ask(at, "get", part["batch"])
+        except ProviderError as problem:
+            if not cancel:
+                raise
+            try:  # what does not show a batch may still cancel it
+                batch, sent = self._ask(at, "cancel", part["batch"]), True
+            except ProviderError:
+                if problem.status not in _GONE and not self._is_surely_over():
+                    raise problem from None
+                self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
+                return None
+        if cancel and not part.get("cancelled") and (sent or batch.state == "running"):
+            batch = batch if sent else self._ask(at, "cancel", part["batch"])
+            self.note(at, cancelled=True)
+        return batch
+
     def _advance(self, at: int, *, cancel: bool) -> None:
         part = self.batches[at]
         state, age = part["state"], time.time() - part.get("at", self.details["at"])
@@ -262,17 +314,8 @@ class OpenTicket:
             self._give_up(at, "the process ended before it was sent")
         elif state == "sending":
             self._give_up(at, why) if (why := part.get("gives_up")) else self._look_for(at, age, cancel=cancel)
-        elif state == "running":
-            try:
-                batch = self._ask(at, "get", part["batch"])
-            except ProviderError as problem:
-                if problem.status != _NOT_FOUND or not cancel:
-                    raise
-                self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
-                return
-            if batch.state == "running" and cancel and not part.get("cancelled"):
-                batch = self._ask(at, "cancel", part["batch"])
-                self.note(at, cancelled=True)
+        elif state == "running" and (batch := self._get(at, cancel=cancel)) is not None:
+            part = self.batches[at]
             if batch.state == "ended":
                 self._take(at, batch, cancel=cancel)
             elif (batch.word, batch.n_done) != (part["word"], part["n_done"]):
@@ -283,11 +326,8 @@ class OpenTicket:
     def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
         """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
         part = self.batches[at]
-        if batch.n_done and not batch.files:  # it has ended, but the file of its replies is not there yet
-            since = part.get("without_files") or time.time()
-            if time.time() - since < _WITHOUT_FILES_S:
-                self.note(at, word=batch.word, without_files=since)
-                return
+        if not batch.files and (batch.n_done or batch.word == _COMPLETED) and self._waits_for_rest(at, batch):
+            return  # it has ended, but its counts and the file of its replies are not there yet
         problem, n_answered = batch.problem or ("" if batch.files else f"{batch.word} without replies"), batch.n_done
         judge, results = self._judge(at), self._results(at)
 
@@ -301,13 +341,30 @@ class OpenTicket:
             wait_for(read())
         except ProviderError as incomplete:
             results.store_rows()
-            self._n_cut[at] += incomplete.kind in ("malformed", "connection")
-            if not cancel or incomplete.kind != "malformed":
+            is_gone = incomplete.status in _GONE
+            self._n_cut[at] += is_gone or incomplete.kind in ("malformed", "connection")
+            if not cancel or (incomplete.kind != "malformed" and not is_gone):
                 raise
             problem, n_answered = incomplete.detail, part["n_requests"]
+        else:
+            n_missing = results.n_missing() - batch.n_failed
+            if batch.word == _COMPLETED and n_missing > 0 and not cancel and self._waits_for_rest(at, batch):
+                results.store_rows()
+                return
+            if batch.word == _COMPLETED and n_missing > 0:
+                problem, n_answered = problem or f"{n_missing} requests have no line in the results", part["n_requests"]
         billed_usd = results.billed_usd(batch.tokens, n_answered)
         self._end(at, results, billed_usd=billed_usd, word=batch.word, n_done=batch.n_done, problem=problem)
         self._remove(at)
+
+    def _waits_for_rest(self, at: int, batch: Batch) -> bool:
+        """Whether it is too early to end a batch whose files lack something that may still come."""
+        since = self.batches[at].get("without_files") or time.time()
+        # files and counts that agree, for fewer requests than were sent, are most likely all that there is
+        if time.time() - since >= (_COUNTS_GROW_S if batch.files and batch.n_done else _WITHOUT_FILES_S):
+            return False
+        self.note(at, word=batch.word, without_files=since)
+        return True
 
     def _results(self, at: int) -> BatchResults:
         manifest = self.store.manifest(self.stored.ticket)
@@ -328,9 +385,10 @@ class OpenTicket:
     def take_files(self, files: Sequence[Path]) -> None:
         """Store the replies in files of results."""
         found: dict[int, BatchResults] = {}
+        secrets = [key_in(part["judge"]["api_key_env"]) for part in self.batches]
         ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
         for file in files:
-            for line in json_lines(file):
+            for line in json_lines(file, *secrets):
                 match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
                 at = int(match[1]) if match else -1
                 if not 0 <= at < len(self.batches) or self.batches[at]["state"] != "file":

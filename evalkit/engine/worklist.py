@@ -22,11 +22,13 @@ from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import as_frame
+from evalkit.tables.lists_in_texts import hold_lists
 from evalkit.tables.message_forms import unseen
 from evalkit.tables.messages import holds_chats
 
-_LONG = 1_000_000
+_LONG, _SHOWN = 1_000_000, 60
 _LACKS = "missing input"
 
 
@@ -73,6 +75,7 @@ class Worklist:
             raise InputError(
                 _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
             )
+        _warn_of_lists_in_texts(column_of, columns)
         with gc_paused():
             inputs = item_inputs(rubric, columns, len(frame))
         skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
@@ -260,6 +263,22 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
         f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
         f"{listed(missing)}; {there}; {advice}"
     )
+
+
+def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:
+    """Warn of inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
+    for name, values in columns.items():
+        is_answer = name.startswith("answer")  # which may be a list in some language
+        shown = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
+        if shown is not None:
+            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+            where = repr(name) if column_of[name] == name else f"{name!r} (column {column_of[name]!r})"
+            warnings.warn(
+                f"the input {where} holds lists that were written as text, as in {shown}; the judges read each as one "
+                "text. Pass lists, or save the items as JSONL or parquet",
+                EvalkitWarning,
+                stacklevel=4,
+            )
 
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> dict[int, Reason]:

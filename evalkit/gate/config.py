@@ -9,17 +9,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from evalkit.errors import listed
+from evalkit.gate.pattern_trials import always_matches
 
 CHECKS = ("must_contain", "regex", "json_schema")
 """Metrics that need no judge."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Whole = Annotated[int, Field(ge=1)]
-
-
-_FORBIDS = re.compile(r"\(\?<?!")
-# short ones first: a pattern that does not match them is not tried on the long one
-_PROBES = ("", "a", "\n", "a b\n\nC1", "<b>{}[]()", "!?.,;:'", "\x00\t", "Ж é 中 😀", "a" * 100_000)
 
 
 def _phrase(text: str) -> str:
@@ -29,15 +25,15 @@ def _phrase(text: str) -> str:
 
 
 def _pattern(text: str) -> str:
-    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A` and `(^|x)` do."""
+    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A`, `(^|x)` and `(?!.*x)` do."""
     try:
-        pattern = re.compile(text)
-        always = _FORBIDS.search(text) is None and all(pattern.search(probe) for probe in _PROBES)
+        always = always_matches(re.compile(text))
     except (re.error, OverflowError, RecursionError) as problem:
         reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
         raise ValueError(f"invalid regular expression ({reason})") from None
     if always:
-        raise ValueError("this pattern matches every answer; give a pattern that some answers do not match")
+        advice = "; to forbid a text, begin with ^, as in ^(?!.*text)" if "(?!" in text or "(?<!" in text else ""
+        raise ValueError(f"this pattern matches every answer; give a pattern that some answers do not match{advice}")
     return text
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from evalkit.core.files import BOM
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain, problems, unknown_key
 from evalkit.errors import ConfigError, RubricError
@@ -66,7 +67,7 @@ def place_of(config: GateConfig, test: str) -> str:
 def _read(path: Path) -> Any:
     try:
         if path.suffix == ".json":
-            text = path.read_bytes()
+            text = path.read_bytes().removeprefix(BOM)
             values = orjson.loads(text)
             with suppress(DuplicateKeyError):  # JSON is YAML, and that error names the line
                 json.loads(text, object_pairs_hook=without_duplicates)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evalkit.core.strict_json import read_json
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
+from evalkit.gate.computing_time import TooSlowError, limited
 from evalkit.gate.config import Expected
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Measured, MetricResult, Status, worst
+from evalkit.gate.schema_trials import accepts_all, takes_any_kind, unknown_words
 from evalkit.gate.traces import REDACTED
 from evalkit.tables.items import canonical_text
 
@@ -97,7 +96,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
     schema: Any = expected.schema_
     try:
         if expected.schema_file is not None:
-            schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8"))
+            schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8-sig"))
         schema = read_json(json.dumps(schema))  # YAML allows more than JSON: NaN, dates, keys that are not text
         if not isinstance(schema, dict):
             raise TypeError(f"expected a mapping, got a {type(schema).__name__}")
@@ -106,17 +105,35 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         if kind is None:
             raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft of JSON Schema, or omit it")
         kind.check_schema(schema)
-        idle = set() if {"then", "else"} & set(schema) else {"if"}
-        checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))
-        if not any(name in kind.VALIDATORS and name not in idle for name in checks):
-            raise ValueError("this JSON schema accepts every answer; use at least {type: object}")
+        # with this registry a $ref is not fetched from the network
+        made = kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        if accepts_all(schema, made.is_valid):
+            words = unknown_words(schema, keywords_of(kind))
+            unknown = f"; it does not know {', '.join(words)}" if words else ""
+            raise ValueError(f"this JSON schema accepts every answer; use at least {{type: object}}{unknown}")
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise ConfigError(f"{expected.schema_file} cannot be read: {reason}") from None
     except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:
         raise ConfigError(f"invalid JSON Schema: {getattr(problem, 'message', str(problem))}") from None
-    # with this registry a $ref is not fetched from the network
-    return kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+    return made
+
+
+def keywords_of(validator: Any) -> frozenset[str]:
+    """The keywords of the draft that a compiled schema, or its class, follows."""
+    return frozenset({*validator.VALIDATORS, "$ref"})
+
+
+def notes_on(compiled: Any, *, redact: bool = False) -> list[str]:
+    """What a compiled check lets through that its author may not expect; with `redact`, its words are not quoted."""
+    if not hasattr(compiled, "iter_errors"):
+        return []
+    words = unknown_words(compiled.schema, keywords_of(compiled))
+    shown = REDACTED if redact else ", ".join(words)
+    notes = [f"the JSON schema has words that are ignored: {shown}"] if words else []
+    if takes_any_kind(compiled.schema, compiled.is_valid):
+        notes.append("the JSON schema has no type, so an answer of any other kind fits, such as 42; add type: object")
+    return notes
 
 
 def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
@@ -141,12 +158,12 @@ def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool
         texts = ", ".join(map(repr, missing or compiled))
         return ("fail", f"does not contain {texts}") if missing else ("pass", f"contains {texts}")
     try:
-        with _limited(_SECONDS):
+        with limited(_SECONDS):
             if expected.type == "regex":
                 found = compiled.search(answer) is not None
                 return ("pass" if found else "fail"), f"{'matches' if found else 'does not match'} {expected.pattern!r}"
             return _check_schema(compiled, answer)
-    except _TooSlowError:
+    except TooSlowError:
         return "error", f"the check was stopped after {_SECONDS:g} s of computing; simplify the pattern or schema"
 
 
@@ -165,26 +182,3 @@ def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:
     except Exception as problem:  # noqa: BLE001  # for an unresolved $ref the library raises anything
         return "error", f"the schema cannot be used ({str(problem).partition(chr(10))[0][:200]})"
     return ("pass", "fits the schema") if error is None else ("fail", f"does not fit the schema at {place}")
-
-
-class _TooSlowError(BaseException):
-    """Raised by a timer; a BaseException, so that no `except Exception` catches it."""
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raise `_TooSlowError` after so many seconds of computing; no limit on Windows and outside the main thread."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: object) -> None:
-        raise _TooSlowError
-
-    before = signal.signal(signal.SIGVTALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)

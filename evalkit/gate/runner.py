@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 
 from evalkit.engine import Worklist
-from evalkit.errors import ConfigError, counted
+from evalkit.errors import ConfigError, counted, listed
 from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
-from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
+from evalkit.gate.metrics import check_answer, compile_check, measure, notes_on, over_repeats
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
@@ -142,7 +142,7 @@ def run_gate(
     suites = list(measure_suite(config.suite, tests))
     suites += [] if baseline is None else compare_baseline(baseline, tests)
     suites += drifts
-    notes = tuple(_notes(tasks, options))
+    notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
 
 
@@ -258,6 +258,17 @@ def _works(tasks: Iterable[_Task]) -> list[tuple[list[_Task], Worklist]]:
 
 def _with_rejected(task: _Task, error: str) -> str:
     return f"{error}; the judgment in the trace is not used ({task.rejected})" if task.rejected else error
+
+
+def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], options: GateOptions) -> Iterator[str]:
+    """What checks let through that their author may not expect, with the tests that have them."""
+    tests: dict[str, list[str]] = {}
+    for test, mine in zip(config.tests, parts, strict=True):
+        for part in mine:
+            for note in notes_on(part.check, redact=options.redact):
+                tests.setdefault(note, []).append(test.id)
+    for note, names in tests.items():
+        yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
 
 def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.files import held, write_whole
+from evalkit.core.files import BOM, held, write_whole
 from evalkit.errors import InputError
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import RECORDED
@@ -87,7 +87,7 @@ def _lines(
 def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
     if (not judged and not redact) or not line.strip():
         return line
-    members = _members(line.decode("utf-8").strip())
+    members = _members(line.removeprefix(BOM).decode("utf-8").strip())
     meta = _members(members.get("meta", "null"))
     verdict = _members(meta.get("verdict", "null"))
     judge = _members(verdict.get("judge", "null"))

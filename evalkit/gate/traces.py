@@ -11,6 +11,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evalkit.core.files import BOM
 from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError
@@ -104,9 +105,10 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if line.strip():
+                content = line.removeprefix(BOM) if number == 1 else line
+                if content.strip():
                     empty = False
-                    yield _trace(path, number, line, redact=redact)
+                    yield _trace(path, number, content, redact=redact)
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:

@@ -20,6 +20,7 @@ from evalkit.core.strict_json import DuplicateKeyError, without_duplicates
 from evalkit.errors import ConfigError, EvalkitError, RubricError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_MOST_VALUES = 100_000
 RESERVED_NAMES = ("templates", "profiles")
 """Folders among the rubrics that hold something else."""
 
@@ -112,12 +113,38 @@ def parse_yaml(path: Path, text: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
+    text = text.removeprefix("\ufeff")
     try:
+        if "&" in text and "*" in text:
+            _check_aliases(YAML(typ="safe", pure=True).compose(text))
         return YAML(typ="safe", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError) as problem:
         mark = getattr(problem, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         raise RubricError(f"{path}{line}: invalid YAML ({getattr(problem, 'problem', problem)})") from None
+
+
+def _check_aliases(root: Any) -> None:
+    """ValueError for aliases (``*name``) that would write a file out to very many values, or without end.
+
+    Half a kilobyte of aliases of aliases, or of merges (``<<``) of merges, would be computed for hours.
+    """
+    sizes: dict[int, int] = {}  # of the nodes that were written out; 0 while a node is
+    waiting = [] if root is None else [(root, False)]
+    while waiting:
+        node, is_done = waiting.pop()
+        value = node.value if isinstance(node.value, list) else []
+        inner = [part for one in value for part in (one if isinstance(one, tuple) else (one,))]
+        if is_done:
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in inner)
+            if sizes[id(node)] > _MOST_VALUES:
+                raise ValueError(f"its aliases (*name) stand for more than {_MOST_VALUES:,} values; write them out")
+        elif id(node) not in sizes:
+            sizes[id(node)] = 0
+            waiting.append((node, True))
+            waiting += [(part, False) for part in inner]
+        elif sizes[id(node)] == 0 and inner:
+            raise ValueError("an alias (*name) stands for a value that contains it")
 
 
 def parse_json(text: str, where: object, error: type[EvalkitError]) -> Any:

@@ -18,13 +18,15 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.files import whole
+from evalkit.core.files import BOM, whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.tables.items import ItemsLike, as_frame, as_items, canonical, is_missing
+from evalkit.tables.lists_in_texts import list_in
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 
-_LISTS = ("context", "conversation")  # inputs that are lists; a CSV file holds them as JSON
+LIST_INPUTS = ("context", "conversation")
+"""Inputs that may be lists; in a CSV file they are text."""
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -42,7 +44,8 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     """A DataFrame from a file, values as in the file: text stays text, cells of a CSV file are text.
 
     An empty cell of a CSV file is a missing value, quoted or not, and only the columns `context` and `conversation` are
-    read as JSON lists. Use JSONL or parquet for empty texts, and for other lists and mappings.
+    read as lists, as JSON or as pandas writes them (``"['a', 'b']"``). Use JSONL or parquet for empty texts, and for
+    other lists and mappings.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def _read_bytes(path: Path) -> bytes:
         raw = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as problem:
         raise InputError(f"{path} cannot be read: {problem}") from None
-    return raw.removeprefix(b"\xef\xbb\xbf")
+    return raw.removeprefix(BOM)
 
 
 def _objects(path: Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
@@ -114,19 +117,21 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     if names.duplicated().any():
         raise InputError(f"{path} has duplicate columns: {listed(names[names.duplicated()])}")
     frame = cells.iloc[1:].reset_index(drop=True).set_axis(list(names), axis=1).replace("", None)
-    for name in _LISTS:
-        if name in frame.columns and (lists := _json_lists(frame[name].tolist())) is not None:
+    for name in LIST_INPUTS:
+        if name in frame.columns and (lists := _lists(frame[name].tolist())) is not None:
             frame[name] = pd.Series(lists, dtype=object)
     return frame
 
 
-def _json_lists(cells: list[Any]) -> list[Any] | None:
-    """The cells as lists if every cell with content is a JSON list; else None."""
-    try:
-        values = [orjson.loads(cell) if isinstance(cell, str) and cell.strip() else None for cell in cells]
-    except orjson.JSONDecodeError:
-        return None
-    return values if {type(value) for value in values if value is not None} == {list} else None
+def _lists(cells: list[Any]) -> list[Any] | None:
+    """The cells as lists if every cell with content is one; else None."""
+    values = []
+    for cell in cells:
+        value = list_in(cell) if isinstance(cell, str) and cell.strip() else None
+        if value is None and isinstance(cell, str) and cell.strip():
+            return None
+        values.append(value)
+    return values if any(value is not None for value in values) else None
 
 
 def read_parquet(path: Path, columns: Iterable[str] | None = None) -> pd.DataFrame:
@@ -221,9 +226,11 @@ def parts_of_file(path: str | Path, n_rows: int) -> Iterator[FilePart]:
         return
     if path.suffix not in (".jsonl", ".ndjson"):
         raise InputError(f"{path} cannot be read in parts; allowed endings: .jsonl, .ndjson, .parquet")
-    first = n = start = begin = 0
+    first = n = begin = 0
     line = number = 1
     with path.open("rb") as file:
+        start = len(BOM) if file.read(len(BOM)) == BOM else 0
+        file.seek(start)
         for text in file:
             if n == 0:
                 begin, line = start, number

@@ -26,7 +26,7 @@ from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.transport import MOST_BYTES, Answer, _decompressed
+from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed
 from evalkit.errors import InputError
 
 READ = set(REASONS) - set(ENGINE_REASONS)
@@ -69,7 +69,7 @@ def test_a_gzip_bomb_takes_no_more_memory_than_an_answer_may(server: Any, tmp_pa
 
 
 def test_a_stream_gives_no_more_than_an_answer_may_have() -> None:
-    assert len(_decompressed(bomb(MOST_BYTES << 1))) == MOST_BYTES + 1
+    assert len(decompressed(bomb(MOST_BYTES << 1))) == MOST_BYTES + 1
 
 
 _values = st.recursive(

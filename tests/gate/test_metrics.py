@@ -217,7 +217,7 @@ TEXT = "a" * 60 + "!"
     [
         ({"type": "regex", "pattern": SLOW}, TEXT),
         ({"type": "json_schema", "schema": {"pattern": SLOW}}, json.dumps(TEXT)),
-        ({"type": "json_schema", "schema": {"patternProperties": {SLOW: {}}}}, json.dumps({TEXT: 1})),
+        ({"type": "json_schema", "schema": {"patternProperties": {SLOW: {"type": "number"}}}}, json.dumps({TEXT: 1})),
         (
             {
                 "type": "json_schema",

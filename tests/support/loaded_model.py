@@ -8,7 +8,10 @@ from typing import Any
 class Loaded:
     """Stands in for a model in this process; it always writes the same."""
 
-    name, binds_schema, seeds_samples, is_down = "m", False, False, False
+    name, binds_schema, seeds_samples, is_down, hangs_after_s = "m", False, False, False, None
+
+    def has_died(self) -> bool:
+        return False
 
     def answer(self, requests: Any, n: int) -> list[Any]:
         from evalkit.engine.providers.in_process_models import Written

@@ -5,6 +5,8 @@ The statements are those that both understand, with ``?`` or ``:name`` for value
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,6 +14,8 @@ from functools import wraps
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar
 
 from evalkit.errors import CacheError
+
+_log = logging.getLogger("evalkit.engine.cache")
 
 REPLIES = (
     "key", "generation", "call_id", "input_hash", "order", "sample", "content_key", "created", "source", "cost_usd",
@@ -24,6 +28,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 1.0
 _PATIENCE_S = 300.0
+_BETWEEN_LINES_S = 60.0
+
+
+class SometimesSaid:
+    """Warnings of one subject, such as a server that is away, which many threads meet: one line a minute."""
+
+    def __init__(self) -> None:
+        self._guard, self._next = threading.Lock(), float("-inf")
+
+    def __call__(self, text: str, *values: object) -> None:
+        """Log a line, unless one was logged within the last minute."""
+        with self._guard:
+            now = time.monotonic()
+            if now < self._next:
+                return
+            self._next = now + _BETWEEN_LINES_S
+        _log.warning(text, *values)
 
 
 class LostConnectionError(CacheError):
@@ -39,6 +60,19 @@ class ConflictError(CacheError):
     """Another process wrote the same rows at the same time: the transaction may be tried again."""
 
 
+def started_thread(run: Callable[[], object], name: str) -> threading.Thread:
+    """A running thread of a store; CacheError if the system allows no more."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as problem:
+        raise CacheError(
+            f"the thread that stores replies cannot be started ({problem}); raise the limit of processes and threads "
+            "(ulimit -u, or that of the container)"
+        ) from None
+    return thread
+
+
 def waiting_for_server(read: Callable[P, T]) -> Callable[P, T]:
     """A function that reads: while a server that was reached before is away, it is tried again, for five minutes."""
 
@@ -51,6 +85,9 @@ def waiting_for_server(read: Callable[P, T]) -> Callable[P, T]:
             except LostConnectionError as problem:
                 if not problem.was_reached or time.monotonic() - start > _PATIENCE_S:
                     raise
+                if wait >= LONGEST_WAIT_S:
+                    store: Any = arguments[0]
+                    store.database.say("%s; waiting for it", problem)
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_S)
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from evalkit.core.files import BOM
 from evalkit.core.lists_of_choices import Order, ReplySource
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
@@ -192,7 +193,8 @@ def import_(database: Database, path: Path) -> ImportReport:
         rows: list[tuple[Any, ...]] = []
         try:
             with path.open("rb") as file:
-                for number, line in enumerate(file, 1):
+                for number, text in enumerate(file, 1):
+                    line = text.removeprefix(BOM) if number == 1 else text
                     if line.strip():
                         generation, row = _read(line)
                         rows.append((number, row.key, generation, *row[1:]))

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evalkit.core.settings import shown_address
-from evalkit.engine.cache.database_protocol import ConflictError, LostConnectionError
+from evalkit.engine.cache.database_protocol import REPLIES, ConflictError, LostConnectionError, SometimesSaid
 from evalkit.engine.cache.sqlite_schema import APPLICATION_ID, SCHEMA, SHARED
 from evalkit.errors import CacheError, MissingExtraError, advise_extra
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import psycopg
 
 _CONNECT_S = 10
+_SILENT_S = 15.0
+_LOOK_AGAIN_S = 60.0
 _KEYS_PER_QUERY = 1000
 _ROWS_AT_ONCE = 5_000
 _SHARED = ";".join(SHARED).replace("TABLE ", "TABLE evalkit.").replace("REFERENCES ", "REFERENCES evalkit.")
@@ -86,8 +90,10 @@ _ADVICE = {
     "28000": "the server does not let this user in; check the user and the server's pg_hba.conf",
     "3D000": "create the database, or correct its name in the address",
     "42501": "the user lacks rights: grant CREATE on the database, or, if the store exists, USAGE on the schema "
-    "evalkit, SELECT and INSERT on its tables, and UPDATE and DELETE on leases, rates, "
+    "evalkit, SELECT and INSERT on its tables, UPDATE on facts, and UPDATE and DELETE on leases, rates, "
     "tickets and ticket_keys",
+    "25006": "the server, the database or this user is read-only, so replies could not be stored; use the address of "
+    "the primary server, or only stored replies (offline=True, --offline)",
     "53100": "the server's disk is full and these replies were not stored there; free some space and run again",
     "53200": "the server has no room for more locks: one lock is held for each call in flight of all processes; raise "
     "its max_locks_per_transaction, or lower concurrency",
@@ -97,6 +103,47 @@ _REFUSALS = {
     "password authentication failed": "28P01", "no password supplied": "28P01", "no pg_hba.conf entry": "28000",
     "role": "28000", "does not exist": "3D000", "too many clients": "53300",
 }  # fmt: skip
+
+
+_TRY_FACT = (
+    "INSERT INTO facts (service, model, name, value, learned_at) VALUES ('', '', ?, 'null', 0) "
+    "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value"
+)
+_TRY_EVALUATION = "INSERT INTO evaluations VALUES (?, 0, '', '') ON CONFLICT DO NOTHING"
+
+
+@lru_cache(maxsize=1)
+def _connection_class() -> Any:
+    """A connection of psycopg, which looks after a query that gets no answer for long."""
+    import psycopg
+
+    class Watched(psycopg.Connection[Any]):
+        on_silence: Callable[[], None] | None = None
+
+        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+            return super().wait(_watched(gen, self), *arguments, **options)
+
+    return Watched
+
+
+def _watched(steps: Any, connection: Any) -> Generator[Any, Any, Any]:
+    """The steps of a query; when the server has been silent for a while, `connection.on_silence` looks after it."""
+    look_at, ready = time.monotonic() + _SILENT_S, None
+    while True:
+        try:
+            wanted = steps.send(ready)
+        except StopIteration as end:
+            return end.value
+        ready = yield wanted
+        if ready:
+            look_at = time.monotonic() + _SILENT_S
+        elif connection.on_silence is not None and time.monotonic() > look_at:
+            look_at = time.monotonic() + _LOOK_AGAIN_S
+            try:
+                connection.on_silence()
+            except BaseException:
+                connection.close()  # what still comes on it would be the answer to this query
+                raise
 
 
 @lru_cache(maxsize=256)
@@ -171,6 +218,8 @@ class PostgresDatabase:
     _writing: Connection | None = None
     _exists: bool = False
     _was_reached: bool = False
+    _was_written: bool = False
+    say: SometimesSaid = field(default_factory=SometimesSaid, repr=False)
 
     def __post_init__(self) -> None:
         self.place = shown_address(self.address)
@@ -184,6 +233,9 @@ class PostgresDatabase:
             )
         with self._pooled() as connection:
             if self._check(connection) == SCHEMA:
+                if not self._was_written:
+                    self._try_writing(connection)
+                    self._was_written = True
                 return
         with self._pooled() as connection, connection.raw.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", [APPLICATION_ID])
@@ -194,6 +246,18 @@ class PostgresDatabase:
             for number in range(found or SCHEMA, SCHEMA):
                 connection.raw.execute(_MIGRATIONS[number])
                 connection.execute("UPDATE evalkit.store SET schema = ?", [number + 1])
+
+    @staticmethod
+    def _try_writing(connection: Connection) -> None:
+        """Write as for a reply, and take it back: missing rights and read-only servers show before anything is paid."""
+        with connection.raw.transaction(force_rollback=True):
+            name, zeros = secrets.token_hex(32), bytes(32)
+            connection.execute("INSERT INTO calls (parts) VALUES (?)", [name])
+            (call,) = connection.execute("SELECT call_id FROM calls WHERE parts = ?", [name]).fetchone()
+            row = bytes.fromhex(name), 0, call, zeros, None, 0, zeros, 0.0, "live", None, None, b"{}"
+            connection.insert("replies", REPLIES, [row])
+            connection.execute(_TRY_FACT, [name])
+            connection.execute(_TRY_EVALUATION, [name])
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection | None]:
@@ -290,16 +354,29 @@ class PostgresDatabase:
                 f"a reply store on PostgreSQL needs an optional package; {advise_extra('postgres')}"
             ) from None
         try:
-            raw = psycopg.connect(self.address, autocommit=True, connect_timeout=_CONNECT_S, application_name="evalkit")
+            raw = self._connect()
         except psycopg.ProgrammingError:  # its text may contain parts of the address
             raise CacheError(
                 "the address of the reply store cannot be read; expected postgresql://user@host:port/database"
             ) from None
+        raw.on_silence = self._look
         raw.execute("SET search_path TO evalkit, pg_temp")
         if raw.execute("SHOW synchronous_commit").fetchone() == ("off",):
             raw.execute("SET synchronous_commit TO on")  # stored means on disk there
         self._was_reached = True
         return Connection(raw)
+
+    def _connect(self) -> Any:
+        options = {"autocommit": True, "connect_timeout": _CONNECT_S, "application_name": "evalkit"}
+        return _connection_class().connect(self.address, **options)
+
+    def _look(self) -> None:
+        """The server is silent: the network may swallow what is sent, and a connection would not notice for hours.
+
+        An error of the driver if no new connection can be made either.
+        """
+        self.say("reply store %s has not answered for %g s; looking whether it can be reached", self.place, _SILENT_S)
+        self._connect().close()
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -323,6 +400,6 @@ class PostgresDatabase:
                 kind, advice = LostConnectionError, "check that the server runs and can be reached"
             error = kind(f"reply store {self.place}: {text}; {advice or 'the store was left as it is'}")
             if isinstance(error, LostConnectionError):
-                error.was_reached = self._was_reached
+                error.was_reached, self._was_written = self._was_reached, False  # another server may come back
                 self.close()  # the other connections are lost as well
             raise error from problem

@@ -14,7 +14,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.engine.cache.database_protocol import FIRST_WAIT_S, LONGEST_WAIT_S, LostConnectionError
+from evalkit.engine.cache.database_protocol import (
+    FIRST_WAIT_S,
+    LONGEST_WAIT_S,
+    LostConnectionError,
+    started_thread,
+)
 from evalkit.engine.cache.postgres import Connection, PostgresDatabase
 from evalkit.errors import CacheError
 
@@ -84,8 +89,7 @@ class PostgresClaims:
     def _put(self, job: _Asked | tuple[bytes, ...]) -> None:
         with self._guard:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="evalkit-cache-claims", daemon=True)
-                self._thread.start()
+                self._thread = started_thread(self._run, "evalkit-cache-claims")
             self._jobs.put(job)
 
     def _run(self) -> None:
@@ -162,7 +166,7 @@ class PostgresClaims:
                 if self._closing.wait(wait):
                     raise
                 if wait >= LONGEST_WAIT_S:
-                    _log.warning("%s; waiting for it", problem)
+                    self.database.say("%s; waiting for it", problem)
                 wait = min(2 * wait, LONGEST_WAIT_S)
             except CacheError:
                 self._unlock(list(wanted.values()))  # those that it got before the error outlive the statement

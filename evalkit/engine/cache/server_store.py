@@ -51,6 +51,7 @@ class ServerStore(ReplyStore):
         self.counters, self._learnt = Counters(), {}
         self.claims = PostgresClaims(self.database, self.stored_or_asked)
         self._writer = Writer(self.database, self.counters, self._keep, self._forget)
+        self._n_kept = 0
         stores.add(self)
 
     async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:
@@ -62,7 +63,11 @@ class ServerStore(ReplyStore):
             asked.add_done_callback(lambda answer: self.claims.release(keys) if was_granted(answer) else None)
             raise
 
-    check_writable = waiting_for_server(ReplyStore.check_writable)
+    @waiting_for_server
+    def check_writable(self) -> None:
+        """See `ReplyStore.check_writable`."""
+        super().check_writable()
+
     get_many = waiting_for_server(ReplyStore.get_many)
     get_by_content = waiting_for_server(ReplyStore.get_by_content)
     nearest = waiting_for_server(ReplyStore.nearest)
@@ -101,8 +106,9 @@ class ServerStore(ReplyStore):
         except (CacheError, OSError) as problem:
             _log.warning("replies can be stored neither in %s nor on this machine: %s", self.place, problem)
         else:
-            n = sum(len(job.rows) + bool(job.evaluation) for job in jobs)
-            _log.warning("%s cannot store %d replies or evaluations now; they wait in %s", self.place, n, kept.folder)
+            self._n_kept += sum(len(job.rows) + bool(job.evaluation) for job in jobs)
+            text = "%s cannot store replies or evaluations now (%d so far); they wait in %s"
+            self.database.say(text, self.place, self._n_kept, kept.folder)
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""

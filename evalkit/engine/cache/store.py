@@ -80,11 +80,14 @@ class ReplyStore(Maintenance, Tickets):
 
     database: Database
     claims: Any
+    # so that a store that could not be opened can still be printed, as in a traceback with variables
+    where: Path | str = ""
+    read_only: bool = False
 
     def __init__(self, cache: Path, *, read_only: bool) -> None:
         self.cache: Path | str = cache
         self.folder, self.path = cache, cache / FILE_NAME
-        self.where: Path | str = cache
+        self.where = cache
         self.place, self.read_only = str(self.path), read_only
         self.database = Connections(self.path, self.read_only)
         self.counters, self.claims = Counters(), Claims(self.folder)
@@ -143,6 +146,11 @@ class ReplyStore(Maintenance, Tickets):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(ReplyStore.open, read_only=self.read_only), (str(self.cache),)
+
+    def check_writable(self) -> None:
+        """See `Lookups.check_writable`; the thread and the connection that write are ready then."""
+        super().check_writable()
+        self._writer.get_ready()
 
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None

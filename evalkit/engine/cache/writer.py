@@ -27,6 +27,7 @@ from evalkit.engine.cache.database_protocol import (
     Connection,
     Database,
     LostConnectionError,
+    started_thread,
 )
 from evalkit.engine.cache.lookups import Counters, call_id
 from evalkit.errors import CacheError, InputError
@@ -212,9 +213,14 @@ class Writer:
             self._database.make()
         with self._guard:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="evalkit-cache-writer", daemon=True)
-                self._thread.start()
+                self._thread = started_thread(self._run, "evalkit-cache-writer")
             self._jobs.put(job)
+
+    def get_ready(self) -> None:
+        """Start the thread and open its connection, which later may find no thread or file handle left; wait for it."""
+        last: Future[Any] = Future()
+        self.submit(Job(last))
+        last.result()
 
     def flush(self) -> None:
         """Wait until everything submitted so far is written, or failed."""

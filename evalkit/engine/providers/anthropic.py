@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
@@ -17,16 +19,17 @@ from evalkit.core.prompts_and_replies import Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
-from evalkit.engine.providers.openai_replies import json_of, problem_of
+from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
-from evalkit.engine.providers.transport import Answer, ssl_context
+from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten
 
 _HOST = "api.anthropic.com"
 PATH = "/messages"
 _CONNECT_S = 20.0
+_ERROR_BYTES = 1 << 16
 _SET_BY_EVALKIT = ("system", "response_format")
 _MADE_HERE = ("messages", "temperature", "max_tokens", "max_completion_tokens", "response_format", "n")
 # Version 2026-10-21 of the API, which the client asks for, refuses these with every model; the one before it accepts
@@ -82,7 +85,10 @@ class AnthropicClient(ChatClient):
         verify = ssl_context() if url.scheme == "https" else True
         auth = _key_header(self._api_key_env) if self._api_key_env else None
         try:
-            http = anthropic.DefaultAsyncHttpxClient(follow_redirects=False, verify=verify, auth=auth)
+            hooks: Any = {"response": [_stop_at_errors]}
+            http = anthropic.DefaultAsyncHttpxClient(
+                follow_redirects=False, verify=verify, auth=auth, event_hooks=hooks
+            )
         except (ImportError, ValueError):  # the text may hold a password
             raise ConfigError(
                 f"the client for {self._origin} cannot use the proxy in the environment; set an http:// proxy in "
@@ -138,23 +144,25 @@ class AnthropicClient(ChatClient):
             with locals_forgotten():
                 async with asyncio.timeout(timeout_s):
                     options["headers"] = {**options["headers"], **{name: value.reveal() for name, value in own.items()}}
+                    # as a stream: a small compressed answer may become gigabytes
                     if method == "GET":
                         response = await self._client.get(
-                            f"/v1{path}", cast_to=httpx2.Response, options=options, stream=to is not None
+                            f"/v1{path}", cast_to=httpx2.Response, options=options, stream=True
                         )
                     else:
                         response = await self._client.post(
-                            f"/v1{path}", cast_to=httpx2.Response, content=body, options=options
+                            f"/v1{path}", cast_to=httpx2.Response, content=body, options=options, stream=True
                         )
-                    if to is not None:
-                        await _write(response, to)
-        except anthropic.APIStatusError as error:
-            response = error.response
+                    content = await _read(response, to)
         except (anthropic.APIConnectionError, TimeoutError, httpx2.HTTPError) as error:  # HTTPError: while it is read
-            raise self._problem(error, timeout_s) from None
+            if not isinstance(error.__cause__, _ErrorStatusError):
+                raise self._problem(error, timeout_s) from None
+            response, content = error.__cause__.response, error.__cause__.content
+        except (ValueError, zlib.error) as error:
+            why = f"the answer of {self._origin} cannot be read: {error}"
+            raise ProviderError("malformed", why, maybe_paid=True) from None
         found = {name.lower(): value for name, value in response.headers.items()}
-        content = key.hide_in_bytes(response.content) if to is None or not response.is_success else b""
-        return Answer(response.status_code, found, content, self._origin, response.url.path)
+        return Answer(response.status_code, found, key.hide_in_bytes(content), self._origin, response.url.path)
 
     def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
         # asyncio's TimeoutError names the cancelled call as its cause
@@ -166,12 +174,43 @@ class AnthropicClient(ChatClient):
         return ProviderError("connection", f"the connection to {self._origin} broke off ({cause})", maybe_paid=True)
 
 
-async def _write(response: Any, to: BinaryIO) -> None:
+class _ErrorStatusError(Exception):
+    """An answer with an error status: raised before the client reads all of it."""
+
+    def __init__(self, response: Any, content: bytes) -> None:
+        super().__init__()  # the client logs it, and the content may hold a key
+        self.response, self.content = response, content
+
+
+async def _stop_at_errors(response: Any) -> None:
+    if not response.is_success:
+        content = b""
+        with contextlib.suppress(ValueError, zlib.error):
+            content = await _read(response, None)
+        raise _ErrorStatusError(response, content[:_ERROR_BYTES])
+
+
+async def _read(response: Any, to: BinaryIO | None) -> bytes:
+    """The body, or nothing if it was written to `to`; it never takes much more memory than `MOST_BYTES`."""
+    encoding, content = response.headers.get("content-encoding", "").strip().lower(), bytearray()
     try:
-        async for piece in response.aiter_bytes():
-            to.write(piece)
+        if to is not None:
+            async for piece in response.aiter_bytes():
+                to.write(piece)
+            return b""
+        if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise ValueError(f"it is encoded as {encoding[:40]!r}; only gzip and deflate are supported")
+        async for piece in response.aiter_raw():
+            content += piece
+            if len(content) > MOST_BYTES:
+                break
     finally:
         await response.aclose()
+    if content and encoding not in ("", "identity"):
+        content = decompressed(bytes(content))
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB, the maximum")
+    return bytes(content)
 
 
 def version_for(body: Mapping[str, Any]) -> dict[str, str]:
@@ -231,7 +270,7 @@ def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
     }
     cost = None if prompt is None or written is None else _cost(judge, found, usage, cached, prompt, written)
     cost = None if cost is None else cost * share
-    return answer._replace(content=orjson.dumps(completion), cost_usd=cost)
+    return answer._replace(content=json_bytes(completion), cost_usd=cost)
 
 
 def _cached(usage: Mapping[str, Any]) -> int | None:

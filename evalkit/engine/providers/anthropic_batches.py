@@ -10,7 +10,6 @@ import asyncio
 import math
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,13 +23,17 @@ from evalkit.engine.providers.batch_http import (
     CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
     READS,
+    UNREADABLE,
     BatchRequests,
+    created_at,
     id_of,
     lines_of,
+    plain,
+    read_alone,
 )
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_share
 from evalkit.engine.providers.chat_client import request_body
-from evalkit.engine.providers.openai_replies import replies_of
+from evalkit.engine.providers.openai_replies import json_bytes, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 
@@ -68,27 +71,30 @@ class Service(BatchRequests):
         del name
         return str(file)
 
-    async def create(self, name: str, uploaded: str) -> Batch:
+    async def create(self, name: str, custom_id: str, since: float, uploaded: str) -> Batch:
         """See `BatchService`. The custom ids carry the name."""
-        del name
         with await asyncio.to_thread(Path(uploaded).open, "rb") as file:
             params = orjson.loads(file.readline())["params"]
             size = file.seek(0, 2)
             headers = version_for(params) | {"content-length": str(len(_START) + size - 1 + len(_END))}
-            raw = await self.ask(_PATH, lambda: _body(file, size), timeout_s=FILE_TIMEOUT_S, once=True, headers=headers)
-        return _batch(raw)
+
+            async def create() -> Batch:
+                body = lambda: _body(file, size)  # noqa: E731  # a new stream for each attempt
+                return _batch(await self.ask(_PATH, body, timeout_s=FILE_TIMEOUT_S, once=True, headers=headers))
+
+            return await self.created(create, lambda: self.find(name, custom_id, since, uploaded))
 
     async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | str | None:
         """See `BatchService`. A batch that runs, and has as many requests, may be the one until it has ended."""
         del name, uploaded
         ticket, _, last = custom_id.rpartition("_")
         perhaps: Batch | None = None
-        async for raw in self.listed(_PATH):
-            if _created(raw) < since - CLOCKS_DIFFER_S:  # the newest come first
-                break
-            batch, n_requests = _batch(raw), sum(_counts(raw).values())
-            if n_requests and n_requests != int(last) + 1:
+        async for raw in self.listed(_PATH, since):
+            n_requests, created = sum(_counts(raw).values()), created_at(raw)
+            is_old = created is not None and created < since - CLOCKS_DIFFER_S
+            if is_old or (n_requests and n_requests != int(last) + 1):
                 continue
+            batch = _batch(raw)
             if batch.files and batch.state == "ended":
                 if str(await self._any_custom_id(batch)).startswith(f"{ticket}_"):
                     return batch
@@ -101,7 +107,7 @@ class Service(BatchRequests):
     async def _any_custom_id(self, batch: Batch) -> Any:
         with tempfile.TemporaryFile() as file:
             await self.download(batch.files[0], file)
-            line = next(lines_of(file), None)
+            line = next(lines_of(file, key_in(self._judge.api_key_env)), None)
         if not isinstance(line, dict):
             raise ProviderError("malformed", f"the results of batch {batch.id} cannot be read")
         return line.get("custom_id")
@@ -115,17 +121,21 @@ class Service(BatchRequests):
         return _batch(await self.ask(f"{_PATH}/{batch}/cancel", None))
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
-        """See `BatchService`. What lacks lines, or was cut, is read again."""
+        """See `BatchService`. What lacks lines, or ends within one, is read again."""
+        secret = key_in(self._judge.api_key_env)
         with tempfile.TemporaryFile() as file:
             for path in batch.files:
                 for _ in range(READS):
                     await self.download(path, file)
-                    types = [_type_of(line) for line in lines_of(file)]
-                    if is_whole := None not in types and sum(one in _ANSWERED for one in types) >= batch.n_done:
+                    known, is_cut = set[str](), False
+                    for line in lines_of(file, secret):
+                        is_cut |= not isinstance(line, dict)
+                        known |= {line["custom_id"]} if _type_of(line) in _ANSWERED else set()
+                    if is_whole := len(known) >= batch.n_done if batch.n_done else not is_cut:
                         break
-                for line in lines_of(file):
+                for line in lines_of(file, secret):
                     if _type_of(line) in _ANSWERED:
-                        yield str(line["custom_id"]), _answer_of(line["result"], self._judge)
+                        yield str(line["custom_id"]), _answer_of(line, self._judge)
                 if not is_whole:
                     raise ProviderError("malformed", f"in the results of batch {batch.id}, lines are missing or cut")
 
@@ -150,15 +160,8 @@ def _counts(raw: Mapping[str, Any]) -> dict[str, int]:
     return {name: n for name, n in found if isinstance(n, int)}
 
 
-def _created(raw: Mapping[str, Any]) -> float:
-    try:
-        return datetime.fromisoformat(str(raw.get("created_at"))).timestamp()
-    except ValueError:
-        raise ProviderError("malformed", "the list of batches has no valid dates (created_at)") from None
-
-
 def _batch(raw: Mapping[str, Any]) -> Batch:
-    counts, name, word = _counts(raw), id_of(raw, "batch"), str(raw.get("processing_status"))
+    counts, name, word = _counts(raw), id_of(raw, "batch"), plain(raw.get("processing_status"))
     return Batch(
         name,
         "ended" if word == "ended" else "running",
@@ -170,21 +173,32 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
 
 
 def _type_of(line: Any) -> str | None:
-    """How a request ended; None for a line of another form."""
-    result = line.get("result") if isinstance(line, dict) and isinstance(line.get("custom_id"), str) else None
-    return str(result.get("type")) if isinstance(result, dict) else None
+    """How a request ended; None for a line of another form.
+
+    A line that is there and cannot be read, of which only the custom id is known, is that of an answer.
+    """
+    if not isinstance(line, dict) or not isinstance(line.get("custom_id"), str):
+        return None
+    result = line.get("result")
+    if isinstance(result, dict):
+        return str(result.get("type"))
+    return _ANSWERED[0] if UNREADABLE in line else None
 
 
-def _answer_of(result: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError:
-    secret = key_in(judge.api_key_env)
-    try:
+def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError:
+    """The reply in a line, or why there is none."""
+
+    def read() -> list[Reply] | ProviderError:
+        secret, result = key_in(judge.api_key_env), line.get("result")
+        if not isinstance(result, dict):
+            raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
         if result["type"] == "succeeded":
-            answer = Answer(200, {}, orjson.dumps(result.get("message")), "the batch", PATH)
+            answer = Answer(200, {}, json_bytes(result.get("message")), "the batch", PATH)
             answer = as_completion(answer, judge, batch_share(judge))
             return replies_of(answer, 1, price=None, latency_s=None, sent=None, secret=secret)
         error = result.get("error")
         error = error.get("error", error) if isinstance(error, dict) else {}
         status = _STATUSES.get(str(error.get("type")), 500) if isinstance(error, dict) else 500
-        return problem_in(Answer(status, {}, orjson.dumps({"error": error}), "the batch", PATH), judge, _PARAMETERS)
-    except ProviderError as problem:
-        return problem
+        return problem_in(Answer(status, {}, json_bytes({"error": error}), "the batch", PATH), judge, _PARAMETERS)
+
+    return read_alone(read)

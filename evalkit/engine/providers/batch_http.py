@@ -6,14 +6,20 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, BinaryIO, TypeVar
 
 from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.calls.retries_and_breaker import wait_of
 from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.batch_interface import Batch
 from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.errors.secrets import Secret
 
 FILE_TIMEOUT_S = 900.0
 """The longest time of one request, with all attempts and the waits between them."""
@@ -21,9 +27,15 @@ CLOCKS_DIFFER_S = 3600.0
 """A batch may seem to be created so long before its ticket."""
 READS = 3
 """How often a file of results is read that is not whole."""
-_RETRIES = 5
+_RETRIES, _MALFORMED_RETRIES = 5, 2
 _PERMANENT = ("auth", "quota", "forbidden", "unknown_model")
-_PAGE = 100
+_REFUSALS = (400, 401, 402, 403, 404, 405, 413, 415, 422, 429)
+"""Statuses that say that a batch was not created; after any other answer it may exist."""
+_PAGE, _MOST_PAGES = 100, 100
+_LONGEST_WORD = 300
+_LATEST_S = 1e11  # a larger time is in milliseconds
+UNREADABLE = "evalkit_cannot_read_it"
+_ID = re.compile(rb'"custom_id"\s*:\s*"([^"\\]{1,200})"')
 
 
 class BatchRequests:
@@ -34,17 +46,64 @@ class BatchRequests:
     def __init__(self, judge: Judge, client: Any, until: float = math.inf) -> None:
         self._judge, self._client, self._until = judge, client, until
 
-    async def listed(self, path: str) -> AsyncIterator[dict[str, Any]]:
-        """All entries of a list, page by page."""
-        after = ""
-        while True:
+    async def listed(self, path: str, since: float = -math.inf) -> AsyncIterator[dict[str, Any]]:
+        """All entries of a list, page by page; those that were created before this time may be missing.
+
+        A `ProviderError` for a list that cannot be read to its end: what it has not shown may exist.
+        """
+        after, seen, newest_first, last = "", set[str](), True, math.inf
+        for _ in range(_MOST_PAGES):
             mark = "&" if "?" in path else "?"
             page = await self.ask(f"{path}{mark}limit={_PAGE}{after}", None, method="GET")
-            entries = [entry for entry in page.get("data") or [] if isinstance(entry, dict)]
-            for entry in entries:
+            listed, more = page.get("data"), page.get("has_more")
+            if not isinstance(listed, list):
+                raise ProviderError("malformed", f"the answer of {path} has no list (data)")
+            entries = [entry for entry in listed if isinstance(entry, dict)]
+            new = [entry for entry in entries if str(entry.get("id")) not in seen]
+            for entry in new:
                 yield entry
-            if not page.get("has_more") or not entries or after == (after := f"&{self.after}={entries[-1].get('id')}"):
+            if not entries or not (len(entries) >= _PAGE if more is None else more):
                 return
+            if not new:
+                raise ProviderError("malformed", f"the list of {path} does not go on after its first {len(seen)}")
+            seen |= {str(entry.get("id")) for entry in new}
+            times = [last, *(time for entry in new if (time := created_at(entry)) is not None)]
+            newest_first, last = newest_first and all(a >= b for a, b in pairwise(times)), times[-1]
+            # some lists begin with an old entry, or are not sorted: one old entry does not say that newer ones are over
+            if newest_first and len(seen) >= _PAGE and last < since - CLOCKS_DIFFER_S:
+                return
+            after = f"&{self.after}={entries[-1].get('id')}"
+        raise ProviderError("malformed", f"the list of {path} has no end: {len(seen)} entries were read")
+
+    async def created(
+        self,
+        create: Callable[[], Awaitable[Batch]],
+        find: Callable[[], Awaitable[Batch | str | None]],
+    ) -> Batch:
+        """Create a batch with `create`, which sends one request.
+
+        A proxy may refuse what the provider has carried out: so after a refusal, `find` looks for the batch before it
+        is sent again, or given up.
+        """
+        for tried in range(_RETRIES + 1):
+            try:
+                return await create()
+            except ProviderError as problem:
+                if problem.maybe_paid or problem.status is None:
+                    raise
+                wait = wait_of(problem, tried) if problem.kind == "rate_limited" and tried < _RETRIES else None
+                again = wait is not None and time.time() + wait.call_s < self._until
+                if wait is not None and again:
+                    await asyncio.sleep(wait.call_s)
+                found: Batch | str | None = None
+                with suppress(ProviderError):
+                    found = await find()
+                if isinstance(found, Batch):
+                    return found
+                problem.maybe_paid = found is not None and problem.kind == "rate_limited"
+                if not again or problem.maybe_paid:
+                    raise
+        raise AssertionError  # the last attempt returns or raises
 
     async def download(self, path: str, to: BinaryIO) -> None:
         """Write the content at a path into a file, in place of what is there."""
@@ -63,7 +122,7 @@ class BatchRequests:
     ) -> dict[str, Any]:
         """Send a request and read its JSON; tried again if that can help and there is time left for it.
 
-        With `once`, not after an error that may mean that it was carried out.
+        With `once`, not after an answer; the error says whether it may have been carried out.
         """
         until = min(self._until, time.time() + FILE_TIMEOUT_S)
         for tried in range(_RETRIES + 1):
@@ -97,20 +156,74 @@ class BatchRequests:
                 raise ProviderError("malformed", f"{answer.origin} answered without a JSON object", maybe_paid=True)
             except ProviderError as problem:
                 wait, left = wait_of(problem, tried), until - time.time()
-                unclear = problem.maybe_paid or (problem.status or 0) >= 500
-                if once and unclear:
-                    problem.maybe_paid = True
+                if once and (problem.maybe_paid or problem.status is not None):
+                    problem.maybe_paid |= problem.status not in _REFUSALS
                     raise
-                if wait is None or wait.call_s >= left or tried == _RETRIES or problem.kind in _PERMANENT:
+                last = tried >= (_MALFORMED_RETRIES if problem.kind == "malformed" else _RETRIES)
+                if wait is None or wait.call_s >= left or last or problem.kind in _PERMANENT:
                     raise
             await asyncio.sleep(wait.call_s)
         raise AssertionError  # the last attempt returns or raises
 
 
-def lines_of(file: BinaryIO) -> Iterator[Any]:
-    """The JSON values of a file's lines; None for a line that is not JSON."""
+def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
+    """The JSON values of a file's lines, without keys; None for a line that was cut, or is not JSON.
+
+    Of a whole line that cannot be read, such as one that is nested too deeply, its custom id and `UNREADABLE`.
+    """
     file.seek(0)
-    return (json_of(line) for line in file if line.strip())
+    for line in file:
+        for secret in secrets:
+            line = secret.hide_in_bytes(line)
+        if not line.strip():
+            continue
+        value = json_of(line)
+        if value is None and line.rstrip().endswith(b"}") and (found := _ID.search(line)):
+            value = {"custom_id": found[1].decode("utf-8", "replace"), UNREADABLE: True}
+        yield value
+
+
+_Read = TypeVar("_Read", bound="list[Reply] | ProviderError | None")
+
+
+def read_alone(read: Callable[[], _Read]) -> _Read | ProviderError:
+    """What `read` makes of one answer: one that cannot be read, in whatever way, costs this request alone."""
+    try:
+        return read()
+    except ProviderError as problem:
+        return problem
+    except Exception as error:  # noqa: BLE001  # the others were paid for
+        detail = f"the answer could not be read ({type(error).__name__})"
+        return ProviderError("malformed", detail, maybe_paid=True)
+
+
+def plain(value: Any) -> str:
+    """A short text that can be stored, of what a server says in place of a word."""
+    return str(value)[:_LONGEST_WORD].encode("utf-8", "replace").decode()
+
+
+def created_at(raw: Mapping[str, Any]) -> float | None:
+    """When an entry of a list was created, in Unix time, from a number or a date; None if it does not say.
+
+    Examples
+    --------
+    >>> created_at({"created_at": 1700000000}), created_at({"created_at": 1700000000000})
+    (1700000000.0, 1700000000.0)
+    >>> created_at({"created_at": "2023-11-14T22:13:20Z"}), created_at({"created_at": None})
+    (1700000000.0, None)
+    """
+    value = raw.get("created_at")
+    try:
+        seconds = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        try:
+            date = datetime.fromisoformat(str(value))
+            return (date if date.tzinfo else date.astimezone()).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+    if not math.isfinite(seconds) or seconds <= 0:
+        return None
+    return seconds / 1000 if seconds > _LATEST_S else seconds
 
 
 def id_of(raw: Mapping[str, Any], what: str) -> str:

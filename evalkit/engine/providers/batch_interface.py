@@ -41,6 +41,8 @@ class Batch:
         Why it failed; contains neither keys nor prompts.
     tokens
         Tokens of all prompts and of all replies, if the provider counts them.
+    n_failed
+        Requests that failed, as far as the provider says.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Batch:
     files: tuple[str, ...] = ()
     problem: str = ""
     tokens: tuple[int | None, int | None] = (None, None)
+    n_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,14 @@ class BatchService(Protocol):
     async def upload(self, name: str, file: Path) -> str:
         """Send the file of requests, under this name; what `create` needs to find it."""
 
-    async def create(self, name: str, uploaded: str) -> Batch:
-        """Create a batch that carries the name. It is sent once: after an error with `maybe_paid`, it may exist."""
+    async def create(self, name: str, custom_id: str, since: float, uploaded: str) -> Batch:
+        """Create a batch that carries the name, or find it, as `find` does, after an answer that refuses it.
+
+        After an error with `maybe_paid`, it may exist.
+        """
 
     async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | str | None:
-        """The batch that carries the name, among those created since this Unix time; None if there is certainly none.
+        """The batch that carries the name, among those created since this Unix time; None if the list has none.
 
         `custom_id` is that of its last request, `uploaded` what `upload` returned, if it did. A text says why it cannot
         be known yet.

@@ -24,6 +24,7 @@ from evalkit.engine.providers.transport import Answer, proxy_of
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret
 
+_OTHER_FILES = 32
 _Client = TypeVar("_Client", bound="ChatClient")
 _Place = tuple[object, ...]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, ChatClient]]
@@ -37,10 +38,21 @@ class ChatClient:
     """
 
     supports_n: bool | None = None
-    max_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
         self._api_key_env, self._headers_env = judge.api_key_env, judge.headers_env
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """So many connections as files may be opened yet, less some for the rest of the process; None: no limit."""
+        try:
+            import resource
+
+            most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            free = most - len(os.listdir("/dev/fd"))  # noqa: PTH208  # its entries are files that are open now
+        except (ImportError, OSError):
+            return None
+        return None if most == resource.RLIM_INFINITY else max(1, free - _OTHER_FILES)
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send a body; what the server answered, of whatever status."""

@@ -11,10 +11,11 @@ import asyncio
 import atexit
 import hashlib
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +28,9 @@ from evalkit.errors import ConfigError, listed
 
 _BATCH = 8
 _EXIT_WAIT_S = 10.0
+_LOOK_S = 0.5
+_DEAD_S = 2.0
+_CLOSE_WAIT_S = 20.0
 # What decides which model is loaded, and where
 _LOADING = ("revision", "dtype", "quantization")
 _VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
@@ -64,8 +68,15 @@ class Model(Protocol):
     is_down: bool
     """Whether it has failed and must be loaded again."""
 
+    hangs_after_s: float | None
+    """So long after the judge's `timeout_s`, a call of `answer` will not return; None: it always does."""
+
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """For each request of one judge, `n` replies or a `ProviderError`."""
+        ...
+
+    def has_died(self) -> bool:
+        """Whether what computes its replies is gone; called from another thread, while `answer` runs."""
         ...
 
     def close(self) -> None:
@@ -152,8 +163,37 @@ class LocalClient:
         return await asyncio.wrap_future(_thread_of(self._judge, self._load).take(request, n, self._batch))
 
 
+class _HungError(Exception):
+    """A model does not answer, and never will."""
+
+
+class _ComputeThread:
+    """A thread on which everything of a model happens; it is left behind if the model hangs."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def start(self, work: Callable[[], Any]) -> Future[Any]:
+        """Do this after what was started before."""
+        outcome: Future[Any] = Future()
+        self._jobs.put((work, outcome))
+        return outcome
+
+    def end(self) -> None:
+        """End the thread, after what was started."""
+        self._jobs.put(None)
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                job[1].set_result(job[0]())
+            except BaseException as error:  # noqa: BLE001  # of a library; who waits for it gets it
+                job[1].set_exception(error)
+
+
 class _ModelThread:
-    """One model with its thread, which loads it at the first request."""
+    """One model with its thread, which loads it at the first request, and watches the thread that computes."""
 
     def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
         self._judge, self._load = judge, load
@@ -194,6 +234,7 @@ class _ModelThread:
 
     def _run(self) -> None:
         model: Model | None = None
+        compute = _ComputeThread(self._thread.name)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue or self._closed)
@@ -202,7 +243,7 @@ class _ModelThread:
                 batch = self._next(self._batch)
             # every error of a library must reach the call that waits: on this thread it would not be seen
             try:
-                model = model or self._load(self._judge)
+                model = model or compute.start(lambda: self._load(self._judge)).result()
             except Exception as error:  # noqa: BLE001
                 with self._changed:  # calls that waited for this attempt do not wait for another one
                     batch += self._next()
@@ -210,19 +251,56 @@ class _ModelThread:
                 detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
                 _hand_out(batch, [ProviderError("unknown_model", detail)] * len(batch))
                 continue
-            for group in _same_settings(batch, model):
-                try:
-                    answers = _answers(model, group)
-                except ProviderError as problem:
-                    answers = [problem] * len(group)
-                except Exception as error:  # noqa: BLE001
-                    answers = [ProviderError("client_error", f"the model failed with {_said(error)}")] * len(group)
-                _hand_out(group, answers)
-            if model.is_down:
-                model.close()
+            groups = _same_settings(batch, model)
+            try:
+                while groups:
+                    _hand_out(groups[0], _watched_answers(compute, model, groups[0]))
+                    del groups[0]
+            except _HungError:
+                late = (
+                    f"the model had not answered after {groups[0][0].request.judge.timeout_s:g} s; it is loaded again"
+                )
+                _hand_out(groups[0], [ProviderError("timeout", late)] * len(groups[0]))
+                left = [asked for group in groups[1:] for asked in group]
+                with self._changed:
+                    left += self._next() if self._closed else []
+                _hand_out(left, [ProviderError("server_error", "the model hung and is loaded again")] * len(left))
+                compute.end()
+                _close(_ComputeThread(self._thread.name), model)
+                model, compute = None, _ComputeThread(self._thread.name)
+                continue
+            if model.is_down or model.has_died():
+                _close(compute, model)
                 model = None
         if model is not None:
-            model.close()
+            _close(compute, model)
+        compute.end()
+
+
+def _close(compute: _ComputeThread, model: Model) -> None:
+    """Close a model, and do not wait for long."""
+    wait([compute.start(model.close)], timeout=_CLOSE_WAIT_S)
+
+
+def _watched_answers(
+    compute: _ComputeThread, model: Model, group: Sequence[_Waiting]
+) -> list[list[Reply] | ProviderError]:
+    """The answers to calls with the same settings; `_HungError` if there will be none."""
+    outcome = compute.start(lambda: _answers(model, group))
+    beyond, died = model.hangs_after_s, None
+    until = None if beyond is None else time.monotonic() + group[0].request.judge.timeout_s + beyond
+    while not wait([outcome], timeout=_LOOK_S).done:
+        now = time.monotonic()
+        died = (died or now) if model.has_died() else None
+        if (until is not None and now > until) or (died is not None and now > died + _DEAD_S):
+            raise _HungError
+    try:
+        answers: list[list[Reply] | ProviderError] = outcome.result()
+    except ProviderError as problem:
+        return [problem] * len(group)
+    except Exception as error:  # noqa: BLE001
+        return [ProviderError("client_error", f"the model failed with {_said(error)}")] * len(group)
+    return answers
 
 
 def _hand_out(group: Sequence[_Waiting], answers: Sequence[list[Reply] | ProviderError]) -> None:

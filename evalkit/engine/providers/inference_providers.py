@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
+from evalkit.engine.providers.openai_replies import json_bytes
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, locals_forgotten
@@ -80,7 +79,7 @@ class InferenceProvidersClient(ChatClient):
             refuses_key = "api_key" in str(error).lower() or "auto-router" in str(error)
             kind: ProblemKind = "auth" if refuses_key else "malformed"
             raise ProviderError(kind, token.hide_in(str(error))[:240], maybe_paid=not refuses_key) from None
-        return Answer(200, {}, orjson.dumps(completion), origin)
+        return Answer(200, {}, json_bytes(completion), origin)
 
 
 connect = InferenceProvidersClient

@@ -16,7 +16,7 @@ from evalkit.core.prompts_and_replies import Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_extra, check_headers, check_params
-from evalkit.engine.providers.openai_replies import problem_of
+from evalkit.engine.providers.openai_replies import json_bytes, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError, listed
@@ -98,7 +98,7 @@ class LiteLLMClient(ChatClient):
         cost = getattr(response, "_hidden_params", {}).get("response_cost")
         # a 0 means that LiteLLM knows no price
         known = judge.service != "local" and isinstance(cost, (int, float)) and 0 < cost < math.inf
-        return Answer(200, {}, orjson.dumps(_plain(response)), "litellm", cost_usd=cost if known else None)
+        return Answer(200, {}, json_bytes(_plain(response)), "litellm", cost_usd=cost if known else None)
 
 
 connect = LiteLLMClient

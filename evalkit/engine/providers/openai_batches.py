@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from aiohttp import FormData
@@ -16,27 +18,30 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_http import (
-    CLOCKS_DIFFER_S,
     FILE_TIMEOUT_S,
     READS,
+    UNREADABLE,
     BatchRequests,
     id_of,
     lines_of,
+    plain,
+    read_alone,
 )
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import DROPPABLE
 from evalkit.engine.providers.judge_checks import asks_singly
 from evalkit.engine.providers.openai import connect
-from evalkit.engine.providers.openai_replies import json_of, problem_of, replies_of
+from evalkit.engine.providers.openai_replies import json_bytes, problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
-from evalkit.errors.secrets import without_keys
+from evalkit.errors.secrets import Secret, without_keys
 
 _ENDPOINT = "/v1/chat/completions"
 _NAME = "evalkit_ticket"
 _ENDED = ("completed", "failed", "expired", "cancelled")
 _MOST_REPLIES = 1000
+_STATUS_DIGITS = 3
 _TOKENS = ("input_tokens", "output_tokens")
 _PARAMETERS = dict.fromkeys(DROPPABLE)
 
@@ -71,22 +76,24 @@ class Service(BatchRequests):
 
         return id_of(await self.ask("/files", form, timeout_s=FILE_TIMEOUT_S), "file")
 
-    async def create(self, name: str, uploaded: str) -> Batch:
+    async def create(self, name: str, custom_id: str, since: float, uploaded: str) -> Batch:
         """See `BatchService`."""
-        asked = {
+        asked = orjson.dumps({
             "input_file_id": uploaded, "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_NAME: name},
-        }  # fmt: skip
-        return _batch(await self.ask("/batches", orjson.dumps(asked), once=True))
+        })  # fmt: skip
+
+        async def create() -> Batch:
+            return _batch(await self.ask("/batches", asked, once=True))
+
+        return await self.created(create, lambda: self.find(name, custom_id, since, uploaded))
 
     async def find(self, name: str, custom_id: str, since: float, uploaded: str | None) -> Batch | None:
         """See `BatchService`. Some servers list batches without their metadata, but with the file of requests."""
         del custom_id
-        async for raw in self.listed("/batches"):
+        async for raw in self.listed("/batches", since):
             named = isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name
             if named or (uploaded is not None and raw.get("input_file_id") == uploaded):
                 return _batch(raw)
-            if (raw.get("created_at") or since) < since - CLOCKS_DIFFER_S:  # the newest come first
-                return None
         return None
 
     async def get(self, batch: str) -> Batch:
@@ -98,64 +105,97 @@ class Service(BatchRequests):
         return _batch(await self.ask(f"/batches/{batch}/cancel", b"{}"))
 
     async def results(self, batch: Batch) -> AsyncIterator[tuple[str, list[Reply] | ProviderError]]:
-        """See `BatchService`. A file that lacks lines, or has one that was cut, is read again."""
-        lacks: list[str] = []
-        for at, name in enumerate(batch.files):
-            with tempfile.TemporaryFile() as file:
-                for _ in range(READS):
-                    await self.download(f"/files/{name}/content", file)
-                    whole = [isinstance(line, dict) for line in lines_of(file)]
-                    if is_whole := all(whole) and (at > 0 or len(whole) >= batch.n_done):
-                        break
-                lacks += [] if is_whole else [name]
-                for line in lines_of(file):
+        """See `BatchService`. Files that lack lines, or end within one, are read again."""
+        secret = key_in(self._judge.api_key_env)
+        with ExitStack() as stack:
+            files = [stack.enter_context(tempfile.TemporaryFile()) for _ in batch.files]
+            for _ in range(READS):
+                for name, file in zip(batch.files, files, strict=True):
+                    await self.download(f"/files/{quote(name, safe='')}/content", file)
+                lines = (line for file in files for line in lines_of(file, secret))
+                if is_whole := not files or _is_whole(batch, lines):
+                    break
+            for file in files:
+                for line in lines_of(file, secret):
                     if isinstance(line, dict) and isinstance(line.get("custom_id"), str):
                         answer = answer_of(line, self._judge)
                         if answer is not None:
                             yield line["custom_id"], answer
-        if lacks:
-            raise ProviderError("malformed", f"in the file {lacks[0]} of batch {batch.id}, lines are missing or cut")
+        if not is_whole:
+            named = f"in the file {batch.files[0]} of batch" if len(batch.files) == 1 else "in the files of batch"
+            raise ProviderError("malformed", f"{named} {batch.id}, lines are missing or cut")
 
     async def remove(self, name: str) -> None:
         """See `BatchService`."""
         listed = self.listed("/files?purpose=batch")
-        for file in [id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]:
+        found = [id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]
+        for file in found:
             await self.ask(f"/files/{file}", None, method="DELETE")
+
+
+def _is_whole(batch: Batch, lines: Iterable[Any]) -> bool:
+    """Whether files of results have a line for each request that the provider counts, by its id.
+
+    Some services count failed requests as completed; others write no lines for them.
+    """
+    good, known, is_cut = set[str](), set[str](), False
+    for line in lines:
+        if not isinstance(line, dict):
+            is_cut = True
+        elif isinstance(name := line.get("custom_id"), str):
+            known.add(name)
+            response = line.get("response")
+            if isinstance(response, dict) and 200 <= (_status(response) or 0) < 300:
+                good.add(name)
+    if not batch.n_done:
+        return not is_cut
+    return len(good) >= batch.n_done or len(known) >= batch.n_done + batch.n_failed
+
+
+def _status(response: Mapping[str, Any]) -> int | None:
+    """The status of an answer, which some write as a text."""
+    status = response.get("status_code")
+    if isinstance(status, str) and status.isdecimal() and len(status) == _STATUS_DIGITS:
+        return int(status)
+    return status if isinstance(status, int) else None
 
 
 def answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
     """The replies in a line of results, or why there are none; None if the request was not processed."""
+    return read_alone(lambda: _answer_of(line, judge))
+
+
+def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderError | None:
     response, error, secret = line.get("response"), line.get("error"), key_in(judge.api_key_env)
-    if not isinstance(response, dict) or not isinstance(status := response.get("status_code"), int):
+    if UNREADABLE in line:
+        raise ProviderError("malformed", "its line in the results cannot be read", maybe_paid=True)
+    if not isinstance(response, dict) or (status := _status(response)) is None:
         code = str(error.get("code") or "") if isinstance(error, dict) else ""
         if re.search(r"expired|cancel", code):
             return None
-        return ProviderError("server_error", f"no answer in the batch ({code or 'no reason given'})")
+        return ProviderError("server_error", f"no answer in the batch ({code[:80] or 'no reason given'})")
     said = error if isinstance(error, dict) and "error" in error else {"error": error}  # as vLLM writes it
-    answer = Answer(status, {}, orjson.dumps(response.get("body") or said), "the batch", _ENDPOINT)
-    try:
-        if 200 <= status < 300:
-            price = batch_price_of(judge)
-            return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
-        return problem_of(answer, judge, _PARAMETERS, secret)
-    except ProviderError as problem:
-        return problem
+    answer = Answer(status, {}, json_bytes(response.get("body") or said), "the batch", _ENDPOINT)
+    if 200 <= status < 300:
+        price = batch_price_of(judge)
+        return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
+    return problem_of(answer, judge, _PARAMETERS, secret)
 
 
-def json_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a file of results; lines that are none are left out."""
-    with file.open("rb") as lines:
-        yield from (value for line in lines if isinstance(value := json_of(line), dict))
+def json_lines(file: Path, *secrets: Secret) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a file of results, without keys; lines that are none are left out."""
+    with file.open("rb") as stream:
+        yield from (line for line in lines_of(stream, *secrets) if isinstance(line, dict))
 
 
 def _batch(raw: Mapping[str, Any]) -> Batch:
-    word, counts = str(raw.get("status")), raw.get("request_counts") or {}
-    done = counts.get("completed") if isinstance(counts, dict) else 0
+    word, counts = plain(raw.get("status")), raw.get("request_counts")
+    done, failed = (_number(counts.get(name)) if isinstance(counts, dict) else 0 for name in ("completed", "failed"))
     files = [raw.get(name) for name in ("output_file_id", "error_file_id")]
     errors, usage = raw.get("errors"), raw.get("usage")
     tokens = [token_count(usage.get(name)) if isinstance(usage, dict) else None for name in _TOKENS]
     said = [
-        f"{error.get('code') or 'error'}: {without_keys(str(error.get('message'))[:200])}"
+        plain(f"{error.get('code') or 'error'}: {without_keys(str(error.get('message'))[:200])}")
         for error in (errors.get("data") or [] if isinstance(errors, dict) else [])[:3]
         if isinstance(error, dict)
     ]
@@ -163,8 +203,13 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         id_of(raw, "batch"),
         "ended" if word in _ENDED else "running",
         word,
-        done if isinstance(done, int) else 0,
-        tuple(file for file in files if isinstance(file, str) and file),
+        done,
+        tuple(dict.fromkeys(file for file in files if isinstance(file, str) and file.strip("."))),
         "; ".join(said),
         (tokens[0], tokens[1]),
+        failed,
     )
+
+
+def _number(count: Any) -> int:
+    return count if isinstance(count, int) and count > 0 else 0

@@ -72,6 +72,7 @@ class TransformersModel:
     binds_schema = False
     seeds_samples = False
     is_down = False
+    hangs_after_s: float | None = None  # on a slow processor, one long prompt may take longer than any limit
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         revision = getattr(model.config, "_commit_hash", None)
@@ -97,6 +98,10 @@ class TransformersModel:
             for place, answer in zip(fit, answers, strict=True):
                 found[place] = answer
         return found
+
+    def has_died(self) -> bool:
+        """Never: it computes in this process."""
+        return False
 
     def close(self) -> None:
         """Drop the weights."""

@@ -164,7 +164,7 @@ class Transport:
                 break
         if packed and 0 < len(content) <= MOST_BYTES:
             try:
-                content = _decompressed(bytes(content))
+                content = decompressed(bytes(content))
             except zlib.error as error:
                 if good:
                     raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
@@ -189,7 +189,7 @@ class Transport:
             await self._session.close()
 
 
-def _decompressed(packed: bytes) -> bytearray:
+def decompressed(packed: bytes) -> bytearray:
     """Decompress gzip or deflate (with or without its header), up to one byte more than `MOST_BYTES`."""
     is_bare = not packed.startswith(_GZIP[:1]) and packed[0] & 15 != zlib.DEFLATED
     content = bytearray()

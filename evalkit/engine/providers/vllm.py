@@ -38,6 +38,7 @@ _MACHINE = (
     "cpu_offload_gb", "enforce_eager",
 )  # fmt: skip
 _VARIABLE = "EVALKIT_VLLM"
+_HANGS_AFTER_S = 10.0  # a step that began in time has ended by then
 _BATCH = 256  # the engine decides itself how many it computes at a time
 
 
@@ -97,6 +98,9 @@ class VllmModel:
 
     binds_schema = True
     seeds_samples = True
+    hangs_after_s: float | None = (
+        _HANGS_AFTER_S  # the engine is another process: if that is killed, the library waits for ever
+    )
 
     def __init__(self, name: str, llm: Any) -> None:
         revision = getattr(getattr(llm.model_config, "hf_config", None), "_commit_hash", None)
@@ -132,6 +136,12 @@ class VllmModel:
         for place, names in queued.items():
             found[place] = _written([done.get(_outside(name)) for name in names] * (n // each), judge)
         return [answer for answer in found if answer is not None]
+
+    def has_died(self) -> bool:
+        """Whether the library's own watch says that the engine's process has ended."""
+        core = getattr(getattr(self, "_llm", None), "llm_engine", None)
+        resources = getattr(getattr(core, "engine_core", None), "resources", None)
+        return bool(getattr(resources, "engine_dead", False))
 
     def close(self) -> None:
         """End the engine's process, which frees its memory."""

@@ -1,0 +1,36 @@
+"""A limit of computing time for what a configuration lets evalkit compute: patterns and schemas."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class TooSlowError(BaseException):
+    """Raised by a timer; a BaseException, so that no `except Exception` catches it."""
+
+
+def can_limit() -> bool:
+    """Whether `limited` has a limit here: not on Windows, and not outside the main thread."""
+    return threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `TooSlowError` after so many seconds of computing, where that is possible."""
+    if not can_limit():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise TooSlowError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
