@@ -11,57 +11,65 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked
-from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS, clean_explanation
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
+from evalkit.rubrics.parsing.values_on_scale import (
+    AMBIGUOUS, LONGEST, NO_LABEL, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading, one_of,
+)  # fmt: skip
+from evalkit.rubrics.parsing.verdict_words import (
+    BEFORE_WORDS, ECHO_WORDS, EXPLAINS, GUARD_CATEGORIES, GUARD_LABELS, NOT_GIVEN, VERDICT_WORDS,
+)  # fmt: skip
 
-_BEFORE = (
-    "the my our so thus hence therefore final overall total numeric numerical "
-    "итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный"
+# another maximum in a label's bracket puts its value off the scale
+_NOTE = (
+    r"(?:[ \t]{0,3}(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]?\d{1,4}|,?[ \t]?(?:out of|из)[ \t]\d{1,4}"
+    r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
 )
-_WORD = (
-    "score rating grade verdict mark judgment judgement decision choice label conclusion "
-    "оценка балл баллы вердикт рейтинг вывод выбор метка итог"
-)
-# words that also name what was judged: they count only where none of the others stands
-_ECHO = "result answer результат ответ"
-_NOTE = r"(?:[ \t]{0,3}\([^()\n]{0,40}\))?"
 _STRONG = (
-    rf"(?:(?:{'|'.join(_BEFORE.split())})[ \t]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join(_WORD.split())}|(?P<echo>{'|'.join(_ECHO.split())})){_NOTE}"
+    rf"(?:(?:{'|'.join(BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
 )
-_BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(]{0,4}"
+_BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 _IS = r"(?:[ \t](?:is|was|would be))?"
 _LABELLED = re.compile(
-    rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}"
-    rf"(?:[ \t]\([^()\n]{{0,40}}\))?){_COLON}"
+    rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){_NOTE}{_COLON}"
 )
-_NO_LABEL = re.compile(
-    rf"\b(?:{'|'.join(EXPLAINS)}|errors?|mistakes?|issues?|count|number|total|steps?|questions?|correct|expected|reference|answer|result|ответ|результат|"
-    r"candidate|claimed|requested|demanded|their|his|its|max|maximum|min|minimum|previous|sentences?|words?|claims?|facts?|examples?|lines?|page|year|user|note)\b",
-    re.IGNORECASE,
+_EXPLAINED = re.compile(rf"\b{one_of(EXPLAINS)}", re.IGNORECASE)
+_OBJECT = (
+    r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
+    r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
 )
-_VERB = r"(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))"
-_OBJECT = r"(?:(?:it|(?:this|the)(?:\s\w{1,20}){1,2})\s)?(?:(?:as|at|with|only|just|an?)\s){0,3}"
+_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’]d|i['’]ll|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE = r"(?:give|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith|settle\son)"
+_GIVE_RU = r"(?:поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
+_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?"
 _INLINE = re.compile(
-    rf"(?<!\w)(?:{_STRONG}[*_`]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|of|was|—|-)(?=\s))(?:\s(?:an?))?[*_`]{{0,4}}\s{{0,3}}"
-    rf"|{_VERB}\s{_OBJECT})(?=\S)",
+    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s\w{{1,20}})?[*_`]{{0,4}}\s{{0,3}}"
+    rf"(?:[:：=]|\b(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s))(?:\s(?:an?|на))?[*_`]{{0,4}}\s{{0,3}}"
+    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))\s{_OBJECT}"
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})\s{_OBJECT}|(?:{_EARNS}|{_GIVE_RU})\s(?:{_OBJECT})?)(?=\S)",
     re.IGNORECASE,
 )
-# "… to earn a perfect score of 5" is no verdict
-_NOT_GIVEN = re.compile(
-    r"(?:perfect|full|higher|highest|better|best|lower|lowest|max|maximum|top|possible|claimed|requested|demanded|not|no|n't)\s\Z",
+_CLAUSE = re.compile(
+    r"[.!?:;\n—–]\s|,\s(?:so|but|and|yet|which|therefore|thus|hence|resulting|leading|giving|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
+    r"|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
     re.IGNORECASE,
 )
+_NOT_GIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+_IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
+_WOULD, _WHO = re.compile(r"(?<!\w)would\b", re.IGNORECASE), re.compile(r"(?<!\w)(?:i|we|this|it)\b", re.IGNORECASE)
+_SOMEONE = re.compile(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE)
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 _AFTER_INLINE = re.compile(
-    r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\)|(?:for|in terms of)\s(?:\w{1,20}\s){0,2}\w{1,20})?[\s.!*_`]{0,6}\Z"
+    r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\)|(?:for|in terms of)\s(?:\w{1,20}\s){0,2}\w{1,20}|from me|из меня)?[\s.!*_`]{0,6}(?:\Z|\n)"
 )
-_INLINE_WINDOW, _EARLIER = 240, 4_000
-_MARK = re.compile(r"(?:[-*•>#–—][ \t]+|>|#+)+")
+_FOR = re.compile(r"\s(?:from\s(?:me|us)|overall|in total|for\s(?:\w{1,20}\s){0,2}\w{1,20})(?=[.,;:!]|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\Z)")
+_INLINE_WINDOW, _EARLIER = 400, 4_000
+_MARK = re.compile(r"(?:[-*+•>#–—][ \t]+|>|#+)+")
 _LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 _NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-_SAFE_REST, _SHORT_LINE = 12, 80
+_CATEGORIES = re.compile(GUARD_CATEGORIES)
+_SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
 
 
 class _Found(NamedTuple):
@@ -83,25 +91,28 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     `name` is the criterion's, a word for its score like ``Rating``.
     """
     whole = reader.whole(_unmarked(text, reader)[0])
-    if whole is not None:
+    if whole is not None and whole.error != "ambiguous":
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
-    found = _strong(shown, reader, name, first, last)
+    listed = _listed(shown, reader)
+    found = _strong(shown, reader, name, first, last, listed)
     if found is None:
-        found = _bare(shown, reader, first, last) or _labelled(shown, reader, first, last) or _inline(shown, reader)
+        found = _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or _inline(shown, reader)
     if found is None:
-        return Parsed(None, "", "truncated" if cut else "unreadable")
+        return Parsed(None, "", "truncated" if cut else "ambiguous" if listed else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
+    if found.reading.code is not None and reader.is_retracted(shown[found.end : found.end + _EARLIER], found.reading.code):
+        found = found._replace(reading=AMBIGUOUS)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
 
 
 def _keeps(reader: Reader, name: str, before: str, content: str) -> bool:
     """Whether a quotation is the value of a line such as ``Rating: "2"``."""
-    line = _strong_line(name).match(before + content)
-    return line is not None and line.end() >= len(before.rstrip("*_ \t")) and reader.whole(content) is not None
+    least = len(before.rstrip("*_ \t"))
+    return any(line.end() >= least for line in _strong_line(name).finditer(before + content)) and reader.whole(content) is not None
 
 
 def _is_verdict(reader: Reader, name: str, text: str) -> bool:
@@ -116,49 +127,88 @@ def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
     """A line without its bullet, and how much was taken off."""
     mark = _MARK.match(line)
     # on a scale with negative codes "- 1" may be a bullet or a sign: it stays and is read as neither
-    if mark is None or (line.lstrip()[:1] in "-–—" and reader.scale.level != "nominal" and reader.scale.lowest < 0):
+    if mark is None or (line.lstrip()[:1] in "-–—" and reader.is_number and reader.scale.lowest < 0):
         return line, 0
     return line[mark.end() :], mark.end()
 
 
-def _strong(text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
+def _listed(text: str, reader: Reader) -> set[int]:
+    """The starts of lines that begin with different levels in one shape: ``A: … ⏎ B: …``; none is a verdict."""
+    shapes: dict[str, list[tuple[int, object]]] = {}
+    start = 0
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        piece, _ = _unmarked(line[:LONGEST], reader)
+        level = reader.level(piece) if piece.strip() else None
+        if level is not None and level.error is None:
+            after = piece[level.end :].lstrip()[:1]
+            shape = "alone" if not after else "joined" if after in ":-–—=(,;." else ""
+            if shape and (shape != "joined" or after != "." or level.is_name):
+                shapes.setdefault(shape, []).append((start, level.code))
+        start += len(line) + 1
+    return {at for lines in shapes.values() if len({code for _, code in lines}) > 1 for at, _ in lines}
+
+
+def _strong(
+    text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int], listed: set[int]
+) -> _Found | None:
     """A line such as ``Rating: 2``; ambiguous if another verdict says otherwise."""
     lines = list(_strong_lines(text, reader, name))
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
     own = [found for found, echo in lines if not echo and (found.reading.error != "unreadable" or found.is_short)]
+    if not own and lines and any(_is_level(found.reading) for found in _other_lines(text, reader)):
+        return None
     read = [found for found in own or [found for found, _ in lines] if found.reading.error != "unreadable"]
     if not read:
         return None
     rivals: list[Reading | None] = [found.reading for found in read[1:]]
-    if read[0].start > first[1]:
+    if read[0].start > first[1] and 0 not in listed:
         rivals.append(_whole_line(text, reader, first))
     if read[-1].end < last[0]:
         end = _inline(text, reader)
-        rivals += _whole_line(text, reader, last), end and end.reading
+        rivals += None if last[0] in listed else _whole_line(text, reader, last), end and end.reading
     if any(read[0].reading.differs(rival) for rival in rivals):
         return read[0]._replace(reading=AMBIGUOUS)
     return read[0]
 
 
+def _is_level(reading: Reading) -> bool:
+    return reading.error != "unreadable"
+
+
 def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
-    """Lines such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
+    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
     known: dict[str, Reading] = {}
     for line in _strong_line(name).finditer(text):
+        starts_line = line["line"] is not None
+        if not starts_line and not (line["after"] or line["label"][:1].isupper()):
+            continue
         value = text[line.end() : line.end() + LONGEST].split("\n", 1)[0]
         if value not in known:
-            known[value] = reader.labelled(value) or UNREADABLE
+            known[value] = reader.read(value) or UNREADABLE
         reading = known[value]
+        if reader.is_number and reading.error is None and _other_maximum(line["note"] or "", reader):
+            reading = OFF_SCALE._replace(end=reading.end)
+        if not starts_line and reading.error == "unreadable" and not line["after"]:
+            continue
         yield _Found(reading, line.start(), line.end() + min(reading.end or len(value), len(value))), bool(line["echo"])
+
+
+def _other_maximum(note: str, reader: Reader) -> bool:
+    """Whether a label's bracket, as in ``Score (0-10)``, names a maximum that the scale does not have."""
+    numbers = re.findall(r"\d+(?:[.,]\d+)?", note)
+    return bool(numbers) and float(numbers[-1].replace(",", ".")) != reader.scale.highest
 
 
 @lru_cache(maxsize=256)
 def _strong_line(name: str) -> re.Pattern[str]:
-    """A pattern for the start of a line up to the value, the criterion's own name being a label."""
+    """A pattern for a label up to its value, the criterion's own name being one: at a line's start, or within it."""
     words = r"[\s_-]{1,3}".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()) if word)
-    own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?{_NOTE}|" if words else ""
+    own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"^(?=[^\n]){_BULLET}(?:{own}{_STRONG}{of}){_IS}{_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
+        rf"(?:(?P<line>^(?=[^\n]){_BULLET})|(?<=[^\n])(?P<after>(?<=[.!?;,)\]»”\"'*—–-])[ \t]{{1,3}}|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
+        rf"(?P<label>(?:{own}{_STRONG}{of})(?P<note>{_NOTE}){_IS})"
+        rf"(?:{_COLON}|[*_`\"]{{0,2}}[\]>](?=[ \t]{{0,3}}[\w*]))(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -167,13 +217,15 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
     if line[1] - line[0] > LONGEST:
         return None
     piece = _unmarked(text[line[0] : line[1]], reader)[0]
-    return reader.whole(piece) if piece.strip() else None
+    return reader.whole(piece) if piece.strip() and not _CATEGORIES.match(piece) else None
 
 
-def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
+def _bare(
+    text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]
+) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
-    head = _head(text, reader, first)
-    tail = _whole_line(text, reader, last) if last[0] else None
+    head = None if 0 in listed else _head(text, reader, first)
+    tail = _whole_line(text, reader, last) if last[0] and last[0] not in listed else None
     if head is None:
         return tail and _Found(tail, *last)
     return head._replace(reading=AMBIGUOUS) if tail is not None and tail.differs(head.reading) else head
@@ -190,47 +242,71 @@ def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
             return _Found(rest, 0, first[1])
         if _LABELLED.match(line):
             return None
-    reading = (reader.whole(line) if first[1] <= LONGEST else None) or reader.leading(line)
+    reading = reader.read(text[taken : taken + LONGEST], labelled=False)
     return None if reading is None else _Found(reading, 0, min(taken + (reading.end or first[1]), first[1]))
 
 
-def _labelled(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
-    """A first or last line such as ``Engagingness: 2``; ambiguous if the two differ."""
-    found = []
-    for line in dict.fromkeys((first, last)):
-        piece = text[line[0] : min(line[1], line[0] + 2 * LONGEST)]
-        label = _LABELLED.match(piece)
-        if label is None or _NO_LABEL.search(label["label"]):
-            continue
-        reading = reader.whole(piece[label.end() :])
-        if reading is not None:
-            found.append(_Found(reading, *line))
-    if not found:
+def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
+    """Lines such as ``Engagingness: 2`` with a level; their label is no verdict word, and none of what is no verdict."""
+    start = 0
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        label = _LABELLED.match(line[: 2 * LONGEST])
+        if label is not None and not _EXPLAINED.search(label["label"]) and (reading := reader.whole(line[label.end() :])):
+            never = NO_LABEL.search(label["label"]) is not None
+            yield _Found(UNREADABLE if never else reading, start, start + len(line))
+        start += len(line) + 1
+
+
+def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
+    """A last line such as ``Engagingness: 2``, the only one of its kind."""
+    found = [line for line in _other_lines(text, reader) if _is_level(line.reading)]
+    if not found or found[-1].start != last[0]:
         return None
-    if found[-1].reading.differs(found[0].reading):
+    if any(line.reading.differs(found[0].reading) for line in found):
         return found[-1]._replace(reading=AMBIGUOUS)
     return found[-1]
 
 
 def _inline(text: str, reader: Reader) -> _Found | None:
-    """``… a score of 2.`` or ``… Final score: 4/5 (good).`` at the very end; ambiguous beside another ``3/5``."""
-    start = max(0, len(text) - _INLINE_WINDOW)
-    for last in reversed(list(_INLINE.finditer(text, start))):
-        value = text[last.end() :]
-        reading = reader.whole(value)
-        if reading is None:
-            reading = reader.lead(value)
-            if reading is None or not _AFTER_INLINE.match(value, reading.end):
-                continue
-        if reader.scale.level != "nominal" and _NOT_GIVEN.search(text, max(0, last.start() - 12), last.start()):
-            return None
-        shares = (
-            reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start() - _EARLIER), last.start())
-        )
-        if any(share is not None and share.error is None and reading.differs(share) for share in shares):
-            reading = AMBIGUOUS
-        return _Found(reading, last.start(), len(text))
-    return None
+    """``I give it a score of 2.`` in the first or the last line; ambiguous beside another one or another ``3/5``."""
+    zones = [(0, min(len(text.partition("\n")[0]), _INLINE_WINDOW)), (max(0, len(text) - _INLINE_WINDOW), len(text))]
+    found: dict[int, _Found] = {}
+    for start, end in zones:
+        for match in _INLINE.finditer(text, start, end):
+            one = _said(text, match, reader)
+            if one is not None:
+                found[match.end()] = one
+    if not found:
+        return None
+    last = found[max(found)]
+    shares = (reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
+    if any(share is not None and share.error is None and last.reading.differs(share) for share in shares):
+        return last._replace(reading=AMBIGUOUS)
+    return last._replace(reading=AMBIGUOUS) if any(last.reading.differs(one.reading) for one in found.values()) else last
+
+
+def _said(text: str, match: re.Match[str], reader: Reader) -> _Found | None:
+    """What a sentence gives; None if it asks for a level, denies it, or sets a condition."""
+    value = text[match.end() : match.end() + LONGEST]
+    level = reader.level(value)
+    if level is None:
+        return None
+    after = _FOR.match(value, level.end)
+    reading = reader.beside(value[: level.end] + value[after.end() :], level, labelled=True) if after else reader.read(value)
+    if reading is None:
+        lead = reader.lead(value)
+        reading = lead if lead is not None and _AFTER_INLINE.match(value, lead.end) else None
+    if reading is None:
+        return None
+    near = text[max(0, match.start() - _INLINE_WINDOW) : match.start()]
+    clause = next(reversed([near[cut.end() :] for cut in _CLAUSE.finditer(near)]), near) + match[0]
+    if match["echo"] and (_SOMEONE.search(near) or not _AFTER_INLINE.match(value, reading.end)):
+        return None
+    if _NOT_GIVEN.search(clause.replace(match["noun"] or "\0", "")) or _IF.search(near):
+        return None
+    if _WOULD.search(clause) and not _WHO.search(clause):
+        return None
+    return _Found(reading, match.start(), min(match.end() + max(reading.end, after.end() if after else 0), len(text)))
 
 
 def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:

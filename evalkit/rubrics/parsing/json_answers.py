@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.verdict_words import EXPLAINS
 
 VERDICTS = (
     *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
@@ -131,7 +131,7 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return None
     # beside a label, a number is no label: {"label": "fail", "score": 0.0}
     coded = [key for key, reading in readings.items() if reading.code is not None]
-    if coded and reader.scale.level == "nominal":
+    if coded and not reader.is_number:
         readings = {key: reading for key, reading in readings.items() if isinstance(fields[key], str) or key in coded}
     if any(readings[key].error == "unreadable" for key in VERDICTS[:2] if key in readings):
         return _Answer(UNREADABLE, explanation)

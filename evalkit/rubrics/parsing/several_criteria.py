@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalkit.rubrics.parsing import Parser, parser_for
 from evalkit.rubrics.parsing.json_answers import WRAPPERS, folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
+from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
     answer = "label" if scale.level == "nominal" else "score"
 
     def read(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
-        if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD) or not (text and text.strip()):
+        if (refusal and refusal.strip()) or is_withheld(finish_reason) or not (text and text.strip()):
             return parse(text, finish_reason, refusal)
-        cut = ended(finish_reason, CUT)
+        cut = is_cut(finish_reason)
         entries, lost = _parts(text, group, cut)
         parts = list(dict.fromkeys(part for key, part in entries if key == name))
         if not parts:
@@ -53,7 +53,7 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[str, str], ...], Reason]:
     """The parts of a reply with their criteria, and the reason for those that are missing."""
     lost: Reason = "truncated" if cut else "unreadable"
-    apart = take_apart(text.lstrip("\ufeff \t\r\n"), cut=cut)
+    apart = take_apart(plain(text).lstrip("\ufeff \t\r\n"), cut=cut)
     body = unfenced(apart.body.strip())
     if apart.is_open or len(body) > _LONGEST:
         return (), lost

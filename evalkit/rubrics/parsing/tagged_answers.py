@@ -63,7 +63,7 @@ def _result(piece: str, reader: Reader, *, closed: bool) -> Reading | None:
     name = _NAMED.match(piece)
     piece = piece[name.end() :] if name else piece
     if closed:
-        return reader.whole(piece) or reader.leading(piece)
+        return reader.read(piece)
     return reader.whole(piece) or reader.whole(piece.strip().split("\n", 1)[0])
 
 
@@ -126,7 +126,7 @@ def _whole_token(
         start = left.start() if left else start
     if start == match.start() and start and text[start].isalnum() and text[start - 1].isalnum():
         return UNREADABLE
-    if reader.scale.level != "nominal" and reader.scale.highest >= sys.float_info.max and match.end() > end:
+    if reader.is_number and reader.scale.highest >= sys.float_info.max and match.end() > end:
         return _token(text[start:end], end - start, reader)  # any number will do: the pattern says what may follow it
     line = text.find("\n", end)
     piece = text[start : min(line if line >= 0 else len(text), end + LONGEST)]
@@ -144,7 +144,7 @@ def _token(piece: str, length: int, reader: Reader) -> Reading:
     lead = reader.lead(piece)
     if lead is not None:
         return lead
-    is_number = reader.scale.level != "nominal" and any(character.isdigit() for character in piece[:length])
+    is_number = reader.is_number and any(character.isdigit() for character in piece[:length])
     after = piece[length : length + 1]
     is_cut = after.isalnum() and piece[length - 1].isalnum()
     return UNREADABLE if is_number or is_cut or after == "_" else value

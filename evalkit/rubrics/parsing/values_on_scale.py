@@ -1,15 +1,18 @@
-"""Reading one answer off a scale: the short piece of a reply that holds the code."""
+"""Reading one answer off a scale: the short piece of a reply that holds the code, and what stands beside it."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
+from evalkit.rubrics.parsing.verdict_words import (
+    ALTERS, BECAUSE, BEFORE_WORDS, COMPARES, DENIES, KINDS, NOT_A_VERDICT, RETRACTS, TIES, UNITS, VERDICT_WORDS, YES_NO,
+)  # fmt: skip
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 LONGEST = 200
@@ -51,51 +54,79 @@ class Reading(NamedTuple):
         return other is not None and self[:2] != other[:2]
 
 
-_OPEN = rf"(?:\$?\\boxed\{{|[\s*_`(\[{{<{OPENING}]){{0,12}}"
-_CLOSE = rf"[*_`)\]}}>{CLOSING}]{{0,12}}\$?"
-_DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
-_NUMBER = rf"[+\-−]?{_DIGITS}"
-_UNIT = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-_ANSWER = re.compile(
-    rf"{_OPEN}(?P<number>{_NUMBER}|(?:{'|'.join(WORDS)})\b)(?P<close>{_CLOSE})"
-    rf"(?:\s{{0,3}}(?:/|out\s+of\s|of\s|из\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS}){_CLOSE})?"
-    rf"(?P<unit>\s{{0,3}}-?{_UNIT})?{_CLOSE}",
-    re.IGNORECASE,
-)
-_RIVAL = re.compile(
-    rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|to|and|или|до|и|либо)\b)\s{{0,3}}{_OPEN}{_NUMBER}(?!\w)", re.IGNORECASE
-)
-_PAIR = re.compile(
-    rf"(?:between|either|from|both|от|между|либо|или)\s{_OPEN}{_NUMBER}{_CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
-    re.IGNORECASE,
-)
-_END = re.compile(r"[\s.!;。]*\Z")
-_TAIL = re.compile(
-    r"\s{0,3}(?:[.!;:,)](?!\d)|[-–—(\[{<\n]|(?<=\s)(?:because|since|due|as|потому|так как)\b)", re.IGNORECASE
-)
-_NOT_FINITE = re.compile(r"[+\-−]?(?:nan|inf(?:inity)?|∞)\Z", re.IGNORECASE)
-_NAMED = re.compile(rf"([^\d\n()]{{1,60}})\(({_NUMBER})\)[.!]?\Z")
-# "Yes, 1": a level's name, or yes or no, and a number
-_PROSE = re.compile(rf"([^\d\n()]{{1,60}}?)\s?[,;:–—-]\s?{_OPEN}({_NUMBER}){_CLOSE}[.!]?\Z")
-_YES = frozenset(
-    ["yes", "no", "yeah", "nope", "true", "false", "correct", "incorrect", "да", "нет", "верно", "неверно"]
-)
-_MORE_DIGITS = re.compile(r"[\w%]|[.,]\d|[  ']\d")
-_NAME_TAIL = re.compile(
-    r"[.!;:,)](?=\s|\Z)|\s{0,3}[-–—(\[\n](?=\s|\w)|\s(?:because|since|due|as|потому|так как)\b", re.IGNORECASE
-)
-_LONGEST_NAME = 60
-
 OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A pattern for one of these words or patterns, whole."""
+    return rf"(?:{'|'.join(words)})\b"
+
+
+# "<" only around the answer: "<3" is a bound
+_OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
+_CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
+_DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
+_NUMBER = rf"[+\-−]?{_DIGITS}"
+_CUT_IN_TWO = r"(?!\w|[.,:]\d|[  ']\d)"
+_UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{_CLOSE}", re.IGNORECASE)
+# "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
+_MOST = re.compile(
+    rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
+    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS})"
+    rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|(?(open)|(?!)))"
+    rf"{_DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{_DIGITS}))(?!\w|[.,]\d|\s?[-–]\s?\d){_CLOSE}",
+    re.IGNORECASE,
+)
+_END = re.compile(r"[\s.!;:,。…]*\Z")
+_OWN = re.compile(r"\s{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
+_SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
+_OR = re.compile(r"\s{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE)
+_SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+(?![/|!a-z]))\s{0,3}", re.IGNORECASE)
+_OPERATOR = re.compile(
+    r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
+    re.IGNORECASE,
+)
+_STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
+_JOINT = re.compile(r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])")
+_TIGHT = re.compile(r"\s{0,3}(?:[:,;]\s{0,3})?\Z")
+_YES = rf"{one_of(YES_NO.split())}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
+_QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{_DIGITS}"
+_MARKS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
+_ALTERED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(WORDS)}\W*\Z)", re.IGNORECASE)
+_SUBJECT = r"(?:(?:it|this|that|he|she|which|the\s\w{1,20}|answer\s\w|оно?|она|это|ответ)\s)?(?:(?:is|was|seems|looks|has|does|do|can)\s)?"
+_DENIED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{_SUBJECT}(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?{one_of(DENIES)})", re.IGNORECASE)
+_SAID_NO = re.compile(rf"\s{{0,3}}{_MARKS}{_YES}", re.IGNORECASE)
+_NEGATED = r"(?:\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w+\s){0,3}"
+_RETRACTED = re.compile(rf"(?<!\w){one_of(RETRACTS)}", re.IGNORECASE)
+_COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,2}}\Z", re.IGNORECASE)
+_WOULD = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
+LABEL = re.compile(
+    rf"(?:(?<!\w)(?:{'|'.join(BEFORE_WORDS)})\s)?(?<!\w)(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|now)\b)[\s*_`]{{0,4}}",
+    re.IGNORECASE,
+)
+NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
+_RANGE = re.compile(
+    rf"(?:between|either|from|both|от|между|либо|или)\s{_OPEN}{_NUMBER}{_CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
+    re.IGNORECASE,
+)
+_NOT_FINITE = re.compile(rf"{_OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){_CLOSE}[\s.!]*\Z", re.IGNORECASE)
+# "Yes, 1" and "Rather good (4)": yes or no, or a few words, and a number
+_PREFIXED = re.compile(
+    rf"{_OPEN}(?P<word>[^\d\n()]{{1,60}}?){_CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){_OPEN}(?P<number>{_NUMBER}){_CLOSE}[\s.!]*\Z"
+)
+_YES_WORDS = frozenset(YES_NO.split())
+_LONGEST_NAME, _NEAR = 60, 90
+_WIDE = {0xFF01 + at: 0x21 + at for at in range(94)}
+
 
 def folded(text: str) -> str:
-    """Text as labels are compared: compatibility forms, case and runs of white space do not matter."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Text as labels are compared: compatibility forms, case, white space, dashes and underscores do not matter."""
+    text = unicodedata.normalize("NFKC", text).casefold().strip()
+    return re.sub(r"(?<=\w)[\s_-]+(?=\w)|\s+", " ", text)
 
 
 _DECORATION = " \t\r\n*_`()[]{}<>.,!:;#$\\" + MARKS
@@ -109,115 +140,270 @@ def _names(scale: Scale) -> dict[str, Code]:
 
 def _alternatives(names: Iterable[str]) -> str:
     """A pattern for one of these texts, the longest first; it matches nothing if there are none."""
-    known = sorted(set(names), key=len, reverse=True)
-    return "|".join(r"\s+".join(re.escape(word) for word in name.split()) for name in known) or r"(?!)"
+    known = sorted({name for name in names if len(name) <= _LONGEST_NAME}, key=len, reverse=True)
+    return "|".join(r"[\s_-]+".join(map(re.escape, name.split())) for name in known) or r"(?!)"
 
 
-class NumberReader:
-    """Reads answers of ordinal and interval scales."""
+class Level(NamedTuple):
+    """A level at some place of a text: its code, or why it is none, its end, and how it is written."""
+
+    code: Code | None
+    error: Reason | None
+    end: int
+    is_name: bool
+    is_word: bool = False
+
+
+class Reader:
+    """Reads answers off a scale."""
 
     def __init__(self, scale: Scale) -> None:
-        self.scale, self.names = scale, _names(scale)
-        names = _alternatives(name for name in self.names if len(name) <= _LONGEST_NAME)
-        self._name = re.compile(rf"{_OPEN}({names}){_CLOSE}(?!\w)", re.IGNORECASE)
-        self.interval = scale.level == "interval"
+        self.scale, self.is_number = scale, scale.level != "nominal"
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
+        self.names = _names(scale)
         self.binary = set(scale.codes) == {0, 1}
-        self.exact = {
-            text: Parsed(code)
-            for code in scale.codes
-            for plain in (code_text(code),)
-            for text in (plain, f"{plain}.", f" {plain}", f"{plain}\n", f"**{plain}**")
-        }
+        plain = [code_text(code) for code in scale.codes]
+        if self.is_number:
+            forms = [(text, f"{text}.", f" {text}", f"{text}\n", f"**{text}**") for text in plain]
+            if self.binary:
+                self.names = {"true": 1, "false": 0} | self.names
+            kind = rf"(?P<number>{_NUMBER}|{one_of(WORDS)})"
+        else:
+            forms = [(text, f"{text}.", f"**{text}**") for text in plain]
+            exact = {folded(text): code for text, code in zip(plain, scale.codes, strict=True)}
+            bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
+            self.names |= bare | exact
+            self.names.pop("", None)
+            kind = rf"(?:the\s)?(?:{'|'.join(KINDS.split())})\s+{_OPEN}(?P<called>{{names}})(?!\w|[.,]\d)"
+        names = _alternatives([*self.names, *(folded(text) for text in plain if not self.is_number)])
+        self.exact = {text: Parsed(code) for code, texts in zip(scale.codes, forms, strict=True) for text in texts}
+        self._level = re.compile(
+            rf"{_OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{kind.replace('{names}', names)})(?P<close>{_CLOSE})", re.IGNORECASE
+        )
+        some = rf"{_DIGITS}" if self.is_number else names
+        self._mention = re.compile(rf"(?<![\w.,/-])(?:{some})(?!\w)", re.IGNORECASE)
+        self._listed = re.compile(rf"[,;|.]\s{{1,3}}(?:and\s|but\s|и\s|а\s)?(?={_OPEN}(?:{some})(?!\w))", re.IGNORECASE)
+
+    # -- a level, wherever it stands
+
+    def level(self, piece: str, at: int = 0) -> Level | None:
+        """The level at a place of a text; None for a number or word cut in two."""
+        found = self._level.match(piece, at)
+        if found is None:
+            return None
+        end = found.end()
+        if "<" in piece[at : found.start("close")] and piece[end : end + 1] == ">":
+            end += 1
+        name = found["name"] or (None if self.is_number else found["called"])
+        if name is not None:
+            # the pattern takes "ı" for "i", comparing folded texts does not
+            code = self.names.get(folded(name))
+            return None if code is None else Level(code, None, end, True)
+        token = found["number"].lower()
+        if not found["close"] and not _UNIT.match(piece, end) and re.compile(_CUT_IN_TWO).match(piece, end) is None:
+            return None
+        value = WORDS.index(token) if token in WORDS else _value(token)
+        if value is None:
+            return None
+        reading = self._on_scale(value)
+        return Level(reading.code, reading.error, end, False, token in WORDS)
+
+    def _on_scale(self, value: float | None, end: int = 0) -> Reading:
+        if value is None:
+            return UNREADABLE
+        code = self.scale.code(value) if self.scale.level == "interval" else self.codes.get(value)
+        return Reading(code, None if code is not None else "off_scale", end)
+
+    def _other(self, piece: str, at: int) -> Level | None:
+        """A level that stands on its own at a place: no article ``a``, and no word within a sentence."""
+        level = self.level(piece, at)
+        if level is None or (level.is_name and not self._is_sign(piece, at, level) and not _SET_OFF.match(piece, level.end)):
+            return None
+        return level
+
+    def _is_sign(self, piece: str, at: int, level: Level) -> bool:
+        """Whether a name is a sign such as ``B``, or ``answer B``, rather than a word."""
+        said = piece[at : level.end].strip(_DECORATION)
+        if said.casefold() == "a" or self.is_number:
+            return _SET_OFF.match(piece, level.end) is not None or (said == "A" and re.match(r"\s(?:is|was|has|wins)\b", piece[level.end :]) is not None)
+        return len(said) <= 2 or (len(str(level.code)) <= 2 and str(level.code).casefold() in said.casefold().split())
+
+    def mentions(self, text: str, code: Code | None) -> bool:
+        """Whether a text names another level, on its own and not to compare with it: ``better than a 3``."""
+        for found in self._mention.finditer(text):
+            level = self.level(text, found.start())
+            if level is None or level.code in (None, code) or not _SET_OFF.match(text, level.end):
+                continue
+            if not (_COMPARED.search(text, max(0, found.start() - 70), found.start()) or _WOULD.match(text, level.end)):
+                return True
+        return False
+
+    # -- the rule for all forms
+
+    def beside(self, piece: str, level: Level, *, labelled: bool) -> Reading | None:
+        """What a level at the start of a piece says, by what stands behind it; None if it is not set off from that.
+
+        Directly behind it: unit, maximum, its own name. Then the end, a full stop and prose, or a colon, comma, dash or
+        bracket, after which the next words decide. A bare name (not `labelled`) needs a clause there.
+        """
+        end, code = level.end, level.code
+        has_unit = False
+        while True:
+            if (most := _MOST.match(piece, end)) is not None:
+                has_unit, end = True, most.end()
+                if _value(most["most"] or most["top"]) != self.scale.highest if self.is_number else True:
+                    is_set_off = _SET_OFF.match(piece, end) or _STOP.match(piece, end) or _UNIT.match(piece, end)
+                    return (OFF_SCALE if self.is_number else AMBIGUOUS)._replace(end=end) if is_set_off else None
+            elif self.is_number and not has_unit and (unit := _UNIT.match(piece, end)) is not None:
+                has_unit, end = True, unit.end()
+            else:
+                joint = _OWN.match(piece, end)
+                other = self._other(piece, joint.end()) if joint and not level.is_word else None
+                if joint is None or other is None or other.is_word:
+                    break
+                is_joined = bool(joint[0].strip())
+                if other.code != code or other.error != level.error or (not level.is_name and not other.is_name):
+                    return AMBIGUOUS._replace(end=other.end) if is_joined else None
+                if not _SET_OFF.match(piece, other.end):
+                    break
+                end = other.end
+        if level.is_word and not has_unit and not _END.match(piece, end):
+            return None
+        reading = Reading(code, level.error, end)
+        bare_name = level.is_name and not labelled
+        if _END.match(piece, end) and not (bare_name and piece[end:].strip()[:1] in (":", ",")):
+            return reading
+        rival = _OR.match(piece, end)
+        if rival is not None and self.level(piece, rival.end()) and self._other(piece, rival.end()):
+            return AMBIGUOUS
+        sign = _SIGN.match(piece, end)
+        if sign is not None or _OPERATOR.match(piece, end):
+            return self._equation(piece, level, sign) if sign is not None else AMBIGUOUS
+        stop = _STOP.match(piece, end)
+        if stop is not None:
+            return AMBIGUOUS if self._taken_back(piece, stop.end(), level) else reading
+        joint = _JOINT.match(piece, end)
+        if joint is None:
+            return None
+        return AMBIGUOUS if self._speaks_against(piece, joint, level, bare_name) else reading
+
+    def _taken_back(self, piece: str, at: int, level: Level) -> bool:
+        """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
+        line = piece[at:].lstrip("\n").partition("\n")[0] if "\n" not in piece[at - 1 : at] else ""
+        if level.is_name and folded(str(level.code)) not in _YES_WORDS and _SAID_NO.match(piece, at):
+            return True
+        return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
+
+    def is_retracted(self, text: str, code: Code | None) -> bool:
+        """Whether a text corrects a verdict: to another level, or by another labelled one."""
+        for label in LABEL.finditer(text):
+            level = self.level(text, label.end())
+            if level is not None and (level.code, level.error) != (code, None if code is not None else level.error):
+                return True
+        return any(self.mentions(text[cue.end() : cue.end() + 50], code) for cue in _RETRACTED.finditer(text))
+
+    def _is_listed(self, line: str, level: Level) -> bool:
+        """Whether another level has a value of its own on the line: ``…; 2: facts``."""
+        for found in self._listed.finditer(line):
+            other = self.level(line, found.end())
+            if other is not None and other.code not in (None, level.code) and re.match(r"\s{0,3}[:=(]|\s[-–—]\s", line[other.end :]):
+                return True
+        return False
+
+    def _speaks_against(self, piece: str, joint: re.Match[str], level: Level, bare_name: bool) -> bool:
+        """Whether the words joined to a level by a colon, comma, dash or bracket change, deny or weigh it."""
+        rest = piece[joint.end() :]
+        rest = (rest.lstrip() if not joint["bracket"] else rest).partition("\n")[0]
+        inner, _, behind = rest.partition(")" if joint[0].strip() == "(" else "]") if joint["bracket"] else (rest, "", "")
+        if (_DENIED if level.is_name else _ALTERED).match(inner) or _OPERATOR.match(behind):
+            if folded(str(level.code)) not in _YES_WORDS or _ALTERED.match(inner):
+                return True
+        if self._is_listed(f", {rest}", level) or self.is_retracted(inner, level.code) or self.mentions(inner[:_NEAR], level.code):
+            return True
+        if not level.is_name:
+            return False
+        if self.is_denied(inner, level):
+            return True
+        n_words = len(re.findall(r"\w+", inner))
+        return bare_name and n_words < (2 if folded(str(level.code)) in _YES_WORDS else 4)
+
+    def is_denied(self, text: str, level: Level) -> bool:
+        """Whether a text says no to the level itself: ``it is not harmful``."""
+        names = "|".join(re.escape(str(name)) for name, code in self.names.items() if code == level.code)
+        return re.search(rf"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{{1,20}}\s){{0,3}}(?:{names})(?!\w)", text, re.IGNORECASE) is not None
+
+    def _equation(self, piece: str, level: Level, sign: re.Match[str]) -> Reading:
+        """``A=B`` is the tie of the scale, ``A>B`` is A; on scales of numbers both are ambiguous."""
+        other = None if self.is_number else self.level(piece, sign.end())
+        if other is None or other.code == level.code or not _END.match(piece, other.end):
+            return AMBIGUOUS
+        if sign["sign"][0] in "<>":
+            return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
+        ties = {code for name, code in self.names.items() if TIES & {*name.split()}}
+        return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS
+
+    # -- pieces of a reply
 
     def value(self, value: object) -> Reading:
         """The reading of a JSON value."""
-        if isinstance(value, bool):
-            return Reading(int(value)) if self.binary else UNREADABLE
-        if isinstance(value, (int, float)):
-            return self._on_scale(value)
         if isinstance(value, str):
-            return self.labelled(value) or UNREADABLE
-        return UNREADABLE
+            nothing = UNREADABLE if self.is_number or not value.strip() else OFF_SCALE
+            return self.read(value) or nothing
+        if self.is_number:
+            if isinstance(value, bool):
+                return Reading(int(value)) if self.binary else UNREADABLE
+            return self._on_scale(value) if isinstance(value, (int, float)) else UNREADABLE
+        if not isinstance(value, (int, float)):
+            return UNREADABLE
+        if isinstance(value, int) and abs(value) > 2**63:  # more than a float can hold
+            return OFF_SCALE
+        code = self.names.get(str(value).casefold() if isinstance(value, bool) else code_text(value))
+        return Reading(code) if code is not None else UNREADABLE if isinstance(value, bool) else OFF_SCALE
 
-    def labelled(self, piece: str) -> Reading | None:
-        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
-        return self.whole(piece) or self.leading(piece) or self._named(piece)
-
-    def _named(self, piece: str) -> Reading | None:
-        """A level's description with an explanation after it: ``Fully supported: all facts hold``."""
-        found = self._name.match(piece[:LONGEST])
-        if found is None or not _NAME_TAIL.match(piece, found.end()):
-            return None
-        code = self.names.get(folded(found[1]))
-        return None if code is None else Reading(code, None, found.end())
+    def read(self, piece: str, *, labelled: bool = True) -> Reading | None:
+        """The reading of a piece that begins with an answer, such as the text after a label or under a key."""
+        piece = piece[:LONGEST]
+        if not piece.isascii():
+            piece = piece.translate(_WIDE)
+        level = self.level(piece)
+        found = None if level is None else self.beside(piece, level, labelled=labelled)
+        return found or self._unusual(piece)
 
     def whole(self, piece: str) -> Reading | None:
         """The reading of a piece that is an answer and nothing else, or None."""
         if len(piece) > LONGEST:
             return None
-        found = _ANSWER.match(piece)
-        if found and _END.match(piece, found.end()):
-            return self._read(found)
-        if found and _RIVAL.match(piece, found.end("close")) and not found["most"]:
-            return AMBIGUOUS
-        plain = piece.strip(_DECORATION)
-        if _NOT_FINITE.match(plain):
-            return OFF_SCALE
-        name = folded(plain)
-        if name in self.names:
-            return Reading(self.names[name], None, len(piece))
-        named = _NAMED.match(piece.strip())
-        if named and (folded(named[1]) in self.names or len(named[1].split()) <= 3):
-            return self._agreed(named, len(piece))
-        prose = _PROSE.match(plain)
-        if prose and (folded(prose[1]).strip(_DECORATION) in self.names or folded(prose[1]) in _YES):
-            return self._agreed(prose, len(piece))
-        return AMBIGUOUS if _PAIR.search(piece) and len(plain) <= 60 else None
-
-    def _agreed(self, found: re.Match[str], end: int) -> Reading:
-        """A name and a number beside it; ambiguous if the name belongs to another level."""
-        reading = self._on_scale(_value(found[2]), end)
-        name = self.names.get(folded(found[1]).strip(_DECORATION))
-        return reading if name is None or name == reading.code else AMBIGUOUS
-
-    def leading(self, piece: str) -> Reading | None:
-        """The reading of a piece that begins with an answer, set off from what follows, or None."""
-        piece = piece[:LONGEST]
-        found = _ANSWER.match(piece)
-        if not found:
-            return None
-        if _RIVAL.match(piece, found.end("close")) and not found["most"]:
-            return AMBIGUOUS
-        if not found["unit"] and found["number"].lower() in WORDS:
-            return None
-        if _TAIL.match(piece, found.end()) or _END.match(piece, found.end()):
-            reading = self._read(found)
-            name = self.names.get(folded(piece[found.end() :]).strip(_DECORATION + "-–—"))
-            return AMBIGUOUS if name is not None and reading is not None and name != reading.code else reading
-        return None
+        found = self.read(piece, labelled=False)
+        if found is None or found.error == "ambiguous":
+            return found if found is None or "\n" not in piece.strip() else None
+        return found if _END.match(piece, found.end) else None
 
     def lead(self, piece: str) -> Reading | None:
         """The reading of what a piece begins with, whatever follows it; None for a number cut in two."""
-        found = _ANSWER.match(piece)
-        if not found or _MORE_DIGITS.match(piece, found.end()):
+        level = self.level(piece)
+        if level is None:
             return None
-        return AMBIGUOUS if _RIVAL.match(piece, found.end("close")) and not found["most"] else self._read(found)
+        rival = _OR.match(piece, level.end)
+        if rival is not None and piece[rival.end() - 1] != "/" and self._other(piece, rival.end()):
+            return AMBIGUOUS
+        most = _MOST.match(piece, level.end) if self.is_number else None
+        if most is not None and _value(most["most"] or most["top"]) != self.scale.highest:
+            return OFF_SCALE._replace(end=most.end())
+        return None if piece[level.end : level.end + 1] == "%" else Reading(level.code, level.error, most.end() if most else level.end)
 
-    def _read(self, found: re.Match[str]) -> Reading | None:
-        token = found["number"].lower()
-        value = WORDS.index(token) if token in WORDS else _value(token)
-        if value is None:
-            return None
-        if found["most"] is not None and _value(found["most"]) != self.scale.highest:
-            return Reading(None, "off_scale", found.end())
-        return self._on_scale(value, found.end())
-
-    def _on_scale(self, value: float | None, end: int = 0) -> Reading:
-        if value is None:
-            return UNREADABLE
-        code = self.scale.code(value) if self.interval else self.codes.get(value)
-        return Reading(code, None if code is not None else "off_scale", end)
+    def _unusual(self, piece: str) -> Reading | None:
+        """Pieces that do not begin with a level: ``Yes, 1``, ``between 1 and 2``, ``nan``, an unknown label."""
+        if not self.is_number:
+            name = folded(piece).strip(_DECORATION)
+            return OFF_SCALE._replace(end=len(piece)) if name.isalnum() and len(name) <= 3 and name not in self.names else None
+        if _NOT_FINITE.match(piece):
+            return OFF_SCALE._replace(end=len(piece))
+        found = _PREFIXED.match(piece)
+        if found is not None and not NO_LABEL.search(found["word"]):
+            word = folded(found["word"])
+            if word in _YES_WORDS or (found["bracket"] and len(word.split()) <= 3):
+                return self._on_scale(_value(found["number"]), len(piece))
+        return AMBIGUOUS if len(piece) <= 60 and _RANGE.search(piece) else None
 
 
 def _value(token: str) -> float | None:
@@ -225,91 +411,3 @@ def _value(token: str) -> float | None:
     if re.fullmatch(r"[+\-−]?[1-9]\d{0,2},\d{3}", token):
         return None
     return float(token.replace(",", ".").replace("−", "-"))
-
-
-class LabelReader:
-    """Reads answers of nominal scales."""
-
-    def __init__(self, scale: Scale) -> None:
-        self.scale = scale
-        exact = {folded(str(code)): code for code in scale.codes}
-        bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
-        self.map: dict[str, Code] = _names(scale) | bare | exact
-        self.map.pop("", None)
-        self.codes: dict[object, Code] = {code: code for code in scale.codes}
-        self.exact = {text: Parsed(code) for code in scale.codes for text in (str(code), f"{code}.", f"**{code}**")}
-        names = (name for name in _names(scale) if len(name) <= _LONGEST_NAME)
-        labels = _alternatives([*map(str, scale.codes), *names])
-        self._label = re.compile(rf"{_OPEN}({labels}){_CLOSE}(?!\w)", re.IGNORECASE)
-        self._rival = re.compile(
-            rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|and|или|и|либо)\b)\s{{0,3}}{_OPEN}({labels})(?!\w)", re.IGNORECASE
-        )
-
-    def value(self, value: object) -> Reading:
-        """The reading of a JSON value."""
-        if isinstance(value, (int, float)):
-            if isinstance(value, int) and abs(value) > 2**63:  # more than a float can hold
-                return OFF_SCALE
-            text = str(value).casefold() if isinstance(value, bool) else code_text(value)
-            code = self.map.get(text)
-            return Reading(code) if code is not None else UNREADABLE if isinstance(value, bool) else OFF_SCALE
-        if not isinstance(value, str) or not value.strip():
-            return UNREADABLE
-        return self.labelled(value) or OFF_SCALE
-
-    def labelled(self, piece: str) -> Reading | None:
-        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
-        return self.whole(piece) or self.leading(piece)
-
-    def whole(self, piece: str) -> Reading | None:
-        """The reading of a piece that is an answer and nothing else, or None."""
-        if len(piece) > LONGEST:
-            return None
-        name = folded(piece)
-        code = self.map.get(name)
-        if code is None:
-            name = name.strip(_DECORATION)
-            code = self.map.get(name) or self.map.get(_KIND.sub("", name).strip(_DECORATION))
-        if code is not None:
-            return Reading(code, None, len(piece))
-        found = self._label.match(piece)
-        if found and self._has_rival(found, piece):
-            return AMBIGUOUS
-        return OFF_SCALE if name.isalnum() and len(name) <= 3 else None
-
-    def leading(self, piece: str) -> Reading | None:
-        """The reading of a piece that begins with a label, set off from what follows, or None."""
-        piece = piece[:LONGEST]
-        found = self._label.match(piece)
-        if not found:
-            return None
-        if self._has_rival(found, piece):
-            return AMBIGUOUS
-        if _END.match(piece, found.end()) or _LABEL_TAIL.match(piece, found.end()):
-            return self._read(found)
-        return None
-
-    def lead(self, piece: str) -> Reading | None:
-        """The reading of the start of a piece, whatever follows it."""
-        found = self._label.match(piece)
-        if not found or (found[1][-1].isdigit() and _MORE_DIGITS.match(piece, found.end())):
-            return None
-        return AMBIGUOUS if self._has_rival(found, piece) else self._read(found)
-
-    def _has_rival(self, found: re.Match[str], piece: str) -> bool:
-        """Whether another level follows: ``A or B``, ``A: Answer B is better``; not ``tie - both are equal``."""
-        rival = self._rival.match(piece, found.end())
-        name = folded(rival[1] if rival else piece[found.end() :].strip(_DECORATION))
-        return name in self.map and self.map[name] != self.map.get(folded(found[1]))
-
-    def _read(self, found: re.Match[str]) -> Reading | None:
-        # the pattern takes "ı" for "i", comparing folded texts does not
-        code = self.map.get(folded(found[1]))
-        return None if code is None else Reading(code, None, found.end())
-
-
-_KIND = re.compile(r"^(?:the )?(?:option|answer|response|output|assistant|label|choice|вариант|ответ)\s")
-# no bracket and no dash without spaces: "A (short) answer is …" and "A-level …" are no labels
-_LABEL_TAIL = re.compile(r"[.!;:,)](?=\s)|\s[-–—](?=\s)|\s{0,3}\n|\s(?:because|since|потому|так как)\b", re.IGNORECASE)
-
-Reader = NumberReader | LabelReader

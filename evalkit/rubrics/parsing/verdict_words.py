@@ -1,0 +1,166 @@
+"""Tables of words and marks: what names a verdict, what speaks against one, where thinking begins and ends.
+
+`docs/adr/0004-parsing.md` states the rule that uses them.
+"""
+
+from __future__ import annotations
+
+EXPLAINS = (
+    *("explanation", "reason", "reasons", "rationale", "rational", "feedback", "reasoning", "analysis"),
+    *("justification", "comment", "comments", "thoughts", "thought", "explain", "critique"),
+    *("обоснование", "объяснение", "пояснение", "комментарий", "анализ"),
+)
+"""Names that judges use for their reasons, as JSON keys and before a colon."""
+
+VERDICT_WORDS = (
+    "score rating grade verdict mark judgment judgement label conclusion winner overall preference "
+    "оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель"
+).split()
+"""Words before a colon, or within a sentence, that name a judge's own verdict."""
+
+ECHO_WORDS = "answer result value choice decision response output ответ результат значение решение".split()
+"""Words that also name what was judged: they count only where nothing else is labelled."""
+
+GUARD_LABELS = ("safety", "safety rating", "safety assessment", "user safety", "response safety", "content safety")
+"""What guard models call their verdicts."""
+
+BEFORE_WORDS = (
+    "the my our so thus hence therefore final overall total numeric numerical better best preferred winning "
+    "итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший"
+).split()
+"""Words that may stand before a verdict word on its line."""
+
+NOT_A_VERDICT = (
+    *("los(?:er|ers|es|ing|s|t)", "wors(?:e|t)", "weak(?:er|est|ness|nesses)?", "inferior", "reject(?:ed|ion|s)?"),
+    *("runner", "second", "third", "not", "no", "never", "non", "un(?:chosen|certain\\w*|sure|likely)", "fail(?:ed|ures?|s)?"),
+    *("deduct\\w*", "penalt(?:y|ies)", "minus", "plus", "bonus", "subtract\\w*", "reduc\\w+", "missing", "missed", "lack\\w*"),
+    *("confiden\\w+", "certain\\w*", "doubt\\w*", "probabilit\\w+", "likelihood", "chance", "odds", "margin", "varian\\w+"),
+    *("threshold", "cut-?off", "max\\w*", "min(?:imum)?", "limit\\w*", "upper", "lower", "highest", "lowest", "bound\\w*"),
+    *("range", "scale", "target", "goal", "baseline", "possible", "average", "mean", "median", "weight\\w*", "step(?:s)?"),
+    *("expect\\w*", "reference", "gold\\w*", "truth", "human\\w*", "user\\w*", "annotator\\w*", "expert\\w*", "rater\\w*"),
+    *("other\\w*", "another", "peer\\w*", "previous\\w*", "prior", "initial\\w*", "original\\w*", "first", "draft", "old"),
+    *("claim\\w*", "request\\w*", "demand\\w*", "desired", "wanted", "candidate\\w*", "student\\w*", "author\\w*", "their"),
+    *("his", "her", "its", "self", "correct", "error\\w*", "mistake\\w*", "issue\\w*", "typo\\w*", "flaw\\w*", "problem\\w*"),
+    *("count\\w*", "number\\w*", "total", "sum", "question\\w*", "sentence\\w*", "words?", "tokens?", "characters?", "facts?"),
+    *("examples?", "sources?", "lines?", "pages?", "paragraphs?", "points", "years?", "dates?", "times?", "note\\w*", "id"),
+    *("item\\w*", "index", "section\\w*", "chapter\\w*", "part\\w*", "rank\\w*", "votes?", "samples?", "version\\w*", "round"),
+    *("difference\\w*", "gap", "length", "temperature", "context", "prompt", "input", "criteri\\w+", "severit\\w+", "risk\\w*"),
+    *("difficult\\w+", "correction\\w*", "alternativ\\w+", "category", "categories", "refus\\w+", "request", "option\\w*"),
+    *("проиг\\w+", "хуж\\w+", "худш\\w+", "вычет\\w*", "штраф\\w*", "сниж\\w+", "уверен\\w+", "вероятн\\w+", "сомнен\\w+"),
+    *("порог\\w*", "максим\\w+", "миним\\w+", "прежн\\w+", "предыдущ\\w+", "ожида\\w+", "эталон\\w*", "эксперт\\w*", "шаг\\w*"),
+    *("ошиб\\w+", "числ\\w+", "количеств\\w+", "отверг\\w+", "не", "другой", "другая", "кандидат\\w*", "автор\\w*", "цел\\w+"),
+    *("средн\\w+", "фактов", "пункт\\w*", "строк\\w*", "стран\\w+", "вопрос\\w*", "поправк\\w*", "разниц\\w+", "втор\\w+"),
+)  # fmt: skip
+"""Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
+
+KINDS = "option answer response output assistant label choice candidate model system text вариант ответ ассистент"
+"""What levels that are names may be called: ``Answer A``."""
+
+TIES = frozenset("tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну".split())
+"""Words of a level that says that neither is better."""
+
+YES_NO = "yes no true false yeah yep nope correct incorrect да нет верно неверно ага"
+"""Answers to a level's name: ``Harmful: No``."""
+
+UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
+
+BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
+
+ALTERS = (
+    *("or", "minus", "less", "plus", "maybe", "perhaps", "possibly", "probably", "borderline", "down", "up", "was", "were"),
+    *("formerly", "previously", "initially", "originally", "before", "after", "sorry", "wait", "rather", "actually"),
+    *("if", "unless", "once", "assuming", "provided", "at (?:most|best|least)", "tops", "max", "between", "could", "might"),
+    *("not (?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at all)\\b|not(?=\\W*\\Z)", "never"),
+    *("no (?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea)", "closer", "leaning", "i mean"),
+    *("или", "либо", "минус", "плюс", "возможно", "может", "наверное", "было", "был", "была", "если", "точнее", "вернее"),
+    *("не совсем", "хотя нет", "скорее", "почти", "до", "после", "максимум", "минимум", "пока", "нет"),
+)
+"""What changes a number or a labelled level if it begins the words joined to it."""
+
+DENIES = (
+    *("no", "not", "never", "none", "nothing", "neither", "nor", "hardly", "barely", "scarcely", "partly", "partially"),
+    *("in part", "somewhat", "almost", "nearly", "half", "unlikely", "doubtful", "unclear", "only", "lacks?", "without"),
+    *("isn['’]?t", "doesn['’]?t", "wasn['’]?t", "far from", "less", "too", "worse", "wrong", "incorrect", "weak(?:er)?"),
+    *("loses?", "inferior", "fails?", "misses", "bad", "poor", "better", "right", "good", "strong(?:er)?", "best", "wins?"),
+    *("не", "нет", "ни", "никак", "никогда", "едва", "отчасти", "частично", "почти", "без", "хуже", "лучше", "слаб\\w+"),
+)
+"""What denies or weighs a level's name if it begins the words joined to it."""
+
+RETRACTS = (
+    *("correction", "corrected", "wait", "actually", "scratch that", "on (?:second thoughts?|reflection)", "i mean[t]?"),
+    *("i (?:change|revise|correct|take|lower|raise|amend)\\w*", "make (?:it|that)", "rather", "instead", "sorry", "no"),
+    *("my mistake", "reconsider\\w*", "revised", "updated?", "change\\w*", "apolog\\w+", "better still", "or no"),
+    *("поправка", "точнее", "вернее", "нет", "исправл\\w+", "передума\\w+", "скорее", "извин\\w+", "пересм\\w+"),
+)
+"""How a judge takes a verdict back, before it names another level."""
+
+COMPARES = (
+    *("than", "beyond", "above", "below", "under", "over", "unlike", "not", "to", "to be", "for", "reach", "earn", "merit"),
+    *("short of", "from", "beats", "against", "чем", "до", "выше", "ниже", "для", "на", "от", "past", "like", "toward"),
+)
+"""What stands before a level to which the verdict is compared: ``better than a 3``."""
+
+NOT_GIVEN = (
+    *("not", "\\w+n['’]t", "cannot", "never", "no", "nor", "neither", "none", "only", "if", "unless", "should", "could"),
+    *("might", "may", "must", "ask\\w*", "demand\\w*", "claim\\w*", "want\\w*", "request\\w*", "expect\\w*", "says?", "said"),
+    *("insist\\w*", "beg\\w*", "plead\\w*", "hop(?:e|es|ed|ing)", "wish\\w*", "short", "without", "instead", "rubric"),
+    *("to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)", "perfect", "full", "max\\w*", "minimum", "possible"),
+    *("higher", "highest", "lower", "lowest", "top", "better", "best", "previous\\w*", "earlier", "requir\\w*", "need\\w*"),
+    *("have", "had", "almost", "nearly", "tempted", "considered", "whether", "suggest\\w*", "argu\\w+", "propos\\w*"),
+    *("не", "нет", "никогда", "ни", "если", "бы", "только", "лишь", "прос[ия]т\\w*", "требу\\w+", "хо[чт]\\w+", "должн\\w+"),
+    *("мог\\w*", "можно", "прежн\\w+", "якобы", "чтобы", "утвержда\\w+", "ожида\\w+", "почти"),
+)
+"""Words in the clause of a closing sentence whose level is not given."""
+
+_XML = "think thinking thought reasoning seed:think scratchpad reflection inner_monologue antthinking longcat_think"
+THINKING = (
+    *((f"<{name}(?:\\s[^<>]{{0,80}})?>", f"</{name}>") for name in _XML.split()),
+    ("\\[THINK\\]", "\\[/THINK\\]"),
+    ("◁think▷", "◁/think▷"),
+    ("<\\|begin_of_thought\\|>", "<\\|end_of_thought\\|>"),
+    ("<\\|START_THINKING\\|>", "<\\|END_THINKING\\|>"),
+    ("<\\|inner_prefix\\|>", "<\\|inner_suffix\\|>"),
+    ("<unused94>(?:thought)?", "<unused95>"),
+    ("<\\|channel>thought", "<channel\\|>"),
+    (
+        "(?:<\\|start\\|>assistant)?<\\|channel\\|>(?:analysis|commentary)[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
+        "(?:<\\|(?:end|return)\\|>\\s{0,4})?(?:<\\|start\\|>assistant)?<\\|channel\\|>final[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
+    ),
+    ("\\A(?-i:analysis(?=[A-Z]|[\\s\\S]*assistantfinal))", "assistantfinal"),
+)
+"""Marks around a judge's thinking, as patterns: what opens it, what ends it. The last two are the channels of gpt-oss."""
+
+LEFT_OVER = (
+    "<\\|(?:begin|end)_of_(?:solution|box)\\|>|<\\|(?:START|END)_RESPONSE\\|>"
+    "|(?:<\\|(?:end|return|im_end|eot_id|endoftext|end_of_text)\\|>|</s>|<end_of_turn>|<eos>)(?=\\s*\\Z)"
+)
+"""Marks around a reply that some servers leave in it."""
+
+INVISIBLE = (
+    "[\\u00ad\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u2069\\ufeff]"
+    "|(?<=\\d)\\ufe0f?\\u20e3|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
+)
+"""Characters without width; joiners within a word belong to its spelling."""
+
+GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
+"""The line below a guard model's verdict: ``S1,S10``."""
+
+CUT = {
+    *("length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit", "incomplete"),
+    *("repetition", "model_context_window_exceeded", "context_length_exceeded"),
+}
+"""Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
+
+WITHHELD = {
+    *("content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content"),
+    *("spii", "guardrail_intervened"),
+}
+"""Finish reasons, in lower case, of a reply that the server or the model refused."""
+
+ENDED = {
+    *("", "stop", "stop_sequence", "stop_token", "end_turn", "end_of_turn", "end", "eos", "eos_token", "endoftext"),
+    *("tool_calls", "tool_call", "tool_use", "function_call", "complete", "completed", "done", "finished", "finish"),
+    *("normal", "success", "ok", "none", "null", "unknown", "unspecified", "finish_reason_unspecified"),
+    *("finish_reason_stop", "stop_finish_reason", "<|im_end|>", "<|eot_id|>", "<|return|>", "</s>"),
+}
+"""Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
