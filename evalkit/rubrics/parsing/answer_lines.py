@@ -16,7 +16,7 @@ from evalkit.rubrics.parsing.values_on_scale import (
     AMBIGUOUS, LONGEST, NO_LABEL, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading, one_of,
 )  # fmt: skip
 from evalkit.rubrics.parsing.verdict_words import (
-    BEFORE_WORDS, ECHO_WORDS, EXPLAINS, GUARD_CATEGORIES, GUARD_LABELS, NOT_GIVEN, VERDICT_WORDS,
+    BEFORE_WORDS, ECHO_WORDS, EXPLAINS, GUARD_CATEGORIES, GUARD_LABELS, NOT_GIVEN, NOT_GIVEN_BEFORE, VERDICT_WORDS,
 )  # fmt: skip
 
 # another maximum in a label's bracket puts its value off the scale
@@ -29,6 +29,8 @@ _STRONG = (
     rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
 )
 _BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
+# a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
+_SIGN = re.compile(r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])")
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 _IS = r"(?:[ \t](?:is|was|would be))?"
 _LABELLED = re.compile(
@@ -43,28 +45,27 @@ _I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’]d|i['’]ll|we['’]
 _GIVE = r"(?:give|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith|settle\son)"
 _GIVE_RU = r"(?:поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
 _EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?"
-_INLINE = re.compile(
-    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s\w{{1,20}})?[*_`]{{0,4}}\s{{0,3}}"
-    rf"(?:[:：=]|\b(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s))(?:\s(?:an?|на))?[*_`]{{0,4}}\s{{0,3}}"
-    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))\s{_OBJECT}"
-    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})\s{_OBJECT}|(?:{_EARNS}|{_GIVE_RU})\s(?:{_OBJECT})?)(?=\S)",
+_SAYS = re.compile(
+    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s\w{{1,20}})?[*_`]{{0,4}}"
+    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
+    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)[\s*_`(\[]{{0,6}}\Z",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
-    r"[.!?:;\n—–]\s|,\s(?:so|but|and|yet|which|therefore|thus|hence|resulting|leading|giving|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
+    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
     r"|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
     re.IGNORECASE,
 )
 _NOT_GIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+# "… to earn a perfect score of 5" is no verdict
+_FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 _IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
 _WOULD, _WHO = re.compile(r"(?<!\w)would\b", re.IGNORECASE), re.compile(r"(?<!\w)(?:i|we|this|it)\b", re.IGNORECASE)
 _SOMEONE = re.compile(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE)
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
-_AFTER_INLINE = re.compile(
-    r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\)|(?:for|in terms of)\s(?:\w{1,20}\s){0,2}\w{1,20}|from me|из меня)?[\s.!*_`]{0,6}(?:\Z|\n)"
-)
-_FOR = re.compile(r"\s(?:from\s(?:me|us)|overall|in total|for\s(?:\w{1,20}\s){0,2}\w{1,20})(?=[.,;:!]|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\Z)")
-_INLINE_WINDOW, _EARLIER = 400, 4_000
+_AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
+_WINDOW, _LEAD, _EARLIER = 400, 90, 4_000
 _MARK = re.compile(r"(?:[-*+•>#–—][ \t]+|>|#+)+")
 _LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 _NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
@@ -112,15 +113,15 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
 def _keeps(reader: Reader, name: str, before: str, content: str) -> bool:
     """Whether a quotation is the value of a line such as ``Rating: "2"``."""
     least = len(before.rstrip("*_ \t"))
-    return any(line.end() >= least for line in _strong_line(name).finditer(before + content)) and reader.whole(content) is not None
+    return any(at >= least for _, at in _labels(before + "x", name)) and reader.whole(content) is not None
 
 
 def _is_verdict(reader: Reader, name: str, text: str) -> bool:
     """Whether a text is an answer, or one line such as ``Rating: 2``, and nothing else."""
-    if reader.whole(text) is not None:
-        return True
-    line = _strong_line(name).match(text)
-    return line is not None and reader.whole(text[line.end() :]) is not None
+    label = next(_labels(text, name), None)
+    return reader.whole(text) is not None or (
+        label is not None and label[0].start() == 0 and reader.whole(text[label[1] :]) is not None
+    )
 
 
 def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
@@ -178,19 +179,28 @@ def _is_level(reading: Reading) -> bool:
 def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
     """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
     known: dict[str, Reading] = {}
-    for line in _strong_line(name).finditer(text):
-        starts_line = line["line"] is not None
-        if not starts_line and not (line["after"] or line["label"][:1].isupper()):
-            continue
-        value = text[line.end() : line.end() + LONGEST].split("\n", 1)[0]
+    for label, at in _labels(text, name):
+        value = text[at : at + LONGEST].split("\n", 1)[0]
         if value not in known:
             known[value] = reader.read(value) or UNREADABLE
         reading = known[value]
-        if reader.is_number and reading.error is None and _other_maximum(line["note"] or "", reader):
+        if reader.is_number and reading.error is None and _other_maximum(label["note"] or "", reader):
             reading = OFF_SCALE._replace(end=reading.end)
-        if not starts_line and reading.error == "unreadable" and not line["after"]:
+        if reading.error == "unreadable" and label["line"] is None and label["after"] is None:
             continue
-        yield _Found(reading, line.start(), line.end() + min(reading.end or len(value), len(value))), bool(line["echo"])
+        start = label.start("label") if label["line"] is None else label.start()
+        yield _Found(reading, start, at + min(reading.end or len(value), len(value))), bool(label["echo"])
+
+
+def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Each label that names a verdict, and where its value begins: at a line's start, or behind other text on it."""
+    pattern = _label_before(name)
+    for colon in _SIGN.finditer(text):
+        start = max(text.rfind("\n", 0, colon.start()) + 1, colon.start() - _LEAD)
+        label = pattern.search(text, start, colon.start())
+        if label is not None and (label["line"] is not None or label["after"] is not None or label["label"][:1].isupper()):
+            if label["line"] is not None or "\n" not in colon[0]:
+                yield label, colon.end()
 
 
 def _other_maximum(note: str, reader: Reader) -> bool:
@@ -200,15 +210,14 @@ def _other_maximum(note: str, reader: Reader) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _strong_line(name: str) -> re.Pattern[str]:
-    """A pattern for a label up to its value, the criterion's own name being one: at a line's start, or within it."""
+def _label_before(name: str) -> re.Pattern[str]:
+    """A pattern for a label before a colon, the criterion's own name being one."""
     words = r"[\s_-]{1,3}".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()) if word)
     own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"(?:(?P<line>^(?=[^\n]){_BULLET})|(?<=[^\n])(?P<after>(?<=[.!?;,)\]»”\"'*—–-])[ \t]{{1,3}}|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
-        rf"(?P<label>(?:{own}{_STRONG}{of})(?P<note>{_NOTE}){_IS})"
-        rf"(?:{_COLON}|[*_`\"]{{0,2}}[\]>](?=[ \t]{{0,3}}[\w*]))(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
+        rf"(?:(?P<line>^{_BULLET})|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{{1,3}})|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
+        rf"(?P<label>(?:{own}{_STRONG}{of})(?P<note>{_NOTE}){_IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -269,13 +278,10 @@ def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None
 
 def _inline(text: str, reader: Reader) -> _Found | None:
     """``I give it a score of 2.`` in the first or the last line; ambiguous beside another one or another ``3/5``."""
-    zones = [(0, min(len(text.partition("\n")[0]), _INLINE_WINDOW)), (max(0, len(text) - _INLINE_WINDOW), len(text))]
-    found: dict[int, _Found] = {}
-    for start, end in zones:
-        for match in _INLINE.finditer(text, start, end):
-            one = _said(text, match, reader)
-            if one is not None:
-                found[match.end()] = one
+    zones = [(0, min(len(text.partition("\n")[0]), _WINDOW)), (max(0, len(text) - _WINDOW), len(text))]
+    if zones[0][1] >= zones[1][0]:
+        zones = [(0, len(text))]
+    found = {said.start: said for start, end in zones for said in _said(text, start, end, reader)}
     if not found:
         return None
     last = found[max(found)]
@@ -285,28 +291,35 @@ def _inline(text: str, reader: Reader) -> _Found | None:
     return last._replace(reading=AMBIGUOUS) if any(last.reading.differs(one.reading) for one in found.values()) else last
 
 
-def _said(text: str, match: re.Match[str], reader: Reader) -> _Found | None:
-    """What a sentence gives; None if it asks for a level, denies it, or sets a condition."""
-    value = text[match.end() : match.end() + LONGEST]
-    level = reader.level(value)
-    if level is None:
-        return None
-    after = _FOR.match(value, level.end)
-    reading = reader.beside(value[: level.end] + value[after.end() :], level, labelled=True) if after else reader.read(value)
-    if reading is None:
-        lead = reader.lead(value)
-        reading = lead if lead is not None and _AFTER_INLINE.match(value, lead.end) else None
-    if reading is None:
-        return None
-    near = text[max(0, match.start() - _INLINE_WINDOW) : match.start()]
-    clause = next(reversed([near[cut.end() :] for cut in _CLAUSE.finditer(near)]), near) + match[0]
-    if match["echo"] and (_SOMEONE.search(near) or not _AFTER_INLINE.match(value, reading.end)):
-        return None
-    if _NOT_GIVEN.search(clause.replace(match["noun"] or "\0", "")) or _IF.search(near):
-        return None
-    if _WOULD.search(clause) and not _WHO.search(clause):
-        return None
-    return _Found(reading, match.start(), min(match.end() + max(reading.end, after.end() if after else 0), len(text)))
+def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
+    """What sentences give, without those that ask for a level, deny it, or set a condition."""
+    for at in reader.places(text, start, end):
+        value = text[at : at + LONGEST]
+        reading = reader.read(value)
+        if reading is None:
+            lead = reader.lead(value)
+            if lead is None or not _AFTER_INLINE.match(value, lead.end):
+                continue
+            reading = lead
+        near = text[max(0, at - _WINDOW) : at]
+        says = _SAYS.search(near, max(0, len(near) - _LEAD))
+        if says is not None and _is_given(near, says, is_last=_AFTER_INLINE.match(value, reading.end) is not None):
+            yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
+
+
+def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
+    """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
+    before = near[: says.start()]
+    if says["echo"] and (_SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
+        return False
+    cuts = [cut.end() for cut in _CLAUSE.finditer(near) if cut.start() <= says.start()]
+    clause = near[cuts[-1] :] if cuts else near
+    return not (
+        _NOT_GIVEN.search(clause)
+        or _FULL.search(before)
+        or _IF.search(before)
+        or (_WOULD.search(clause) and not _WHO.search(clause))
+    )
 
 
 def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:

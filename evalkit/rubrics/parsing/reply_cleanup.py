@@ -12,6 +12,7 @@ _TAG = re.compile(
     rf"(?P<open>{'|'.join(opening for opening, _ in THINKING)})|(?P<close>{'|'.join(closing for _, closing in THINKING)})",
     re.IGNORECASE,
 )
+_MAY_BE_TAG = re.compile(r"[<\[◁]|\Aanalysis|assistantfinal")
 _LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
 _MOST_BLOCKS = 16
 
@@ -50,7 +51,7 @@ def take_apart(text: str, *, cut: bool = False) -> Thinking:
     >>> take_apart("no, 2</think>2").before
     ('no, 2',)
     """
-    if _TAG.search(text) is None:
+    if _MAY_BE_TAG.search(text) is None or _TAG.search(text) is None:
         return Thinking(text)
     rest = text.lstrip()
     tag = _TAG.match(rest)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.parsing.verdict_words import (
-    ALTERS, BECAUSE, BEFORE_WORDS, COMPARES, DENIES, KINDS, NOT_A_VERDICT, RETRACTS, TIES, UNITS, VERDICT_WORDS, YES_NO,
+    ALTERS, BECAUSE, COMPARES, DENIES, KINDS, NOT_A_VERDICT, RETRACTS, TIES, UNITS, VERDICT_WORDS, YES_NO,
 )  # fmt: skip
 from evalkit.rubrics.scales import Code, Scale, code_text
 
@@ -71,7 +71,7 @@ _OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(
 _CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
 _DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 _NUMBER = rf"[+\-−]?{_DIGITS}"
-_CUT_IN_TWO = r"(?!\w|[.,:]\d|[  ']\d)"
+_CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
 _UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{_CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 _MOST = re.compile(
@@ -79,6 +79,11 @@ _MOST = re.compile(
     rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS})"
     rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|(?(open)|(?!)))"
     rf"{_DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{_DIGITS}))(?!\w|[.,]\d|\s?[-–]\s?\d){_CLOSE}",
+    re.IGNORECASE,
+)
+_FOR = re.compile(
+    r"\s(?:from\s(?:me|us)|overall|in total|(?:for|in terms of|on|за|по)\s(?:\w{1,20}\s){0,2}\w{1,20})"
+    r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)",
     re.IGNORECASE,
 )
 _END = re.compile(r"[\s.!;:,。…]*\Z")
@@ -101,13 +106,13 @@ _SUBJECT = r"(?:(?:it|this|that|he|she|which|the\s\w{1,20}|answer\s\w|оно?|о
 _DENIED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{_SUBJECT}(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?{one_of(DENIES)})", re.IGNORECASE)
 _SAID_NO = re.compile(rf"\s{{0,3}}{_MARKS}{_YES}", re.IGNORECASE)
 _NEGATED = r"(?:\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w+\s){0,3}"
-_RETRACTED = re.compile(rf"(?<!\w){one_of(RETRACTS)}", re.IGNORECASE)
-_COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,2}}\Z", re.IGNORECASE)
-_WOULD = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
-LABEL = re.compile(
-    rf"(?:(?<!\w)(?:{'|'.join(BEFORE_WORDS)})\s)?(?<!\w)(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|now)\b)[\s*_`]{{0,4}}",
+_LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+_RETRACTED = re.compile(
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
+_COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,2}}\Z", re.IGNORECASE)
+_WOULD = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
 NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
 _RANGE = re.compile(
     rf"(?:between|either|from|both|от|между|либо|или)\s{_OPEN}{_NUMBER}{_CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
@@ -180,7 +185,7 @@ class Reader:
         self._level = re.compile(
             rf"{_OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{kind.replace('{names}', names)})(?P<close>{_CLOSE})", re.IGNORECASE
         )
-        some = rf"{_DIGITS}" if self.is_number else names
+        some = rf"{_DIGITS}|{'|'.join(WORDS)}" if self.is_number else names
         self._mention = re.compile(rf"(?<![\w.,/-])(?:{some})(?!\w)", re.IGNORECASE)
         self._listed = re.compile(rf"[,;|.]\s{{1,3}}(?:and\s|but\s|и\s|а\s)?(?={_OPEN}(?:{some})(?!\w))", re.IGNORECASE)
 
@@ -200,7 +205,7 @@ class Reader:
             code = self.names.get(folded(name))
             return None if code is None else Level(code, None, end, True)
         token = found["number"].lower()
-        if not found["close"] and not _UNIT.match(piece, end) and re.compile(_CUT_IN_TWO).match(piece, end) is None:
+        if not found["close"] and not _UNIT.match(piece, end) and _CUT_IN_TWO.match(piece, end):
             return None
         value = WORDS.index(token) if token in WORDS else _value(token)
         if value is None:
@@ -228,15 +233,23 @@ class Reader:
             return _SET_OFF.match(piece, level.end) is not None or (said == "A" and re.match(r"\s(?:is|was|has|wins)\b", piece[level.end :]) is not None)
         return len(said) <= 2 or (len(str(level.code)) <= 2 and str(level.code).casefold() in said.casefold().split())
 
+    def places(self, text: str, start: int = 0, end: int | None = None) -> Iterator[int]:
+        """Where a level may stand in a text."""
+        return (found.start() for found in self._mention.finditer(text, start, len(text) if end is None else end))
+
+    def others(self, text: str, code: Code | None) -> Iterator[tuple[int, int]]:
+        """Where a text names another level on its own."""
+        for at in self.places(text):
+            level = self.level(text, at)
+            if level is not None and not level.is_word and level.code not in (None, code) and _SET_OFF.match(text, level.end):
+                yield at, level.end
+
     def mentions(self, text: str, code: Code | None) -> bool:
-        """Whether a text names another level, on its own and not to compare with it: ``better than a 3``."""
-        for found in self._mention.finditer(text):
-            level = self.level(text, found.start())
-            if level is None or level.code in (None, code) or not _SET_OFF.match(text, level.end):
-                continue
-            if not (_COMPARED.search(text, max(0, found.start() - 70), found.start()) or _WOULD.match(text, level.end)):
-                return True
-        return False
+        """Whether a text names another level, and not to compare with it: ``better than a 3``."""
+        return any(
+            not (_COMPARED.search(text, max(0, start - 70), start) or _WOULD.match(text, end))
+            for start, end in self.others(text, code)
+        )
 
     # -- the rule for all forms
 
@@ -256,6 +269,8 @@ class Reader:
                     return (OFF_SCALE if self.is_number else AMBIGUOUS)._replace(end=end) if is_set_off else None
             elif self.is_number and not has_unit and (unit := _UNIT.match(piece, end)) is not None:
                 has_unit, end = True, unit.end()
+            elif labelled and (for_what := _FOR.match(piece, end)) is not None:
+                end = for_what.end()
             else:
                 joint = _OWN.match(piece, end)
                 other = self._other(piece, joint.end()) if joint and not level.is_word else None
@@ -296,11 +311,7 @@ class Reader:
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
         """Whether a text corrects a verdict: to another level, or by another labelled one."""
-        for label in LABEL.finditer(text):
-            level = self.level(text, label.end())
-            if level is not None and (level.code, level.error) != (code, None if code is not None else level.error):
-                return True
-        return any(self.mentions(text[cue.end() : cue.end() + 50], code) for cue in _RETRACTED.finditer(text))
+        return any(_RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self.others(text, code))
 
     def _is_listed(self, line: str, level: Level) -> bool:
         """Whether another level has a value of its own on the line: ``…; 2: facts``."""

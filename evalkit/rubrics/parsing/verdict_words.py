@@ -104,13 +104,19 @@ NOT_GIVEN = (
     *("not", "\\w+n['’]t", "cannot", "never", "no", "nor", "neither", "none", "only", "if", "unless", "should", "could"),
     *("might", "may", "must", "ask\\w*", "demand\\w*", "claim\\w*", "want\\w*", "request\\w*", "expect\\w*", "says?", "said"),
     *("insist\\w*", "beg\\w*", "plead\\w*", "hop(?:e|es|ed|ing)", "wish\\w*", "short", "without", "instead", "rubric"),
-    *("to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)", "perfect", "full", "max\\w*", "minimum", "possible"),
-    *("higher", "highest", "lower", "lowest", "top", "better", "best", "previous\\w*", "earlier", "requir\\w*", "need\\w*"),
+    *("to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)", "previous\\w*", "earlier", "requir\\w*", "need\\w*"),
     *("have", "had", "almost", "nearly", "tempted", "considered", "whether", "suggest\\w*", "argu\\w+", "propos\\w*"),
     *("не", "нет", "никогда", "ни", "если", "бы", "только", "лишь", "прос[ия]т\\w*", "требу\\w+", "хо[чт]\\w+", "должн\\w+"),
     *("мог\\w*", "можно", "прежн\\w+", "якобы", "чтобы", "утвержда\\w+", "ожида\\w+", "почти"),
 )
 """Words in the clause of a closing sentence whose level is not given."""
+
+NOT_GIVEN_BEFORE = (
+    *("perfect", "full", "max(?:imum)?", "min(?:imum)?", "possible", "higher", "highest", "lower", "lowest", "top", "better"),
+    *("best", "no", "not", "\\w+n['’]t", "claimed", "requested", "demanded", "expected", "previous", "original", "prior"),
+    *("высш\\w+", "максимальн\\w+", "прежн\\w+", "лучш\\w+"),
+)
+"""Words right before ``a score of 5`` that make it no verdict."""
 
 _XML = "think thinking thought reasoning seed:think scratchpad reflection inner_monologue antthinking longcat_think"
 THINKING = (
