@@ -96,7 +96,7 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
-    listed = _listed(shown, reader)
+    listed = _listed(shown, reader, last[0])
     found = _strong(shown, reader, name, first, last, listed)
     if found is None:
         found = _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or _inline(shown, reader)
@@ -133,20 +133,28 @@ def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
     return line[mark.end() :], mark.end()
 
 
-def _listed(text: str, reader: Reader) -> set[int]:
+def _listed(text: str, reader: Reader, last: int) -> set[int]:
     """The starts of lines that begin with different levels in one shape: ``A: … ⏎ B: …``; none is a verdict."""
+    if not last or (_line_level(text, 0, reader) is None and _line_level(text, last, reader) is None):
+        return set()
     shapes: dict[str, list[tuple[int, object]]] = {}
     start = 0
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
-        piece, _ = _unmarked(line[:LONGEST], reader)
-        level = reader.level(piece) if piece.strip() else None
-        if level is not None and level.error is None:
-            after = piece[level.end :].lstrip()[:1]
-            shape = "alone" if not after else "joined" if after in ":-–—=(,;." else ""
-            if shape and (shape != "joined" or after != "." or level.is_name):
-                shapes.setdefault(shape, []).append((start, level.code))
+        found = _line_level(line, 0, reader)
+        if found is not None:
+            shapes.setdefault(found[0], []).append((start, found[1]))
         start += len(line) + 1
     return {at for lines in shapes.values() if len({code for _, code in lines}) > 1 for at, _ in lines}
+
+
+def _line_level(text: str, start: int, reader: Reader) -> tuple[str, object] | None:
+    """The level that a line begins with, and the sign behind it."""
+    piece, _ = _unmarked(text[start : start + LONGEST], reader)
+    level = reader.level(piece)
+    sign = "" if level is None else piece[level.end :].lstrip(" ")[:1]
+    if level is None or level.error is not None or sign not in (*":-–—=(,;|", *("." if level.is_name else "")):
+        return None
+    return sign, level.code
 
 
 def _strong(
@@ -312,7 +320,7 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     before = near[: says.start()]
     if says["echo"] and (_SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False
-    cuts = [cut.end() for cut in _CLAUSE.finditer(near) if cut.start() <= says.start()]
+    cuts = [cut.start() for cut in _CLAUSE.finditer(near) if cut.start() <= says.start()]
     clause = near[cuts[-1] :] if cuts else near
     return not (
         _NOT_GIVEN.search(clause)
