@@ -268,8 +268,8 @@ def _no(rng: random.Random, kind: Kind) -> str:
 
 def level_denied(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]] | None:
     """``Harmful: No``."""
-    if str(code) in ("yes", "no", "да", "нет", "tie"):
-        return None
+    if str(code) in ("yes", "no", "да", "нет", "tie", "0", "1"):
+        return None  # on a scale of 0 and 1, "0, false" is 0
     sign = rng.choice([": ", ", ", " - ", " — ", "; ", " (", " = "])
     text = f"{str(code).capitalize()}{sign}{_no(rng, kind)}{')' if sign == ' (' else ''}"
     return rng.choice([text, text, f"Label: {text}"]), (other,) if len(kind.scale.codes) == 2 else ()
@@ -345,6 +345,8 @@ def moved(rng: random.Random, _n: str, kind: Kind, code: object, other: object) 
     shape = rng.choice(["{v} -> {o}", "{v} → {o}", "{v} => {o}", "{v} or {o}", "{v} / {o}", "{v} (or {o})", "{v} (maybe {o})", "{v}, perhaps {o}",
                         "{v} или {o}", "{v} (possibly {o})", "{v}; {o}", "between {v} and {o}", "either {v} or {o}", "{v} ({o})", "{v} vs {o}", "{v} to {o}",
                         "{v} - {o}", "{v}|{o}", "{v}, or maybe {o}", "{v} (but {o} is possible)", "{v}, borderline {o}"])  # fmt: skip
+    if kind.is_number and str(other) == f"{kind.scale.highest:g}" and "/" in shape:
+        return f"{code} or {other}", ()
     return _labelled(rng, kind, shape.format(v=code, o=other)), ()
 
 
@@ -364,7 +366,7 @@ def bounded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -
     """``<3``."""
     if not kind.is_number:
         shape = rng.choice(["not {v}", "neither {v}", "anything but {v}", "Not {v}.", "hardly {v}", "no {v}", "!{v}", "~{v}", "almost {v}"])
-        return None if kind.language == "ru" else (_labelled(rng, kind, shape.format(v=code)), ())
+        return None if kind.language == "ru" or str(code) == "no" else (_labelled(rng, kind, shape.format(v=code)), ())
     shape = rng.choice(["<{v}", "> {v}", ">={v}", "≤{v}", "~{v}", "≈ {v}", "=<{v}", "at most {v}", "at least {v}", "less than {v}", "not {v}", "below {v}", "max {v}", "up to {v}", "+-{v}", "about {v} or so", "!= {v}"])
     return _labelled(rng, kind, shape.format(v=code)), ()
 

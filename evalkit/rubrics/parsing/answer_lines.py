@@ -63,10 +63,11 @@ _FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 _IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
 _WOULD, _WHO = re.compile(r"(?<!\w)would\b", re.IGNORECASE), re.compile(r"(?<!\w)(?:i|we|this|it)\b", re.IGNORECASE)
 _SOMEONE = re.compile(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE)
+_LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 _AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
 _WINDOW, _LEAD, _EARLIER = 400, 90, 4_000
-_MARK = re.compile(r"(?:[-*+•>#–—][ \t]+|>|#+)+")
+_MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
 _LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 _NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 _CATEGORIES = re.compile(GUARD_CATEGORIES)
@@ -242,10 +243,20 @@ def _bare(
 ) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = None if 0 in listed else _head(text, reader, first)
+    if head is not None and _heads_of_parts(text, head, reader):
+        return head._replace(reading=AMBIGUOUS)
     tail = _whole_line(text, reader, last) if last[0] and last[0] not in listed else None
     if head is None:
         return tail and _Found(tail, *last)
     return head._replace(reading=AMBIGUOUS) if tail is not None and tail.differs(head.reading) else head
+
+
+def _heads_of_parts(text: str, head: _Found, reader: Reader) -> bool:
+    """Whether another level stands alone on a line further down: each heads a part of its own."""
+    if text[head.end : head.end + 1] not in ("", "\n", ":", "."):
+        return False
+    lines = (line for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES] if len(line) <= _SHORT_LINE)
+    return any(head.reading.differs(reader.whole(line)) for line in lines if reader.level(line) is not None)
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
@@ -318,6 +329,8 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
     before = near[: says.start()]
+    if says["noun"] and NO_LABEL.search(before, _LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
+        return False
     if says["echo"] and (_SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False
     cuts = [cut.start() for cut in _CLAUSE.finditer(near) if cut.start() <= says.start()]

@@ -14,12 +14,12 @@ from evalkit.rubrics.parsing.verdict_words import EXPLAINS
 
 VERDICTS = (
     *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
-    *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),
+    *("judgement", "winner", "safety", "user_safety", "response_safety", "оценка", "балл", "вердикт"),
 )
 """Keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
-ECHOES = ("result", "answer", "value", "результат", "ответ")
-"""Keys that may also repeat what was judged: they count as the answer only if no other key does."""
+ECHOES = ("result", "answer", "value", "choice", "decision", "результат", "ответ")
+"""Keys that may also repeat what was judged: they count only if no other key holds a level."""
 
 _INPUTS = frozenset(
     [
@@ -119,7 +119,9 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
     fields = _merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
-    keys = [key for key in dict.fromkeys((folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
+    own = folded(name)
+    names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICTS)
+    keys = [key for key in dict.fromkeys(names) if key and _holds(fields.get(key, {}))]
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
@@ -129,6 +131,8 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     readings = {key: _one(fields[key], reader) for key in keys or ECHOES if _holds(fields.get(key, {}))}
     if not readings:
         return None
+    if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHOES, *EXPLAINS}):
+        return _Answer(UNREADABLE, explanation)
     # beside a label, a number is no label: {"label": "fail", "score": 0.0}
     coded = [key for key, reading in readings.items() if reading.code is not None]
     if coded and not reader.is_number:
@@ -138,6 +142,12 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
     return _Answer(reading, explanation, echo=not keys)
+
+
+def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
+    """Whether an unknown key beside an echo, such as ``faithfulness_score`` or ``correct``, may hold the verdict."""
+    is_named = any(word in key for word in VERDICTS[:5])
+    return _holds(value) and (is_named or isinstance(value, bool) or _one(value, reader).code is not None)
 
 
 def folded(key: object) -> str:
@@ -261,18 +271,33 @@ def _keyed(name: str) -> re.Pattern[str]:
     )
 
 
+_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+_REMARK = re.compile(r"\s(?://|#).*")
+
+
+def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
+    """The reading of a key's value as it stands: one without quotation marks counts only as a whole."""
+    value = match["value"].strip(" \t`*")
+    if value[:1] in ("\"", "'", "“"):
+        return reader.value(value.strip("\"'“"))
+    if _NEXT.match(match.string, match.end()):
+        return AMBIGUOUS
+    return (reader.whole(_REMARK.sub("", value)) if value[:1].isalnum() or value[:1] in "-.+" else None) or UNREADABLE
+
+
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:
     """The answer of a piece that is nearly JSON; None if a repair would have to guess it."""
     # the size and nesting limits keep json_repair, which is not linear, within milliseconds
     if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED:
         return None
-    keyed = [(bool(match["echo"]), match["value"].strip(" \t`*\"'“")) for match in _keyed(name).finditer(piece)]
-    values = {value for echo, value in keyed if not echo} or {value for _, value in keyed}
-    if not values:
+    keyed = [(bool(match["echo"]), _unrepaired(match, reader)) for match in _keyed(name).finditer(piece)]
+    readings = [reading for echo, reading in keyed if not echo] or [reading for _, reading in keyed]
+    if not readings:
         return None
-    readings = [reader.value(value) for value in values]
     if any(readings[0].differs(reading) for reading in readings):
         return _Answer(AMBIGUOUS, "")
+    if readings[0].code is None:
+        return _Answer(readings[0], "")
     # without its closing brace the text may end inside the score: 1 of 10
     if not piece.rstrip().endswith("}") and piece.rstrip()[-1].isalnum():
         return None
@@ -283,4 +308,6 @@ def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | 
     except (ValueError, RecursionError):
         return None
     found = _answer(value, reader, name, depth)
+    if found is not None and found.reading.differs(readings[0]):
+        return _Answer(AMBIGUOUS, "")
     return found and found._replace(repaired=True)

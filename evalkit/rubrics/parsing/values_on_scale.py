@@ -11,7 +11,7 @@ from typing import NamedTuple
 from evalkit.core.lists_of_choices import Reason
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.parsing.verdict_words import (
-    ALTERS, BECAUSE, COMPARES, DENIES, KINDS, NOT_A_VERDICT, RETRACTS, TIES, UNITS, VERDICT_WORDS, YES_NO,
+    ALTERS, BECAUSE, COMPARES, DENIES, KINDS, NOT_A_VERDICT, RETRACTS, TIES, UNITS, VERDICT_WORDS, WEIGHS, YES_NO,
 )  # fmt: skip
 from evalkit.rubrics.scales import Code, Scale, code_text
 
@@ -87,9 +87,9 @@ _FOR = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"[\s.!;:,。…]*\Z")
-_OWN = re.compile(r"\s{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
+_OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
 _SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
-_OR = re.compile(r"\s{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE)
+_OR = re.compile(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE)
 _SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+(?![/|!a-z]))\s{0,3}", re.IGNORECASE)
 _OPERATOR = re.compile(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
@@ -97,21 +97,28 @@ _OPERATOR = re.compile(
 )
 _STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])")
-_TIGHT = re.compile(r"\s{0,3}(?:[:,;]\s{0,3})?\Z")
+_RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
 _YES = rf"{one_of(YES_NO.split())}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{_DIGITS}"
 _MARKS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
-_ALTERED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(WORDS)}\W*\Z)", re.IGNORECASE)
-_SUBJECT = r"(?:(?:it|this|that|he|she|which|the\s\w{1,20}|answer\s\w|оно?|она|это|ответ)\s)?(?:(?:is|was|seems|looks|has|does|do|can)\s)?"
-_DENIED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{_SUBJECT}(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?{one_of(DENIES)})", re.IGNORECASE)
+_ALTERED = re.compile(
+    rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|(?:{one_of(WORDS)}|{one_of(DENIES)})\W*\Z)", re.IGNORECASE
+)
+_DENIED = re.compile(rf"{_MARKS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
+_WEIGHED = re.compile(
+    rf"{_MARKS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
+    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?{one_of(WEIGHS)}(?!,?\s(?:than|чем))|.{{0,40}}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
+    re.IGNORECASE,
+)
+_BUT = re.compile(rf"{_MARKS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
+_IS_NOT = re.compile(r"(?<!\w)(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
 _SAID_NO = re.compile(rf"\s{{0,3}}{_MARKS}{_YES}", re.IGNORECASE)
-_NEGATED = r"(?:\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w+\s){0,3}"
 _LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
 _RETRACTED = re.compile(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
-_COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,2}}\Z", re.IGNORECASE)
+_COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
 _WOULD = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
 NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
 _RANGE = re.compile(
@@ -185,7 +192,7 @@ class Reader:
         self._level = re.compile(
             rf"{_OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{kind.replace('{names}', names)})(?P<close>{_CLOSE})", re.IGNORECASE
         )
-        some = rf"{_DIGITS}|{'|'.join(WORDS)}" if self.is_number else names
+        some = rf"{_DIGITS}|{'|'.join(WORDS)}" if self.is_number else rf"(?:(?:{'|'.join(KINDS.split())})\s+)?(?:{names})"
         self._mention = re.compile(rf"(?<![\w.,/-])(?:{some})(?!\w)", re.IGNORECASE)
         self._listed = re.compile(rf"[,;|.]\s{{1,3}}(?:and\s|but\s|и\s|а\s)?(?={_OPEN}(?:{some})(?!\w))", re.IGNORECASE)
 
@@ -273,8 +280,8 @@ class Reader:
                 end = for_what.end()
             else:
                 joint = _OWN.match(piece, end)
-                other = self._other(piece, joint.end()) if joint and not level.is_word else None
-                if joint is None or other is None or other.is_word:
+                other = self._other(piece, joint.end()) if joint and piece[joint.end() : joint.end() + 1] != "\n" else None
+                if joint is None or other is None or other.is_word or level.is_word:
                     break
                 is_joined = bool(joint[0].strip())
                 if other.code != code or other.error != level.error or (not level.is_name and not other.is_name):
@@ -289,7 +296,8 @@ class Reader:
         if _END.match(piece, end) and not (bare_name and piece[end:].strip()[:1] in (":", ",")):
             return reading
         rival = _OR.match(piece, end)
-        if rival is not None and self.level(piece, rival.end()) and self._other(piece, rival.end()):
+        other = None if rival is None else self._other(piece, rival.end())
+        if other is not None and (not other.is_word or _SET_OFF.match(piece, other.end)):
             return AMBIGUOUS
         sign = _SIGN.match(piece, end)
         if sign is not None or _OPERATOR.match(piece, end):
@@ -298,7 +306,7 @@ class Reader:
         if stop is not None:
             return AMBIGUOUS if self._taken_back(piece, stop.end(), level) else reading
         joint = _JOINT.match(piece, end)
-        if joint is None:
+        if joint is None or _RUNS_ON.match(piece, end):
             return None
         return AMBIGUOUS if self._speaks_against(piece, joint, level, bare_name) else reading
 
@@ -326,17 +334,23 @@ class Reader:
         rest = piece[joint.end() :]
         rest = (rest.lstrip() if not joint["bracket"] else rest).partition("\n")[0]
         inner, _, behind = rest.partition(")" if joint[0].strip() == "(" else "]") if joint["bracket"] else (rest, "", "")
-        if (_DENIED if level.is_name else _ALTERED).match(inner) or _OPERATOR.match(behind):
-            if folded(str(level.code)) not in _YES_WORDS or _ALTERED.match(inner):
-                return True
+        is_yes = folded(str(level.code)) in _YES_WORDS
+        if (_DENIED if level.is_name and not is_yes else _ALTERED).match(inner) or _OPERATOR.match(behind):
+            return True
+        but = _BUT.match(inner)
+        other = self.level(inner, but.end()) if but is not None else None
+        if other is not None and other.code not in (None, level.code):
+            return True
         if self._is_listed(f", {rest}", level) or self.is_retracted(inner, level.code) or self.mentions(inner[:_NEAR], level.code):
             return True
         if not level.is_name:
             return False
-        if self.is_denied(inner, level):
+        if _IS_NOT.search(inner) or self.is_denied(inner, level):
             return True
-        n_words = len(re.findall(r"\w+", inner))
-        return bare_name and n_words < (2 if folded(str(level.code)) in _YES_WORDS else 4)
+        if TIES.intersection(folded(str(level.code)).split()) and TIES.intersection(folded(inner).split()):
+            return False
+        least = 2 if is_yes else 4 if re.search("[a-z]", inner, re.IGNORECASE) else 3
+        return bare_name and (len(re.findall(r"\w+", inner)) < least or (len(str(level.code)) <= 2 and _WEIGHED.match(inner) is not None))
 
     def is_denied(self, text: str, level: Level) -> bool:
         """Whether a text says no to the level itself: ``it is not harmful``."""

@@ -73,24 +73,29 @@ ALTERS = (
     *("not (?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at all)\\b|not(?=\\W*\\Z)", "never"),
     *("no (?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea)", "closer", "leaning", "i mean"),
     *("или", "либо", "минус", "плюс", "возможно", "может", "наверное", "было", "был", "была", "если", "точнее", "вернее"),
-    *("не совсем", "хотя нет", "скорее", "почти", "до", "после", "максимум", "минимум", "пока", "нет"),
+    *("не совсем", "хотя нет", "скорее", "почти", "максимум", "минимум", "пока", "нет"),
 )
 """What changes a number or a labelled level if it begins the words joined to it."""
 
 DENIES = (
     *("no", "not", "never", "none", "nothing", "neither", "nor", "hardly", "barely", "scarcely", "partly", "partially"),
     *("in part", "somewhat", "almost", "nearly", "half", "unlikely", "doubtful", "unclear", "only", "lacks?", "without"),
-    *("isn['’]?t", "doesn['’]?t", "wasn['’]?t", "far from", "less", "too", "worse", "wrong", "incorrect", "weak(?:er)?"),
-    *("loses?", "inferior", "fails?", "misses", "bad", "poor", "better", "right", "good", "strong(?:er)?", "best", "wins?"),
-    *("не", "нет", "ни", "никак", "никогда", "едва", "отчасти", "частично", "почти", "без", "хуже", "лучше", "слаб\\w+"),
+    *("isn['’]?t", "doesn['’]?t", "wasn['’]?t", "far from", "less", "too", "mostly", "kind of", "sort of", "to some extent"),
+    *("не", "нет", "ни", "никак", "никогда", "едва", "отчасти", "частично", "почти", "без", "совсем не", "вовсе не"),
 )
-"""What denies or weighs a level's name if it begins the words joined to it."""
+"""What denies or weakens a level's name if it begins the words joined to it."""
+
+WEIGHS = (
+    *("wors(?:e|t)", "wrong", "incorrect", "weak(?:er)?", "los(?:es|t)", "inferior", "fail(?:s|ed)?", "miss(?:es|ed)", "bad"),
+    *("poor", "better", "right", "good", "strong(?:er)?", "best", "w[io]n(?:s|ner)?", "хуже", "лучше", "слаб\\w+", "сильн\\w+"),
+)
+"""What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
 RETRACTS = (
     *("correction", "corrected", "wait", "actually", "scratch that", "on (?:second thoughts?|reflection)", "i mean[t]?"),
     *("i (?:change|revise|correct|take|lower|raise|amend)\\w*", "make (?:it|that)", "rather", "instead", "sorry", "no"),
     *("my mistake", "reconsider\\w*", "revised", "updated?", "change\\w*", "apolog\\w+", "better still", "or no"),
-    *("поправка", "точнее", "вернее", "нет", "исправл\\w+", "передума\\w+", "скорее", "извин\\w+", "пересм\\w+"),
+    *("поправка", "точнее", "вернее", "нет", "исправл\\w+", "передума\\w+", "скорее", "извин\\w+", "пересм\\w+", "хотя", "ой", "то есть"),
 )
 """How a judge takes a verdict back, before it names another level."""
 
