@@ -46,10 +46,10 @@ _GIVE = r"(?:give|score|rate|grade|assign|award|choose|pick|select|prefer|label|
 _GIVE_RU = r"(?:поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
 _EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?"
 _SAYS = re.compile(
-    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s\w{{1,20}})?[*_`]{{0,4}}"
+    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
     rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
-    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)[\s*_`(\[]{{0,6}}\Z",
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
@@ -281,14 +281,14 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
         label = _LABELLED.match(line[: 2 * LONGEST])
         if label is not None and not _EXPLAINED.search(label["label"]) and (reading := reader.whole(line[label.end() :])):
             never = NO_LABEL.search(label["label"]) is not None
-            yield _Found(UNREADABLE if never else reading, start, start + len(line))
+            yield _Found(UNREADABLE if never and reader.is_number else reading._replace(end=-1) if never else reading, start, start + len(line))
         start += len(line) + 1
 
 
 def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
     """A last line such as ``Engagingness: 2``, the only one of its kind."""
     found = [line for line in _other_lines(text, reader) if _is_level(line.reading)]
-    if not found or found[-1].start != last[0]:
+    if not found or found[-1].start != last[0] or found[-1].reading.end < 0:
         return None
     if any(line.reading.differs(found[0].reading) for line in found):
         return found[-1]._replace(reading=AMBIGUOUS)
@@ -329,6 +329,8 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
     before = near[: says.start()]
+    if says["what"] and NO_LABEL.search(says["what"]):
+        return False
     if says["noun"] and NO_LABEL.search(before, _LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
         return False
     if says["echo"] and (_SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):

@@ -77,8 +77,9 @@ _UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{_CLOSE}", re.IGNORECASE)
 _MOST = re.compile(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
     rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS})"
-    rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|(?(open)|(?!)))"
-    rf"{_DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{_DIGITS}))(?!\w|[.,]\d|\s?[-–]\s?\d){_CLOSE}",
+    rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
+    rf"{_DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{_DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{_DIGITS})-point\sscale)"
+    rf"(?!\w|[.,]\d|\s?[-–]\s?\d){_CLOSE}",
     re.IGNORECASE,
 )
 _FOR = re.compile(
@@ -90,7 +91,7 @@ _END = re.compile(r"[\s.!;:,。…]*\Z")
 _OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
 _SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
 _OR = re.compile(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE)
-_SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+(?![/|!a-z]))\s{0,3}", re.IGNORECASE)
+_SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
 _OPERATOR = re.compile(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
     re.IGNORECASE,
@@ -111,8 +112,8 @@ _WEIGHED = re.compile(
     re.IGNORECASE,
 )
 _BUT = re.compile(rf"{_MARKS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
-_IS_NOT = re.compile(r"(?<!\w)(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
-_SAID_NO = re.compile(rf"\s{{0,3}}{_MARKS}{_YES}", re.IGNORECASE)
+_IS_NOT = re.compile(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
+_SAID_NO = re.compile(rf"[.…]{{0,3}}{_MARKS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
 _LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
 _RETRACTED = re.compile(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
@@ -220,6 +221,10 @@ class Reader:
         reading = self._on_scale(value)
         return Level(reading.code, reading.error, end, False, token in WORDS)
 
+    def _is_own(self, most: re.Match[str]) -> bool:
+        """Whether a maximum is the scale's."""
+        return self.is_number and _value(most["most"] or most["top"] or most["points"]) == self.scale.highest
+
     def _on_scale(self, value: float | None, end: int = 0) -> Reading:
         if value is None:
             return UNREADABLE
@@ -267,11 +272,13 @@ class Reader:
         bracket, after which the next words decide. A bare name (not `labelled`) needs a clause there.
         """
         end, code = level.end, level.code
+        if not self.is_number and (equation := self._equation(piece, level)) is not None:
+            return equation
         has_unit = False
         while True:
             if (most := _MOST.match(piece, end)) is not None:
                 has_unit, end = True, most.end()
-                if _value(most["most"] or most["top"]) != self.scale.highest if self.is_number else True:
+                if not self._is_own(most):
                     is_set_off = _SET_OFF.match(piece, end) or _STOP.match(piece, end) or _UNIT.match(piece, end)
                     return (OFF_SCALE if self.is_number else AMBIGUOUS)._replace(end=end) if is_set_off else None
             elif self.is_number and not has_unit and (unit := _UNIT.match(piece, end)) is not None:
@@ -299,9 +306,8 @@ class Reader:
         other = None if rival is None else self._other(piece, rival.end())
         if other is not None and (not other.is_word or _SET_OFF.match(piece, other.end)):
             return AMBIGUOUS
-        sign = _SIGN.match(piece, end)
-        if sign is not None or _OPERATOR.match(piece, end):
-            return self._equation(piece, level, sign) if sign is not None else AMBIGUOUS
+        if _OPERATOR.match(piece, end):
+            return AMBIGUOUS
         stop = _STOP.match(piece, end)
         if stop is not None:
             return AMBIGUOUS if self._taken_back(piece, stop.end(), level) else reading
@@ -345,27 +351,28 @@ class Reader:
             return True
         if not level.is_name:
             return False
-        if _IS_NOT.search(inner) or self.is_denied(inner, level):
+        if not is_yes and (_IS_NOT.match(inner) or self.is_denied(inner, level)):
             return True
         if TIES.intersection(folded(str(level.code)).split()) and TIES.intersection(folded(inner).split()):
             return False
         least = 2 if is_yes else 4 if re.search("[a-z]", inner, re.IGNORECASE) else 3
-        return bare_name and (len(re.findall(r"\w+", inner)) < least or (len(str(level.code)) <= 2 and _WEIGHED.match(inner) is not None))
+        return bare_name and (len(re.findall(r"\w+", inner)) < least or (not is_yes and len(str(level.code)) <= 2 and _WEIGHED.match(inner) is not None))
 
     def is_denied(self, text: str, level: Level) -> bool:
         """Whether a text says no to the level itself: ``it is not harmful``."""
         names = "|".join(re.escape(str(name)) for name, code in self.names.items() if code == level.code)
         return re.search(rf"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{{1,20}}\s){{0,3}}(?:{names})(?!\w)", text, re.IGNORECASE) is not None
 
-    def _equation(self, piece: str, level: Level, sign: re.Match[str]) -> Reading:
-        """``A=B`` is the tie of the scale, ``A>B`` is A; on scales of numbers both are ambiguous."""
-        other = None if self.is_number else self.level(piece, sign.end())
-        if other is None or other.code == level.code or not _END.match(piece, other.end):
-            return AMBIGUOUS
+    def _equation(self, piece: str, level: Level) -> Reading | None:
+        """``A=B`` is the tie of the scale, ``A>B`` is A; None for what is no equation of two levels."""
+        sign = _SIGN.match(piece, level.end)
+        other = None if sign is None else self.level(piece, sign.end())
+        if sign is None or other is None or other.code == level.code or not _END.match(piece, other.end):
+            return None
         if sign["sign"][0] in "<>":
             return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
         ties = {code for name, code in self.names.items() if TIES & {*name.split()}}
-        return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS
+        return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS._replace(end=other.end)
 
     # -- pieces of a reply
 
@@ -412,7 +419,7 @@ class Reader:
         if rival is not None and piece[rival.end() - 1] != "/" and self._other(piece, rival.end()):
             return AMBIGUOUS
         most = _MOST.match(piece, level.end) if self.is_number else None
-        if most is not None and _value(most["most"] or most["top"]) != self.scale.highest:
+        if most is not None and not self._is_own(most):
             return OFF_SCALE._replace(end=most.end())
         return None if piece[level.end : level.end + 1] == "%" else Reading(level.code, level.error, most.end() if most else level.end)
 

@@ -69,7 +69,7 @@ BECAUSE = r"(?:because|since|due|as|given|потому|так как|поско�
 ALTERS = (
     *("or", "minus", "less", "plus", "maybe", "perhaps", "possibly", "probably", "borderline", "down", "up", "was", "were"),
     *("formerly", "previously", "initially", "originally", "before", "after", "sorry", "wait", "rather", "actually"),
-    *("if", "unless", "once", "assuming", "provided", "at (?:most|best|least)", "tops", "max", "between", "could", "might"),
+    *("if", "unless", "once", "would", "assuming", "provided", "at (?:most|best|least)", "tops", "max", "between", "could", "might"),
     *("not (?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at all)\\b|not(?=\\W*\\Z)", "never"),
     *("no (?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea)", "closer", "leaning", "i mean"),
     *("или", "либо", "минус", "плюс", "возможно", "может", "наверное", "было", "был", "была", "если", "точнее", "вернее"),
