@@ -41,12 +41,12 @@ _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
     r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
 )
-_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’]d|i['’]ll|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
-_GIVE = r"(?:give|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith|settle\son)"
-_GIVE_RU = r"(?:поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
-_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?"
+_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’](?:d|ll|m)|i am|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE = r"(?:giv(?:e|ing)|say|consider|find|classify|settle\son|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith)"
+_GIVE_RU = r"(?:поставил[аи]?\sбы|оценил[аи]?\sбы|поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
+_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?|получает\sоценку|(?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?"
 _SAYS = re.compile(
-    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:for|of)\s(?:this|the)\s(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
+    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
     rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
     rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
@@ -61,7 +61,7 @@ _NOT_GIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
 # "… to earn a perfect score of 5" is no verdict
 _FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 _IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
-_WOULD, _WHO = re.compile(r"(?<!\w)would\b", re.IGNORECASE), re.compile(r"(?<!\w)(?:i|we|this|it)\b", re.IGNORECASE)
+_WOULD, _WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
 _SOMEONE = re.compile(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE)
 _LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")

@@ -13,7 +13,7 @@ EXPLAINS = (
 """Names that judges use for their reasons, as JSON keys and before a colon."""
 
 VERDICT_WORDS = (
-    "score rating grade verdict mark judgment judgement label conclusion winner overall preference "
+    "score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation assessment pick "
     "оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель"
 ).split()
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
@@ -111,7 +111,7 @@ NOT_GIVEN = (
     *("insist\\w*", "beg\\w*", "plead\\w*", "hop(?:e|es|ed|ing)", "wish\\w*", "short", "without", "instead", "rubric"),
     *("to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)", "previous\\w*", "earlier", "requir\\w*", "need\\w*"),
     *("have", "had", "almost", "nearly", "tempted", "considered", "whether", "suggest\\w*", "argu\\w+", "propos\\w*"),
-    *("не", "нет", "никогда", "ни", "если", "бы", "только", "лишь", "прос[ия]т\\w*", "требу\\w+", "хо[чт]\\w+", "должн\\w+"),
+    *("не", "нет", "никогда", "ни", "если", "только", "лишь", "прос[ия]т\\w*", "требу\\w+", "хо[чт]\\w+", "должн\\w+"),
     *("мог\\w*", "можно", "прежн\\w+", "якобы", "чтобы", "утвержда\\w+", "ожида\\w+", "почти"),
 )
 """Words in the clause of a closing sentence whose level is not given."""
