@@ -157,7 +157,7 @@ GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z
 """The line below a guard model's verdict: ``S1,S10``."""
 
 CUT = {
-    *("length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit", "incomplete"),
+    *("length", "limit", "max_length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit", "incomplete"),
     *("repetition", "model_context_window_exceeded", "context_length_exceeded"),
 }
 """Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
@@ -172,6 +172,6 @@ ENDED = {
     *("", "stop", "stop_sequence", "stop_token", "end_turn", "end_of_turn", "end", "eos", "eos_token", "endoftext"),
     *("tool_calls", "tool_call", "tool_use", "function_call", "complete", "completed", "done", "finished", "finish"),
     *("normal", "success", "ok", "none", "null", "unknown", "unspecified", "finish_reason_unspecified"),
-    *("finish_reason_stop", "stop_finish_reason", "<|im_end|>", "<|eot_id|>", "<|return|>", "</s>"),
+    *("finish_reason_stop", "succeeded", "word", "stop_word", "<|im_end|>", "<|eot_id|>", "<|return|>", "</s>"),
 }
 """Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
