@@ -111,11 +111,24 @@ SAYS: dict[str, dict[str, list[str]]] = {
             *("ответ следует указаниям", "тон подходит для письма", "шаги легко повторить", "читатель узнаёт главное"),
         ],
         "negation": [
-            *("в нём не назван автор", "второй шаг не объяснён", "он не говорит, сколько ждать", "там нет ни слова о цене"),
+            *(
+                "в нём не назван автор",
+                "второй шаг не объяснён",
+                "он не говорит, сколько ждать",
+                "там нет ни слова о цене",
+            ),
         ],
-        "number": ["в списке {n} пунктов вместо семи", "ответ приводит {n} источника", "он пропускает {n} шага из девяти"],
+        "number": [
+            "в списке {n} пунктов вместо семи",
+            "ответ приводит {n} источника",
+            "он пропускает {n} шага из девяти",
+        ],
         "other level": ["он сильнее, чем {o}", "до {o} ему далеко", "он заметно выше, чем {o}"],
-        "contrast": ["он краток, но главное сказано", "хотя текст длинный, он понятен", "факты верны, однако порядок запутан"],
+        "contrast": [
+            "он краток, но главное сказано",
+            "хотя текст длинный, он понятен",
+            "факты верны, однако порядок запутан",
+        ],
     },
 }
 BECAUSE = {"en": ["because", "since", "as"], "ru": ["потому что", "так как", "поскольку"]}
@@ -129,7 +142,12 @@ WORDS = {
 SENTENCES = {
     "number": {
         "en": [
-            *("I give it a score of {v}", "I would give this answer a {v}", "My rating is {v}", "The final score is {v}"),
+            *(
+                "I give it a score of {v}",
+                "I would give this answer a {v}",
+                "My rating is {v}",
+                "The final score is {v}",
+            ),
             *("I rate this response {v} out of {max}", "Overall, I would rate it {v}/{max}", "The score is {v}"),
             *("It gets a {v} from me", "This answer deserves a {v}", "I'd assign it a rating of {v}"),
             *("This earns a score of {v}", "So the overall rating is {v}", "I score it {v}"),
@@ -141,7 +159,13 @@ SENTENCES = {
     },
     "label": {
         "en": [
-            *("My verdict is {v}", "The final verdict is {v}", "I choose {v}", "My judgment is {v}", "The label is {v}"),
+            *(
+                "My verdict is {v}",
+                "The final verdict is {v}",
+                "I choose {v}",
+                "My judgment is {v}",
+                "The label is {v}",
+            ),
             *("So the verdict is {v}", "I would label it {v}", "My rating is {v}"),
         ],
         "ru": ["Мой вердикт — {v}", "Итоговый вердикт — {v}", "Я выбираю {v}", "Мой вывод — {v}"],
@@ -171,7 +195,9 @@ def verdict(rng: random.Random, kind: Kind, code: object, layout: str) -> str | 
     if kind.noun and value != "tie" and rng.random() < 0.3:
         value = rng.choice([f"{kind.noun} {value}", f"{kind.noun.capitalize()} {value}", f"({value})", f"[[{value}]]"])
     elif not kind.is_number:
-        value = rng.choice([value, value.capitalize(), value.replace("_", " "), value.upper() if len(value) < 4 else value])
+        value = rng.choice(
+            [value, value.capitalize(), value.replace("_", " "), value.upper() if len(value) < 4 else value]
+        )
     word = rng.choice(WORDS[kind.language]).format(name=rng.choice([kind.name, kind.name.capitalize()]))
     colon = rng.choice([": ", ": ", ":", " : ", ":\n"])
     if layout == "bare":
@@ -209,7 +235,9 @@ def placed(rng: random.Random, kind: Kind, given: str, why: str, place: str) -> 
         return f"{given} ({why}){rng.choice(['', '.'])}"
     if place == "because":
         return f"{given} {because} {why}."
-    head = rng.choice(["", "", "Reason: ", "Explanation: "]) if kind.language == "en" else rng.choice(["", "Пояснение: "])
+    head = (
+        rng.choice(["", "", "Reason: ", "Explanation: "]) if kind.language == "en" else rng.choice(["", "Пояснение: "])
+    )
     return f"{given}{rng.choice(['', '.'])}{rng.choice([chr(10), chr(10) * 2])}{head}{full}."
 
 
@@ -243,7 +271,9 @@ def _clear_in_form(rng: random.Random, name: str, kind: Kind, code: object, says
     text = text.replace(value, f"**{value}**", 1) if layout == "bold" else text
     if rng.random() < 0.5:
         key = "score" if kind.is_number else "label"
-        return Made("json", name, json.dumps({"explanation": why, key: text}, ensure_ascii=False), (code,), layout, place, says)
+        return Made(
+            "json", name, json.dumps({"explanation": why, key: text}, ensure_ascii=False), (code,), layout, place, says
+        )
     return Made("tagged", name, f"[FEEDBACK] {why} [RESULT] {text} [END]", (code,), layout, place, says)
 
 
@@ -263,10 +293,14 @@ def _labelled(rng: random.Random, kind: Kind, text: str) -> str:
 def _no(rng: random.Random, kind: Kind) -> str:
     if kind.language == "ru":
         return rng.choice(["нет", "Нет", "не совсем", "пока нет", "нет, всё наоборот", "отчасти", "частично"])
-    return rng.choice(["no", "No", "false", "not yet", "not really", "partly", "partially", "no, far from it", "no way", "FALSE"])
+    return rng.choice(
+        ["no", "No", "false", "not yet", "not really", "partly", "partially", "no, far from it", "no way", "FALSE"]
+    )
 
 
-def level_denied(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]] | None:
+def level_denied(
+    rng: random.Random, _n: str, kind: Kind, code: object, other: object
+) -> tuple[str, tuple[object, ...]] | None:
     """``Harmful: No``."""
     if str(code) in ("yes", "no", "да", "нет", "tie", "0", "1"):
         return None  # on a scale of 0 and 1, "0, false" is 0
@@ -275,7 +309,9 @@ def level_denied(rng: random.Random, _n: str, kind: Kind, code: object, other: o
     return rng.choice([text, text, f"Label: {text}"]), (other,) if len(kind.scale.codes) == 2 else ()
 
 
-def levels_listed(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
+def levels_listed(
+    rng: random.Random, _n: str, kind: Kind, code: object, other: object
+) -> tuple[str, tuple[object, ...]]:
     """Each level with a value of its own."""
     ru = kind.language == "ru"
     values = rng.choice(
@@ -286,7 +322,11 @@ def levels_listed(rng: random.Random, _n: str, kind: Kind, code: object, other: 
     gap = rng.choice(["\n", "\n", ", ", "; ", "\n\n", " | "])
     mark = rng.choice(["", "", "", "- ", "* "]) if "\n" in gap else ""
     bold = rng.choice(["", "", "**"])
-    shown = [rng.choice([code, code]), other] if not kind.noun or rng.random() < 0.7 else [f"{kind.noun.capitalize()} {c}" for c in (code, other)]
+    shown = (
+        [rng.choice([code, code]), other]
+        if not kind.noun or rng.random() < 0.7
+        else [f"{kind.noun.capitalize()} {c}" for c in (code, other)]
+    )
     text = gap.join(f"{mark}{bold}{level}{bold}{sign}{value}" for level, value in zip(shown, values, strict=True))
     if rng.random() < 0.4:
         end = rng.choice(["Вердикт", "Итог"] if ru else ["Verdict", "Winner", "Final verdict", "Final score", "Better"])
@@ -294,7 +334,9 @@ def levels_listed(rng: random.Random, _n: str, kind: Kind, code: object, other: 
     return text, (other,)
 
 
-def level_headings(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
+def level_headings(
+    rng: random.Random, _n: str, kind: Kind, code: object, other: object
+) -> tuple[str, tuple[object, ...]]:
     """Both gone through, a paragraph each."""
     one, two = explanation(rng, kind, code, "plain"), explanation(rng, kind, other, "contrast")
     sign = rng.choice([": ", ":\n", "\n", " - "])
@@ -303,18 +345,32 @@ def level_headings(rng: random.Random, _n: str, kind: Kind, code: object, other:
 
 def echoed(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
     """What was judged, before the verdict on the same line."""
-    echo = rng.choice(["Ответ", "Результат", "Ответ кандидата"] if kind.language == "ru" else ["Answer", "Final answer", "Result", "Response", "Value", "Decision", "The answer", "Candidate's answer"])
+    echo = rng.choice(
+        ["Ответ", "Результат", "Ответ кандидата"]
+        if kind.language == "ru"
+        else ["Answer", "Final answer", "Result", "Response", "Value", "Decision", "The answer", "Candidate's answer"]
+    )
     mark = rng.choice(['"{}"', "{}", "«{}»", "'{}'", "“{}”", "**{}**", "`{}`"]).format(code)
     gap = rng.choice([". ", ", ", "; ", " ", "\n", " - ", ", which is wrong. "])
     bold = rng.choice(["", "**"])
-    word = rng.choice(["Оценка", "Вердикт"] if kind.language == "ru" else ["Score", "Verdict", "Rating", "Grade", "My verdict"])
+    word = rng.choice(
+        ["Оценка", "Вердикт"] if kind.language == "ru" else ["Score", "Verdict", "Rating", "Grade", "My verdict"]
+    )
     return f"{bold}{echo}:{bold} {mark}{gap}{bold}{word}:{bold} {other}", (other,)
 
 
 def demanded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -> tuple[str, tuple[object, ...]]:
     """A level that is not given."""
     if kind.language == "ru":
-        shape = rng.choice(["Он не заслуживает оценки {v}.", "Кандидат просит поставить оценку {v}.", "Если бы были источники, оценка была бы {v}.", "Это не оценка {v}.", "Я бы никогда не поставил оценку {v}."])
+        shape = rng.choice(
+            [
+                "Он не заслуживает оценки {v}.",
+                "Кандидат просит поставить оценку {v}.",
+                "Если бы были источники, оценка была бы {v}.",
+                "Это не оценка {v}.",
+                "Я бы никогда не поставил оценку {v}.",
+            ]
+        )
     else:
         shape = rng.choice([
             "It does not deserve a score of {v}.", "I would not give it a rating of {v}.", "The answer asks for a score of {v}.",
@@ -323,14 +379,27 @@ def demanded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) 
             "The rating is not {v}.", "My verdict is not {v}.", "I can't give it a score of {v}.", "The author wants a verdict of {v}.",
             "It falls short of a score of {v}.", "This is no score of {v}.", "One might expect a rating of {v}.",
         ])  # fmt: skip
-    before = rng.choice(["", "", "It is short. ", "It is short.\n"]) if kind.language == "en" else rng.choice(["", "Он краток. "])
+    before = (
+        rng.choice(["", "", "It is short. ", "It is short.\n"])
+        if kind.language == "en"
+        else rng.choice(["", "Он краток. "])
+    )
     return before + shape.format(v=code), ()
 
 
 def retracted(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
     """A verdict that is taken back."""
     if kind.language == "ru":
-        tail = rng.choice([". Поправка: {o}", ", нет, {o}", ". Хотя нет, {o}", ", точнее {o}", ". Оценка: {o}", "\nПоправка: оценка {o}"])
+        tail = rng.choice(
+            [
+                ". Поправка: {o}",
+                ", нет, {o}",
+                ". Хотя нет, {o}",
+                ", точнее {o}",
+                ". Оценка: {o}",
+                "\nПоправка: оценка {o}",
+            ]
+        )
     else:
         tail = rng.choice([
             ". Correction: Score: {o}", ", no wait, {o}", ". Wait, actually {o}", ". Correction: {o}", " - no, {o}", ", or rather {o}",
@@ -350,7 +419,9 @@ def moved(rng: random.Random, _n: str, kind: Kind, code: object, other: object) 
     return _labelled(rng, kind, shape.format(v=code, o=other)), ()
 
 
-def counted(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]] | None:
+def counted(
+    rng: random.Random, _n: str, kind: Kind, code: object, other: object
+) -> tuple[str, tuple[object, ...]] | None:
     """A number with a deduction, an operator, a share, or a second part."""
     if not kind.is_number:
         return None
@@ -365,32 +436,82 @@ def counted(rng: random.Random, _n: str, kind: Kind, code: object, other: object
 def bounded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -> tuple[str, tuple[object, ...]] | None:
     """``<3``."""
     if not kind.is_number:
-        shape = rng.choice(["not {v}", "neither {v}", "anything but {v}", "Not {v}.", "hardly {v}", "no {v}", "!{v}", "~{v}", "almost {v}"])
+        shape = rng.choice(
+            [
+                "not {v}",
+                "neither {v}",
+                "anything but {v}",
+                "Not {v}.",
+                "hardly {v}",
+                "no {v}",
+                "!{v}",
+                "~{v}",
+                "almost {v}",
+            ]
+        )
         return None if kind.language == "ru" or str(code) == "no" else (_labelled(rng, kind, shape.format(v=code)), ())
-    shape = rng.choice(["<{v}", "> {v}", ">={v}", "≤{v}", "~{v}", "≈ {v}", "=<{v}", "at most {v}", "at least {v}", "less than {v}", "not {v}", "below {v}", "max {v}", "up to {v}", "+-{v}", "about {v} or so", "!= {v}"])
+    shape = rng.choice(
+        [
+            "<{v}",
+            "> {v}",
+            ">={v}",
+            "≤{v}",
+            "~{v}",
+            "≈ {v}",
+            "=<{v}",
+            "at most {v}",
+            "at least {v}",
+            "less than {v}",
+            "not {v}",
+            "below {v}",
+            "max {v}",
+            "up to {v}",
+            "+-{v}",
+            "about {v} or so",
+            "!= {v}",
+        ]
+    )
     return _labelled(rng, kind, shape.format(v=code)), ()
 
 
 def boxes(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
     """The unticked box comes first, or alone."""
-    off, on = rng.choice([("[ ]", "[x]"), ("[ ]", "[X]"), ("☐", "☑"), ("☐", "☒"), ("( )", "(x)"), ("⬜", "✅"), ("❌", "✅"), ("○", "●"), ("✗", "✓")])
+    off, on = rng.choice(
+        [
+            ("[ ]", "[x]"),
+            ("[ ]", "[X]"),
+            ("☐", "☑"),
+            ("☐", "☒"),
+            ("( )", "(x)"),
+            ("⬜", "✅"),
+            ("❌", "✅"),
+            ("○", "●"),
+            ("✗", "✓"),
+        ]
+    )
     mark = rng.choice(["", "- ", "* "])
     gap = rng.choice(["\n", " ", "\n", "  "])
     return f"{mark}{off} {code}{gap}{mark if gap == chr(10) else ''}{on} {other}", (other,)
 
 
-def equation(rng: random.Random, name: str, kind: Kind, _c: object, _o: object) -> tuple[str, tuple[object, ...]] | None:
+def equation(
+    rng: random.Random, name: str, kind: Kind, _c: object, _o: object
+) -> tuple[str, tuple[object, ...]] | None:
     """A tie written as an equation."""
     if name not in ("pair", "pair of words", "пара"):
         return None
     one, two = rng.choice(["AB", "BA"])
     sign = rng.choice(["=", " = ", "==", " == ", "≈"])
     tie = {"pair": ("tie",), "pair of words": ("C",)}.get(name, ())
-    text = rng.choice(["[[{}]]", "{}", "**{}**", "Verdict: {}", "My final verdict is: [[{}]]"]).format(f"{one}{sign}{two}")
+    text = rng.choice(["[[{}]]", "{}", "**{}**", "Verdict: {}", "My final verdict is: [[{}]]"]).format(
+        f"{one}{sign}{two}"
+    )
     return text, tie
 
 
-def other_maximum(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -> tuple[str, tuple[object, ...]] | None:
+def other_maximum(
+    rng: random.Random, _n: str, kind: Kind, code: object, _o: object
+) -> tuple[str, tuple[object, ...]] | None:
     """A maximum that is not the scale's."""
     if not kind.is_number:
         return None
@@ -401,21 +522,93 @@ def other_maximum(rng: random.Random, _n: str, kind: Kind, code: object, _o: obj
     ])  # fmt: skip
     if rng.random() < 0.3:
         word = rng.choice(["Score", "Rating", "Оценка"])
-        note = rng.choice(["(0-{m})", "(out of {m})", "(1 to {m})", "[1-{m}]", "(/{m})", "(max {m})", "(из {m})", "(0–{m} points)", "/ {m}", "out of {m}"]).format(m=most)
+        note = rng.choice(
+            [
+                "(0-{m})",
+                "(out of {m})",
+                "(1 to {m})",
+                "[1-{m}]",
+                "(/{m})",
+                "(max {m})",
+                "(из {m})",
+                "(0–{m} points)",
+                "/ {m}",
+                "out of {m}",
+            ]
+        ).format(m=most)
         return f"{word} {note}: {code}", ()
     return _labelled(rng, kind, shape.format(v=code, m=most)), ()
 
 
 OTHER_LABELS = {
     "en": [
-        *("Loser", "Deductions", "Confidence", "Weaker answer", "Worse", "Number of errors", "Errors", "Maximum", "Threshold"),
-        *("Previous score", "Expected score", "Human rating", "Second rater", "Penalty", "Points lost", "Uncertainty", "Worst"),
-        *("Minimum score", "User rating", "Steps", "Facts checked", "Claims", "Not chosen", "Rejected", "Runner-up", "Doubt"),
-        *("Expert rating", "Reference score", "Target", "Baseline", "Claimed score", "Average", "Words", "Item", "Question", "Pages"),
+        *(
+            "Loser",
+            "Deductions",
+            "Confidence",
+            "Weaker answer",
+            "Worse",
+            "Number of errors",
+            "Errors",
+            "Maximum",
+            "Threshold",
+        ),
+        *(
+            "Previous score",
+            "Expected score",
+            "Human rating",
+            "Second rater",
+            "Penalty",
+            "Points lost",
+            "Uncertainty",
+            "Worst",
+        ),
+        *(
+            "Minimum score",
+            "User rating",
+            "Steps",
+            "Facts checked",
+            "Claims",
+            "Not chosen",
+            "Rejected",
+            "Runner-up",
+            "Doubt",
+        ),
+        *(
+            "Expert rating",
+            "Reference score",
+            "Target",
+            "Baseline",
+            "Claimed score",
+            "Average",
+            "Words",
+            "Item",
+            "Question",
+            "Pages",
+        ),
     ],
     "ru": [
-        *("Проигравший", "Вычеты", "Уверенность", "Хуже", "Число ошибок", "Ошибки", "Максимум", "Порог", "Прежняя оценка"),
-        *("Ожидаемая оценка", "Штраф", "Сомнение", "Минимум", "Количество фактов", "Отвергнут", "Оценка эксперта", "Шаги"),
+        *(
+            "Проигравший",
+            "Вычеты",
+            "Уверенность",
+            "Хуже",
+            "Число ошибок",
+            "Ошибки",
+            "Максимум",
+            "Порог",
+            "Прежняя оценка",
+        ),
+        *(
+            "Ожидаемая оценка",
+            "Штраф",
+            "Сомнение",
+            "Минимум",
+            "Количество фактов",
+            "Отвергнут",
+            "Оценка эксперта",
+            "Шаги",
+        ),
     ],
 }
 
@@ -423,7 +616,11 @@ OTHER_LABELS = {
 def other_label(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -> tuple[str, tuple[object, ...]]:
     """A last line about something else."""
     label = rng.choice(OTHER_LABELS[kind.language])
-    before = rng.choice(["It is short and clear.\n", "It is short.\n\n", ""]) if kind.language == "en" else rng.choice(["Он краток.\n", ""])
+    before = (
+        rng.choice(["It is short and clear.\n", "It is short.\n\n", ""])
+        if kind.language == "en"
+        else rng.choice(["Он краток.\n", ""])
+    )
     return f"{before}{rng.choice(['', '**'])}{label}: {code}".replace("**" + label + ":", f"**{label}:**"), ()
 
 
@@ -442,17 +639,34 @@ def draft(rng: random.Random, name: str, kind: Kind, code: object, other: object
     """A draft in thinking marks; what follows it, if anything, is the verdict."""
     opened, closed = rng.choice(THINKS)
     form = rng.choice(["json", "lines"])
-    text = json.dumps({"score" if kind.is_number else "label": code}) if form == "json" else f"{_word(rng, kind)}: {code}"
+    text = (
+        json.dumps({"score" if kind.is_number else "label": code}) if form == "json" else f"{_word(rng, kind)}: {code}"
+    )
     text = f"{opened}{rng.choice(['', 'Perhaps ', chr(10)])}{text}"
     right: tuple[object, ...] = ()
     if rng.random() < 0.6:
-        own = json.dumps({"score" if kind.is_number else "label": other}) if form == "json" else f"{_word(rng, kind)}: {other}"
+        own = (
+            json.dumps({"score" if kind.is_number else "label": other})
+            if form == "json"
+            else f"{_word(rng, kind)}: {other}"
+        )
         text, right = f"{text}{closed}{rng.choice(['', chr(10)])}{own}", (other,)
     wanted = "json" if form == "json" else "number" if kind.is_number else "label"
     return Made(wanted, name, text, right, "draft", "", opened, rng.choice([None, "stop"]))
 
 
-BROKE_OFF = ["error", "abort", "network_error", "insufficient_system_resource", "time_limit", "cancelled", "sensitive", "pause_turn", "length", "odd_reason"]
+BROKE_OFF = [
+    "error",
+    "abort",
+    "network_error",
+    "insufficient_system_resource",
+    "time_limit",
+    "cancelled",
+    "sensitive",
+    "pause_turn",
+    "length",
+    "odd_reason",
+]
 
 
 def broken_off(rng: random.Random, name: str, kind: Kind, code: object, _o: object) -> Made:
@@ -467,15 +681,44 @@ def unclear_json(rng: random.Random, name: str, kind: Kind, code: object, other:
     own = json.dumps(other)
     if rng.random() < 0.5:
         key = rng.choice(["faithfulness_score", "correct_score", "grounding", "relevance_level", "my_mark"])
-        pairs = [f'"{key}": {own}', f'"{rng.choice(["answer", "result", "value"])}": {json.dumps(rng.choice([code, str(code)]))}']
+        pairs = [
+            f'"{key}": {own}',
+            f'"{rng.choice(["answer", "result", "value"])}": {json.dumps(rng.choice([code, str(code)]))}',
+        ]
         rng.shuffle(pairs)
         return Made("json", name, "{" + ", ".join(pairs) + "}", (other,), "echoed key", "", "")
     if not kind.is_number:
         return None
     most = next(n for n in (6, 20) if n != kind.scale.highest)
-    value = rng.choice(["{v} out of {m}", "{v} or {o}", "{v} to {o}", "{v}, {o}", "{v} + 1", "{v} / {m}", "{v}/{m}", "{v} - 1", "about {v} or {o}", "{v}-{o}", "< {v}", "{v} -> {o}", "{v} (or {o})", "{v} minus 1", "{v}%"])
+    value = rng.choice(
+        [
+            "{v} out of {m}",
+            "{v} or {o}",
+            "{v} to {o}",
+            "{v}, {o}",
+            "{v} + 1",
+            "{v} / {m}",
+            "{v}/{m}",
+            "{v} - 1",
+            "about {v} or {o}",
+            "{v}-{o}",
+            "< {v}",
+            "{v} -> {o}",
+            "{v} (or {o})",
+            "{v} minus 1",
+            "{v}%",
+        ]
+    )
     value = value.format(v=code, o=other, m=most)
-    text = rng.choice(['{{"explanation": "ok", "score": {x}}}', '{{"score": {x}, "explanation": "ok"}}', "{{'score': {x}}}", "{{score: {x}}}", '```json\n{{"score": {x},}}\n```'])
+    text = rng.choice(
+        [
+            '{{"explanation": "ok", "score": {x}}}',
+            '{{"score": {x}, "explanation": "ok"}}',
+            "{{'score': {x}}}",
+            "{{score: {x}}}",
+            '```json\n{{"score": {x},}}\n```',
+        ]
+    )
     return Made("json", name, text.format(x=value), (), "unquoted value", "", value)
 
 
@@ -499,7 +742,15 @@ def unclear(rng: random.Random) -> Made | None:
     if "\n" not in text and says not in ("echoed", "other_label", "demanded", "boxes") and rng.random() < 0.35:
         text = text.strip()
         if rng.random() < 0.5:
-            return Made("json", name, json.dumps({"explanation": "ok", "score" if kind.is_number else "label": text}, ensure_ascii=False), right, "unclear", "json", says)
+            return Made(
+                "json",
+                name,
+                json.dumps({"explanation": "ok", "score" if kind.is_number else "label": text}, ensure_ascii=False),
+                right,
+                "unclear",
+                "json",
+                says,
+            )
         return Made("tagged", name, f"It is short. [RESULT] {text} [END]", right, "unclear", "tagged", says)
     return Made(form, name, text, right, "unclear", "lines", says)
 
@@ -532,7 +783,11 @@ def main() -> int:
     shown: Counter[tuple[str, ...]] = Counter()
     for made in cases(asked.replies, asked.seed):
         code = code_of(made)
-        cell = (made.layout, made.place, made.says) if made.is_clear else (made.layout, made.says if made.layout == "unclear" else "")
+        cell = (
+            (made.layout, made.place, made.says)
+            if made.is_clear
+            else (made.layout, made.says if made.layout == "unclear" else "")
+        )
         n[cell] += 1
         read[cell] += code is not None
         is_wrong = code is not None and code not in made.right
@@ -558,7 +813,9 @@ def _print(n: Counter[tuple[str, ...]], read: Counter[tuple[str, ...]]) -> None:
     for layout in LAYOUTS:
         for place in PLACES:
             cells = [(layout, place, name) for name in says]
-            row = "".join(f"{read[cell] / n[cell]:>9.1%} ({n[cell]:>6,})" if n[cell] else f"{'-':>18}" for cell in cells)
+            row = "".join(
+                f"{read[cell] / n[cell]:>9.1%} ({n[cell]:>6,})" if n[cell] else f"{'-':>18}" for cell in cells
+            )
             print(f"{layout:11}{place:11}{row}")
     print("unclear replies: share read (never otherwise than the truth)")
     for cell in sorted(cell for cell in n if cell[0] not in LAYOUTS):

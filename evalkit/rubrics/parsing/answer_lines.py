@@ -30,7 +30,9 @@ _STRONG = (
 )
 _BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 # a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
-_SIGN = re.compile(r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])")
+_SIGN = re.compile(
+    r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
+)
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 _IS = r"(?:[ \t](?:is|was|would be))?"
 _LABELLED = re.compile(
@@ -62,7 +64,9 @@ _NOT_GIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
 _FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 _IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
 _WOULD, _WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
-_SOMEONE = re.compile(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE)
+_SOMEONE = re.compile(
+    r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE
+)
 _LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 _AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
@@ -105,7 +109,9 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated" if cut else "ambiguous" if listed else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
-    if found.reading.code is not None and reader.is_retracted(shown[found.end : found.end + _EARLIER], found.reading.code):
+    if found.reading.code is not None and reader.is_retracted(
+        shown[found.end : found.end + _EARLIER], found.reading.code
+    ):
         found = found._replace(reading=AMBIGUOUS)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
@@ -207,7 +213,9 @@ def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
     for colon in _SIGN.finditer(text):
         start = max(text.rfind("\n", 0, colon.start()) + 1, colon.start() - _LEAD)
         label = pattern.search(text, start, colon.start())
-        if label is not None and (label["line"] is not None or label["after"] is not None or label["label"][:1].isupper()):
+        if label is not None and (
+            label["line"] is not None or label["after"] is not None or label["label"][:1].isupper()
+        ):
             if label["line"] is not None or "\n" not in colon[0]:
                 yield label, colon.end()
 
@@ -238,9 +246,7 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
     return reader.whole(piece) if piece.strip() and not _CATEGORIES.match(piece) else None
 
 
-def _bare(
-    text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]
-) -> _Found | None:
+def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = None if 0 in listed else _head(text, reader, first)
     if head is not None and _heads_of_parts(text, head, reader):
@@ -279,9 +285,17 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
     start = 0
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
         label = _LABELLED.match(line[: 2 * LONGEST])
-        if label is not None and not _EXPLAINED.search(label["label"]) and (reading := reader.whole(line[label.end() :])):
+        if (
+            label is not None
+            and not _EXPLAINED.search(label["label"])
+            and (reading := reader.whole(line[label.end() :]))
+        ):
             never = NO_LABEL.search(label["label"]) is not None
-            yield _Found(UNREADABLE if never and reader.is_number else reading._replace(end=-1) if never else reading, start, start + len(line))
+            yield _Found(
+                UNREADABLE if never and reader.is_number else reading._replace(end=-1) if never else reading,
+                start,
+                start + len(line),
+            )
         start += len(line) + 1
 
 
@@ -307,7 +321,9 @@ def _inline(text: str, reader: Reader) -> _Found | None:
     shares = (reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
     if any(share is not None and share.error is None and last.reading.differs(share) for share in shares):
         return last._replace(reading=AMBIGUOUS)
-    return last._replace(reading=AMBIGUOUS) if any(last.reading.differs(one.reading) for one in found.values()) else last
+    return (
+        last._replace(reading=AMBIGUOUS) if any(last.reading.differs(one.reading) for one in found.values()) else last
+    )
 
 
 def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:

@@ -10,40 +10,16 @@ from typing import Any, NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
-from evalkit.rubrics.parsing.verdict_words import EXPLAINS
-
-VERDICTS = (
-    *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
-    *("judgement", "winner", "safety", "user_safety", "response_safety", "оценка", "балл", "вердикт"),
+from evalkit.rubrics.parsing.verdict_words import (
+    ECHO_KEYS,
+    EXPLAINS,
+    INPUT_KEYS,
+    QUOTED_KEYS,
+    VERDICT_KEYS,
+    WRAPPER_KEYS,
 )
-"""Keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
-ECHOES = ("result", "answer", "value", "choice", "decision", "результат", "ответ")
-"""Keys that may also repeat what was judged: they count only if no other key holds a level."""
-
-_INPUTS = frozenset(
-    [
-        "question",
-        "context",
-        "contexts",
-        "reference",
-        "references",
-        "source",
-        "input",
-        "prompt",
-        "conversation",
-        "вопрос",
-    ]
-)
-WRAPPERS = {
-    *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
-    *("grading", "response", "json", "arguments", "parameters"),
-}
-"""Keys of an object that holds the answer one level below."""
-_QUOTED = re.compile(
-    r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
-    r"reference|source|prompt|ответ|цитат|кандидат|пример"
-)
+_QUOTED = re.compile("|".join(QUOTED_KEYS))
 _OBJECT = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 _AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
@@ -120,24 +96,24 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
     fields = _merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
     own = folded(name)
-    names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICTS)
+    names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
     keys = [key for key in dict.fromkeys(names) if key and _holds(fields.get(key, {}))]
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
             return inner_answer._replace(explanation=inner_answer.explanation or explanation)
-        if not _INPUTS.isdisjoint(fields):  # an item, repeated
+        if not INPUT_KEYS.isdisjoint(fields):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or ECHOES if _holds(fields.get(key, {}))}
+    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
     if not readings:
         return None
-    if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHOES, *EXPLAINS}):
+    if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):
         return _Answer(UNREADABLE, explanation)
     # beside a label, a number is no label: {"label": "fail", "score": 0.0}
     coded = [key for key, reading in readings.items() if reading.code is not None]
     if coded and not reader.is_number:
         readings = {key: reading for key, reading in readings.items() if isinstance(fields[key], str) or key in coded}
-    if any(readings[key].error == "unreadable" for key in VERDICTS[:2] if key in readings):
+    if any(readings[key].error == "unreadable" for key in VERDICT_KEYS[:2] if key in readings):
         return _Answer(UNREADABLE, explanation)
     read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
@@ -146,7 +122,7 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
 
 def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
     """Whether an unknown key beside an echo, such as ``faithfulness_score`` or ``correct``, may hold the verdict."""
-    is_named = any(word in key for word in VERDICTS[:5])
+    is_named = any(word in key for word in VERDICT_KEYS[:5])
     return _holds(value) and (is_named or isinstance(value, bool) or _one(value, reader).code is not None)
 
 
@@ -180,7 +156,7 @@ def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
+        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not _QUOTED.search(key))
     ]
 
 
@@ -263,9 +239,9 @@ def _closing(text: str, start: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _keyed(name: str) -> re.Pattern[str]:
-    keys = "|".join([*VERDICTS, *([re.escape(name.strip())] if name.strip() else [])])
+    keys = "|".join([*VERDICT_KEYS, *([re.escape(name.strip())] if name.strip() else [])])
     return re.compile(
-        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHOES)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
+        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHO_KEYS)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
         r"(?P<value>\"[^\"\n]{0,80}|'[^'\n]{0,80}|“[^”\n]{0,80}|[^\"'”,}\n]{0,80})",
         re.IGNORECASE,
     )
@@ -278,7 +254,7 @@ _REMARK = re.compile(r"\s(?://|#).*")
 def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
     """The reading of a key's value as it stands: one without quotation marks counts only as a whole."""
     value = match["value"].strip(" \t`*")
-    if value[:1] in ("\"", "'", "“"):
+    if value[:1] in ('"', "'", "“"):
         return reader.value(value.strip("\"'“"))
     if _NEXT.match(match.string, match.end()):
         return AMBIGUOUS

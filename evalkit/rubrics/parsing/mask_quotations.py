@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING, PARAGRAPH, Keeps, Span, pairs, quoted
+from evalkit.rubrics.parsing.verdict_words import ABOUT, MINE, OWN_PARTS, THEIRS
 
 FILL = "\ufffc"
 """Replaces each character of a quotation except line breaks: not a letter, digit, space or mark that readers know."""
@@ -33,14 +34,12 @@ _INDENTED = re.compile(
     r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
 )
 _LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
-# what a judge calls its own parts: <student_score>, [Start of evaluation]
-_OWN_NAMES = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
 _ELEMENT = re.compile(
     r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
-    rf"|(?!\w*(?:{_OWN_NAMES}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    rf"|(?!\w*(?:{OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
     r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
     r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
-    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{_OWN_NAMES}))[^\[\]\n]{{1,60}}\]"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{OWN_PARTS}))[^\[\]\n]{{1,60}}\]"
     r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
     r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
     r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
@@ -53,30 +52,10 @@ _MOST_NAMED = 8
 _HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
 
 # the speaker that the line before a block names
-_THEIRS = re.compile(
-    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
-    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
-    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
-    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b",
-    re.IGNORECASE,
-)
-_MINE = re.compile(
-    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
-    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
-    r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
-    r"результат\w*|вывод\w*|запрошенн\w+)\b",
-    re.IGNORECASE,
-)
+_THEIRS = re.compile(THEIRS, re.IGNORECASE)
+_MINE = re.compile(MINE, re.IGNORECASE)
 # "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
-_JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
-_ABOUT = re.compile(
-    r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
-    rf"(?: (?:the|this|that|its|their))?(?: {_JUDGED}(?:['’]s)?){{1,2}}"
-    r"|\bоценка(?: ответа)?(?: кандидата| модели| ассистента)?"
-    r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
-    r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)",
-    re.IGNORECASE,
-)
+_ABOUT = re.compile(ABOUT, re.IGNORECASE)
 _POINTS_BACK = re.compile(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
     r"|(?:это|так|вот что)\s)",

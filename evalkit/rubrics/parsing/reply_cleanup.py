@@ -6,7 +6,16 @@ import re
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked
-from evalkit.rubrics.parsing.verdict_words import CUT, ENDED, EXPLAINS, INVISIBLE, LEFT_OVER, THINKING, WITHHELD
+from evalkit.rubrics.parsing.verdict_words import (
+    CUT,
+    ENDED,
+    EXPLAINS,
+    INVISIBLE,
+    LEFT_OVER,
+    REFUSES,
+    THINKING,
+    WITHHELD,
+)
 
 _TAG = re.compile(
     rf"(?P<open>{'|'.join(opening for opening, _ in THINKING)})|(?P<close>{'|'.join(closing for _, closing in THINKING)})",
@@ -148,14 +157,7 @@ def _reason(finish_reason: str | None) -> str:
     return (finish_reason or "").strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-_REFUSAL = re.compile(
-    r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
-    r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
-    r"|i\s+(?:cannot|can['’]?t|can\s+not|won['’]?t|will\s+not|must\s+decline|do\s+not\s+feel)"
-    r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
-    r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))",
-    re.IGNORECASE,
-)
+_REFUSAL = re.compile(REFUSES, re.IGNORECASE)
 _SHORT = 600
 
 

@@ -8,10 +8,11 @@ from json import JSONDecoder
 from typing import TYPE_CHECKING
 
 from evalkit.rubrics.parsing import Parser, parser_for
-from evalkit.rubrics.parsing.json_answers import WRAPPERS, folded
+from evalkit.rubrics.parsing.json_answers import folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
+from evalkit.rubrics.parsing.verdict_words import WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from evalkit.core.lists_of_choices import Reason
@@ -70,7 +71,7 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
             break
         entries, end = _entries(body, at)
         own = [(names[spelled(key)], part) for key, part in entries if spelled(key) in names]
-        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPERS:
+        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPER_KEYS:
             at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
             continue
         found += own

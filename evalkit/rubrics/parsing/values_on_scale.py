@@ -90,14 +90,18 @@ _FOR = re.compile(
 _END = re.compile(r"[\s.!;:,。…]*\Z")
 _OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
 _SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
-_OR = re.compile(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE)
+_OR = re.compile(
+    r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE
+)
 _SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
 _OPERATOR = re.compile(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
     re.IGNORECASE,
 )
 _STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
-_JOINT = re.compile(r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])")
+_JOINT = re.compile(
+    r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
+)
 _RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
 _YES = rf"{one_of(YES_NO.split())}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{_DIGITS}"
@@ -191,9 +195,12 @@ class Reader:
         names = _alternatives([*self.names, *(folded(text) for text in plain if not self.is_number)])
         self.exact = {text: Parsed(code) for code, texts in zip(scale.codes, forms, strict=True) for text in texts}
         self._level = re.compile(
-            rf"{_OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{kind.replace('{names}', names)})(?P<close>{_CLOSE})", re.IGNORECASE
+            rf"{_OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{kind.replace('{names}', names)})(?P<close>{_CLOSE})",
+            re.IGNORECASE,
         )
-        some = rf"{_DIGITS}|{'|'.join(WORDS)}" if self.is_number else rf"(?:(?:{'|'.join(KINDS.split())})\s+)?(?:{names})"
+        some = (
+            rf"{_DIGITS}|{'|'.join(WORDS)}" if self.is_number else rf"(?:(?:{'|'.join(KINDS.split())})\s+)?(?:{names})"
+        )
         self._mention = re.compile(rf"(?<![\w.,/-])(?:{some})(?!\w)", re.IGNORECASE)
         self._listed = re.compile(rf"[,;|.]\s{{1,3}}(?:and\s|but\s|и\s|а\s)?(?={_OPEN}(?:{some})(?!\w))", re.IGNORECASE)
 
@@ -234,7 +241,9 @@ class Reader:
     def _other(self, piece: str, at: int) -> Level | None:
         """A level that stands on its own at a place: no article ``a``, and no word within a sentence."""
         level = self.level(piece, at)
-        if level is None or (level.is_name and not self._is_sign(piece, at, level) and not _SET_OFF.match(piece, level.end)):
+        if level is None or (
+            level.is_name and not self._is_sign(piece, at, level) and not _SET_OFF.match(piece, level.end)
+        ):
             return None
         return level
 
@@ -242,7 +251,9 @@ class Reader:
         """Whether a name is a sign such as ``B``, or ``answer B``, rather than a word."""
         said = piece[at : level.end].strip(_DECORATION)
         if said.casefold() == "a" or self.is_number:
-            return _SET_OFF.match(piece, level.end) is not None or (said == "A" and re.match(r"\s(?:is|was|has|wins)\b", piece[level.end :]) is not None)
+            return _SET_OFF.match(piece, level.end) is not None or (
+                said == "A" and re.match(r"\s(?:is|was|has|wins)\b", piece[level.end :]) is not None
+            )
         return len(said) <= 2 or (len(str(level.code)) <= 2 and str(level.code).casefold() in said.casefold().split())
 
     def places(self, text: str, start: int = 0, end: int | None = None) -> Iterator[int]:
@@ -253,7 +264,12 @@ class Reader:
         """Where a text names another level on its own."""
         for at in self.places(text):
             level = self.level(text, at)
-            if level is not None and not level.is_word and level.code not in (None, code) and _SET_OFF.match(text, level.end):
+            if (
+                level is not None
+                and not level.is_word
+                and level.code not in (None, code)
+                and _SET_OFF.match(text, level.end)
+            ):
                 yield at, level.end
 
     def mentions(self, text: str, code: Code | None) -> bool:
@@ -287,7 +303,9 @@ class Reader:
                 end = for_what.end()
             else:
                 joint = _OWN.match(piece, end)
-                other = self._other(piece, joint.end()) if joint and piece[joint.end() : joint.end() + 1] != "\n" else None
+                other = (
+                    self._other(piece, joint.end()) if joint and piece[joint.end() : joint.end() + 1] != "\n" else None
+                )
                 if joint is None or other is None or other.is_word or level.is_word:
                     break
                 is_joined = bool(joint[0].strip())
@@ -331,7 +349,11 @@ class Reader:
         """Whether another level has a value of its own on the line: ``…; 2: facts``."""
         for found in self._listed.finditer(line):
             other = self.level(line, found.end())
-            if other is not None and other.code not in (None, level.code) and re.match(r"\s{0,3}[:=(]|\s[-–—]\s", line[other.end :]):
+            if (
+                other is not None
+                and other.code not in (None, level.code)
+                and re.match(r"\s{0,3}[:=(]|\s[-–—]\s", line[other.end :])
+            ):
                 return True
         return False
 
@@ -339,7 +361,9 @@ class Reader:
         """Whether the words joined to a level by a colon, comma, dash or bracket change, deny or weigh it."""
         rest = piece[joint.end() :]
         rest = (rest.lstrip() if not joint["bracket"] else rest).partition("\n")[0]
-        inner, _, behind = rest.partition(")" if joint[0].strip() == "(" else "]") if joint["bracket"] else (rest, "", "")
+        inner, _, behind = (
+            rest.partition(")" if joint[0].strip() == "(" else "]") if joint["bracket"] else (rest, "", "")
+        )
         is_yes = folded(str(level.code)) in _YES_WORDS
         if (_DENIED if level.is_name and not is_yes else _ALTERED).match(inner) or _OPERATOR.match(behind):
             return True
@@ -347,7 +371,11 @@ class Reader:
         other = self.level(inner, but.end()) if but is not None else None
         if other is not None and other.code not in (None, level.code):
             return True
-        if self._is_listed(f", {rest}", level) or self.is_retracted(inner, level.code) or self.mentions(inner[:_NEAR], level.code):
+        if (
+            self._is_listed(f", {rest}", level)
+            or self.is_retracted(inner, level.code)
+            or self.mentions(inner[:_NEAR], level.code)
+        ):
             return True
         if not level.is_name:
             return False
@@ -356,12 +384,20 @@ class Reader:
         if TIES.intersection(folded(str(level.code)).split()) and TIES.intersection(folded(inner).split()):
             return False
         least = 2 if is_yes else 4 if re.search("[a-z]", inner, re.IGNORECASE) else 3
-        return bare_name and (len(re.findall(r"\w+", inner)) < least or (not is_yes and len(str(level.code)) <= 2 and _WEIGHED.match(inner) is not None))
+        return bare_name and (
+            len(re.findall(r"\w+", inner)) < least
+            or (not is_yes and len(str(level.code)) <= 2 and _WEIGHED.match(inner) is not None)
+        )
 
     def is_denied(self, text: str, level: Level) -> bool:
         """Whether a text says no to the level itself: ``it is not harmful``."""
         names = "|".join(re.escape(str(name)) for name, code in self.names.items() if code == level.code)
-        return re.search(rf"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{{1,20}}\s){{0,3}}(?:{names})(?!\w)", text, re.IGNORECASE) is not None
+        return (
+            re.search(
+                rf"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{{1,20}}\s){{0,3}}(?:{names})(?!\w)", text, re.IGNORECASE
+            )
+            is not None
+        )
 
     def _equation(self, piece: str, level: Level) -> Reading | None:
         """``A=B`` is the tie of the scale, ``A>B`` is A; None for what is no equation of two levels."""
@@ -421,13 +457,21 @@ class Reader:
         most = _MOST.match(piece, level.end) if self.is_number else None
         if most is not None and not self._is_own(most):
             return OFF_SCALE._replace(end=most.end())
-        return None if piece[level.end : level.end + 1] == "%" else Reading(level.code, level.error, most.end() if most else level.end)
+        return (
+            None
+            if piece[level.end : level.end + 1] == "%"
+            else Reading(level.code, level.error, most.end() if most else level.end)
+        )
 
     def _unusual(self, piece: str) -> Reading | None:
         """Pieces that do not begin with a level: ``Yes, 1``, ``between 1 and 2``, ``nan``, an unknown label."""
         if not self.is_number:
             name = folded(piece).strip(_DECORATION)
-            return OFF_SCALE._replace(end=len(piece)) if name.isalnum() and len(name) <= 3 and name not in self.names else None
+            return (
+                OFF_SCALE._replace(end=len(piece))
+                if name.isalnum() and len(name) <= 3 and name not in self.names
+                else None
+            )
         if _NOT_FINITE.match(piece):
             return OFF_SCALE._replace(end=len(piece))
         found = _PREFIXED.match(piece)

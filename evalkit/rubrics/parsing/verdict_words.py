@@ -21,6 +21,41 @@ VERDICT_WORDS = (
 ECHO_WORDS = "answer result value choice decision response output ответ результат значение решение".split()
 """Words that also name what was judged: they count only where nothing else is labelled."""
 
+VERDICT_KEYS = (
+    *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
+    *("judgement", "winner", "safety", "user_safety", "response_safety", "оценка", "балл", "вердикт"),
+)
+"""JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
+
+ECHO_KEYS = ("result", "answer", "value", "choice", "decision", "результат", "ответ")
+"""JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict."""
+
+INPUT_KEYS = frozenset("question context contexts reference references source input prompt conversation вопрос".split())
+"""JSON keys of an item that a judge repeats."""
+
+WRAPPER_KEYS = {
+    *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
+    *("grading", "response", "json", "arguments", "parameters"),
+}
+"""JSON keys of an object that holds the answer one level below."""
+
+QUOTED_KEYS = (
+    *(
+        "answer",
+        "candidate",
+        "quot",
+        "cit(?:e|ation)",
+        "repl(?:y|ies)",
+        "respon",
+        "text",
+        "example",
+        "original",
+        "input",
+    ),
+    *("question", "context", "reference", "source", "prompt", "ответ", "цитат", "кандидат", "пример"),
+)
+"""Parts of JSON keys under which a judge quotes."""
+
 GUARD_LABELS = ("safety", "safety rating", "safety assessment", "user safety", "response safety", "content safety")
 """What guard models call their verdicts."""
 
@@ -67,49 +102,208 @@ UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?
 BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
 
 ALTERS = (
-    *("or", "minus", "less", "plus", "maybe", "perhaps", "possibly", "probably", "borderline", "down", "up", "was", "were"),
+    *(
+        "or",
+        "minus",
+        "less",
+        "plus",
+        "maybe",
+        "perhaps",
+        "possibly",
+        "probably",
+        "borderline",
+        "down",
+        "up",
+        "was",
+        "were",
+    ),
     *("formerly", "previously", "initially", "originally", "before", "after", "sorry", "wait", "rather", "actually"),
-    *("if", "unless", "once", "would", "assuming", "provided", "at (?:most|best|least)", "tops", "max", "between", "could", "might"),
+    *(
+        "if",
+        "unless",
+        "once",
+        "would",
+        "assuming",
+        "provided",
+        "at (?:most|best|least)",
+        "tops",
+        "max",
+        "between",
+        "could",
+        "might",
+    ),
     *("not (?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at all)\\b|not(?=\\W*\\Z)", "never"),
-    *("no (?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea)", "closer", "leaning", "i mean"),
-    *("или", "либо", "минус", "плюс", "возможно", "может", "наверное", "было", "был", "была", "если", "точнее", "вернее"),
+    *(
+        "no (?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea)",
+        "closer",
+        "leaning",
+        "i mean",
+    ),
+    *(
+        "или",
+        "либо",
+        "минус",
+        "плюс",
+        "возможно",
+        "может",
+        "наверное",
+        "было",
+        "был",
+        "была",
+        "если",
+        "точнее",
+        "вернее",
+    ),
     *("не совсем", "хотя нет", "скорее", "почти", "максимум", "минимум", "пока", "нет"),
 )
 """What changes a number or a labelled level if it begins the words joined to it."""
 
 DENIES = (
     *("no", "not", "never", "none", "nothing", "neither", "nor", "hardly", "barely", "scarcely", "partly", "partially"),
-    *("in part", "somewhat", "almost", "nearly", "half", "unlikely", "doubtful", "unclear", "only", "lacks?", "without"),
-    *("isn['’]?t", "doesn['’]?t", "wasn['’]?t", "far from", "less", "too", "mostly", "kind of", "sort of", "to some extent"),
+    *(
+        "in part",
+        "somewhat",
+        "almost",
+        "nearly",
+        "half",
+        "unlikely",
+        "doubtful",
+        "unclear",
+        "only",
+        "lacks?",
+        "without",
+    ),
+    *(
+        "isn['’]?t",
+        "doesn['’]?t",
+        "wasn['’]?t",
+        "far from",
+        "less",
+        "too",
+        "mostly",
+        "kind of",
+        "sort of",
+        "to some extent",
+    ),
     *("не", "нет", "ни", "никак", "никогда", "едва", "отчасти", "частично", "почти", "без", "совсем не", "вовсе не"),
 )
 """What denies or weakens a level's name if it begins the words joined to it."""
 
 WEIGHS = (
-    *("wors(?:e|t)", "wrong", "incorrect", "weak(?:er)?", "los(?:es|t)", "inferior", "fail(?:s|ed)?", "miss(?:es|ed)", "bad"),
-    *("poor", "better", "right", "good", "strong(?:er)?", "best", "w[io]n(?:s|ner)?", "хуже", "лучше", "слаб\\w+", "сильн\\w+"),
+    *(
+        "wors(?:e|t)",
+        "wrong",
+        "incorrect",
+        "weak(?:er)?",
+        "los(?:es|t)",
+        "inferior",
+        "fail(?:s|ed)?",
+        "miss(?:es|ed)",
+        "bad",
+    ),
+    *(
+        "poor",
+        "better",
+        "right",
+        "good",
+        "strong(?:er)?",
+        "best",
+        "w[io]n(?:s|ner)?",
+        "хуже",
+        "лучше",
+        "слаб\\w+",
+        "сильн\\w+",
+    ),
 )
 """What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
 RETRACTS = (
-    *("correction", "corrected", "wait", "actually", "scratch that", "on (?:second thoughts?|reflection)", "i mean[t]?"),
+    *(
+        "correction",
+        "corrected",
+        "wait",
+        "actually",
+        "scratch that",
+        "on (?:second thoughts?|reflection)",
+        "i mean[t]?",
+    ),
     *("i (?:change|revise|correct|take|lower|raise|amend)\\w*", "make (?:it|that)", "rather", "instead", "sorry", "no"),
     *("my mistake", "reconsider\\w*", "revised", "updated?", "change\\w*", "apolog\\w+", "better still", "or no"),
-    *("поправка", "точнее", "вернее", "нет", "исправл\\w+", "передума\\w+", "скорее", "извин\\w+", "пересм\\w+", "хотя", "ой", "то есть"),
+    *(
+        "поправка",
+        "точнее",
+        "вернее",
+        "нет",
+        "исправл\\w+",
+        "передума\\w+",
+        "скорее",
+        "извин\\w+",
+        "пересм\\w+",
+        "хотя",
+        "ой",
+        "то есть",
+    ),
 )
 """How a judge takes a verdict back, before it names another level."""
 
 COMPARES = (
-    *("than", "beyond", "above", "below", "under", "over", "unlike", "not", "to", "to be", "for", "reach", "earn", "merit"),
+    *(
+        "than",
+        "beyond",
+        "above",
+        "below",
+        "under",
+        "over",
+        "unlike",
+        "not",
+        "to",
+        "to be",
+        "for",
+        "reach",
+        "earn",
+        "merit",
+    ),
     *("short of", "from", "beats", "against", "чем", "до", "выше", "ниже", "для", "на", "от", "past", "like", "toward"),
 )
 """What stands before a level to which the verdict is compared: ``better than a 3``."""
 
 NOT_GIVEN = (
-    *("not", "\\w+n['’]t", "cannot", "never", "no", "nor", "neither", "none", "only", "if", "unless", "should", "could"),
-    *("might", "may", "must", "ask\\w*", "demand\\w*", "claim\\w*", "want\\w*", "request\\w*", "expect\\w*", "says?", "said"),
+    *(
+        "not",
+        "\\w+n['’]t",
+        "cannot",
+        "never",
+        "no",
+        "nor",
+        "neither",
+        "none",
+        "only",
+        "if",
+        "unless",
+        "should",
+        "could",
+    ),
+    *(
+        "might",
+        "may",
+        "must",
+        "ask\\w*",
+        "demand\\w*",
+        "claim\\w*",
+        "want\\w*",
+        "request\\w*",
+        "expect\\w*",
+        "says?",
+        "said",
+    ),
     *("insist\\w*", "beg\\w*", "plead\\w*", "hop(?:e|es|ed|ing)", "wish\\w*", "short", "without", "instead", "rubric"),
-    *("to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)", "previous\\w*", "earlier", "requir\\w*", "need\\w*"),
+    *(
+        "to (?:get|earn|reach|receive|achieve|deserve|merit|win|have)",
+        "previous\\w*",
+        "earlier",
+        "requir\\w*",
+        "need\\w*",
+    ),
     *("have", "had", "almost", "nearly", "tempted", "considered", "whether", "suggest\\w*", "argu\\w+", "propos\\w*"),
     *("не", "нет", "никогда", "ни", "если", "только", "лишь", "прос[ия]т\\w*", "требу\\w+", "хо[чт]\\w+", "должн\\w+"),
     *("мог\\w*", "можно", "прежн\\w+", "якобы", "чтобы", "утвержда\\w+", "ожида\\w+", "почти"),
@@ -117,8 +311,32 @@ NOT_GIVEN = (
 """Words in the clause of a closing sentence whose level is not given."""
 
 NOT_GIVEN_BEFORE = (
-    *("perfect", "full", "max(?:imum)?", "min(?:imum)?", "possible", "higher", "highest", "lower", "lowest", "top", "better"),
-    *("best", "no", "not", "\\w+n['’]t", "claimed", "requested", "demanded", "expected", "previous", "original", "prior"),
+    *(
+        "perfect",
+        "full",
+        "max(?:imum)?",
+        "min(?:imum)?",
+        "possible",
+        "higher",
+        "highest",
+        "lower",
+        "lowest",
+        "top",
+        "better",
+    ),
+    *(
+        "best",
+        "no",
+        "not",
+        "\\w+n['’]t",
+        "claimed",
+        "requested",
+        "demanded",
+        "expected",
+        "previous",
+        "original",
+        "prior",
+    ),
     *("высш\\w+", "максимальн\\w+", "прежн\\w+", "лучш\\w+"),
 )
 """Words right before ``a score of 5`` that make it no verdict."""
@@ -157,7 +375,17 @@ GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z
 """The line below a guard model's verdict: ``S1,S10``."""
 
 CUT = {
-    *("length", "limit", "max_length", "max_tokens", "max_output_tokens", "max_completion_tokens", "model_length", "token_limit", "incomplete"),
+    *(
+        "length",
+        "limit",
+        "max_length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "model_length",
+        "token_limit",
+        "incomplete",
+    ),
     *("repetition", "model_context_window_exceeded", "context_length_exceeded"),
 }
 """Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
@@ -175,3 +403,41 @@ ENDED = {
     *("finish_reason_stop", "succeeded", "word", "stop_word", "<|im_end|>", "<|eot_id|>", "<|return|>", "</s>"),
 }
 """Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
+
+REFUSES = (
+    r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
+    r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
+    r"|i\s+(?:cannot|can['’]?t|can\s+not|won['’]?t|will\s+not|must\s+decline|do\s+not\s+feel)"
+    r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
+    r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))"
+)
+"""How a short text that declines begins."""
+
+THEIRS = (
+    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
+    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
+    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
+    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b"
+)
+"""Words of a line that introduces what another speaker wrote."""
+
+MINE = (
+    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
+    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
+    r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
+    r"результат\w*|вывод\w*|запрошенн\w+)\b"
+)
+"""Words of a line that introduces a judge's own verdict."""
+
+_JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
+ABOUT = (
+    r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
+    rf"(?: (?:the|this|that|its|their))?(?: {_JUDGED}(?:['’]s)?){{1,2}}"
+    r"|\bоценка(?: ответа)?(?: кандидата| модели| ассистента)?"
+    r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
+    r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)"
+)
+"""Endings of a line that are the judge's own words although they name another speaker: ``JSON output:``."""
+
+OWN_PARTS = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
+"""Parts of the names that a judge gives to its own parts: <student_score>, [Start of evaluation]."""
