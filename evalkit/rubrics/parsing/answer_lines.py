@@ -10,71 +10,14 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import (
-    AMBIGUOUS, LONGEST, NO_LABEL, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading, one_of,
-)  # fmt: skip
-from evalkit.rubrics.parsing.verdict_words import (
-    BEFORE_WORDS, ECHO_WORDS, EXPLAINS, GUARD_CATEGORIES, GUARD_LABELS, NOT_GIVEN, NOT_GIVEN_BEFORE, VERDICT_WORDS,
+    AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading,
 )  # fmt: skip
 
-# another maximum in a label's bracket puts its value off the scale
-_NOTE = (
-    r"(?:[ \t]{0,3}(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]?\d{1,4}|,?[ \t]?(?:out of|из)[ \t]\d{1,4}"
-    r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
-)
-_STRONG = (
-    rf"(?:(?:{'|'.join(BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
-)
-_BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
-# a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
-_SIGN = re.compile(
-    r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
-)
-_COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
-_IS = r"(?:[ \t](?:is|was|would be))?"
-_LABELLED = re.compile(
-    rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){_NOTE}{_COLON}"
-)
-_EXPLAINED = re.compile(rf"\b{one_of(EXPLAINS)}", re.IGNORECASE)
-_OBJECT = (
-    r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
-    r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
-)
-_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’](?:d|ll|m)|i am|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
-_GIVE = r"(?:giv(?:e|ing)|say|consider|find|classify|settle\son|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith)"
-_GIVE_RU = r"(?:поставил[аи]?\sбы|оценил[аи]?\sбы|поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
-_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?|получает\sоценку|(?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?"
-_SAYS = re.compile(
-    rf"(?<!\w)(?:(?P<noun>{_STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
-    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
-    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
-    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
-    re.IGNORECASE,
-)
-_CLAUSE = re.compile(
-    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
-    r"|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
-    re.IGNORECASE,
-)
-_NOT_GIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
-# "… to earn a perfect score of 5" is no verdict
-_FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
-_IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
-_WOULD, _WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
-_SOMEONE = re.compile(
-    r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE
-)
-_LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
-_SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
-_AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
 _WINDOW, _LEAD, _EARLIER = 400, 90, 4_000
-_MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
-_LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
-_NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-_CATEGORIES = re.compile(GUARD_CATEGORIES)
 _SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
 
 
@@ -133,7 +76,7 @@ def _is_verdict(reader: Reader, name: str, text: str) -> bool:
 
 def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
     """A line without its bullet, and how much was taken off."""
-    mark = _MARK.match(line)
+    mark = like.MARK.match(line)
     # on a scale with negative codes "- 1" may be a bullet or a sign: it stays and is read as neither
     if mark is None or (line.lstrip()[:1] in "-–—" and reader.is_number and reader.scale.lowest < 0):
         return line, 0
@@ -210,7 +153,7 @@ def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found
 def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
     """Each label that names a verdict, and where its value begins: at a line's start, or behind other text on it."""
     pattern = _label_before(name)
-    for colon in _SIGN.finditer(text):
+    for colon in like.LABEL_ENDS.finditer(text):
         start = max(text.rfind("\n", 0, colon.start()) + 1, colon.start() - _LEAD)
         label = pattern.search(text, start, colon.start())
         if label is not None and (
@@ -233,8 +176,8 @@ def _label_before(name: str) -> re.Pattern[str]:
     own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"(?:(?P<line>^{_BULLET})|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{{1,3}})|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
-        rf"(?P<label>(?:{own}{_STRONG}{of})(?P<note>{_NOTE}){_IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
+        rf"(?:(?P<line>^{like.BULLET})|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{{1,3}})|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
+        rf"(?P<label>(?:{own}{like.STRONG}{of})(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -243,7 +186,7 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
     if line[1] - line[0] > LONGEST:
         return None
     piece = _unmarked(text[line[0] : line[1]], reader)[0]
-    return reader.whole(piece) if piece.strip() and not _CATEGORIES.match(piece) else None
+    return reader.whole(piece) if piece.strip() and not like.CATEGORIES.match(piece) else None
 
 
 def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
@@ -267,14 +210,14 @@ def _heads_of_parts(text: str, head: _Found, reader: Reader) -> bool:
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
     line, taken = _unmarked(text[: min(first[1], 2 * LONGEST)], reader)
-    item = _LIST_ITEM.match(line)
+    item = like.LIST_ITEM.match(line)
     if item is not None:
-        if _NEXT_ITEM.search(text):
+        if like.NEXT_ITEM.search(text):
             return None
         rest = reader.whole(line[item.end() :])
         if rest is not None and rest.error is None:
             return _Found(rest, 0, first[1])
-        if _LABELLED.match(line):
+        if like.LABELLED.match(line):
             return None
     reading = reader.read(text[taken : taken + LONGEST], labelled=False)
     return None if reading is None else _Found(reading, 0, min(taken + (reading.end or first[1]), first[1]))
@@ -284,13 +227,13 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
     """Lines such as ``Engagingness: 2`` with a level; their label is no verdict word, and none of what is no verdict."""
     start = 0
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
-        label = _LABELLED.match(line[: 2 * LONGEST])
+        label = like.LABELLED.match(line[: 2 * LONGEST])
         if (
             label is not None
-            and not _EXPLAINED.search(label["label"])
+            and not like.EXPLAINED.search(label["label"])
             and (reading := reader.whole(line[label.end() :]))
         ):
-            never = NO_LABEL.search(label["label"]) is not None
+            never = like.NO_LABEL.search(label["label"]) is not None
             yield _Found(
                 UNREADABLE if never and reader.is_number else reading._replace(end=-1) if never else reading,
                 start,
@@ -318,7 +261,7 @@ def _inline(text: str, reader: Reader) -> _Found | None:
     if not found:
         return None
     last = found[max(found)]
-    shares = (reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
+    shares = (reader.whole(share[0]) for share in like.SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
     if any(share is not None and share.error is None and last.reading.differs(share) for share in shares):
         return last._replace(reading=AMBIGUOUS)
     return (
@@ -333,31 +276,31 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         reading = reader.read(value)
         if reading is None:
             lead = reader.lead(value)
-            if lead is None or not _AFTER_INLINE.match(value, lead.end):
+            if lead is None or not like.AFTER_INLINE.match(value, lead.end):
                 continue
             reading = lead
         near = text[max(0, at - _WINDOW) : at]
-        says = _SAYS.search(near, max(0, len(near) - _LEAD))
-        if says is not None and _is_given(near, says, is_last=_AFTER_INLINE.match(value, reading.end) is not None):
+        says = like.SAYS.search(near, max(0, len(near) - _LEAD))
+        if says is not None and _is_given(near, says, is_last=like.AFTER_INLINE.match(value, reading.end) is not None):
             yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
 
 
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
     before = near[: says.start()]
-    if says["what"] and NO_LABEL.search(says["what"]):
+    if says["what"] and like.NO_LABEL.search(says["what"]):
         return False
-    if says["noun"] and NO_LABEL.search(before, _LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
+    if says["noun"] and like.NO_LABEL.search(before, like.LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
         return False
-    if says["echo"] and (_SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
+    if says["echo"] and (like.SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False
-    cuts = [cut.start() for cut in _CLAUSE.finditer(near) if cut.start() <= says.start()]
+    cuts = [cut.start() for cut in like.CLAUSE.finditer(near) if cut.start() <= says.start()]
     clause = near[cuts[-1] :] if cuts else near
     return not (
-        _NOT_GIVEN.search(clause)
-        or _FULL.search(before)
-        or _IF.search(before)
-        or (_WOULD.search(clause) and not _WHO.search(clause))
+        like.UNGIVEN.search(clause)
+        or like.FULL.search(before)
+        or like.IF.search(before)
+        or (like.WOULD.search(clause) and not like.WHO.search(clause))
     )
 
 
@@ -370,6 +313,6 @@ def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:
         return False
     rest = text[found.end :]
     on_line = rest.split("\n", 1)[0]
-    if _LIST_ITEM.match(text) and on_line.strip():
+    if like.LIST_ITEM.match(text) and on_line.strip():
         return False
     return "\n" in rest or len(on_line) >= _SAFE_REST

@@ -88,7 +88,7 @@ NOT_A_VERDICT = (
 )  # fmt: skip
 """Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
 
-KINDS = "option answer response output assistant label choice candidate model system text вариант ответ ассистент"
+KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
 """What levels that are names may be called: ``Answer A``."""
 
 TIES = frozenset("tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну".split())

@@ -1,0 +1,168 @@
+"""What a verdict, and what stands beside one, looks like: the tables of words as patterns. All take linear time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from evalkit.rubrics.parsing.quotation_marks import CLOSING, OPENING
+from evalkit.rubrics.parsing.verdict_words import (
+    ALTERS,
+    BECAUSE,
+    BEFORE_WORDS,
+    COMPARES,
+    DENIES,
+    ECHO_WORDS,
+    EXPLAINS,
+    GUARD_CATEGORIES,
+    GUARD_LABELS,
+    NOT_A_VERDICT,
+    NOT_GIVEN,
+    NOT_GIVEN_BEFORE,
+    RETRACTS,
+    UNITS,
+    VERDICT_WORDS,
+    WEIGHS,
+    YES_NO,
+)
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A pattern for one of these words or patterns, whole."""
+    return rf"(?:{'|'.join(words)})\b"
+
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+# "<" only around the answer: "<3" is a bound
+OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
+CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
+DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
+NUMBER = rf"[+\-−]?{DIGITS}"
+CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
+UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
+# "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
+MOST = re.compile(
+    rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
+    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}(?P<most>{DIGITS})"
+    rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
+    rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
+    rf"(?!\w|[.,]\d|\s?[-–]\s?\d){CLOSE}",
+    re.IGNORECASE,
+)
+FOR = re.compile(
+    r"\s(?:from\s(?:me|us)|overall|in total|(?:for|in terms of|on|за|по)\s(?:\w{1,20}\s){0,2}\w{1,20})"
+    r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)",
+    re.IGNORECASE,
+)
+END = re.compile(r"[\s.!;:,。…]*\Z")
+OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
+SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
+OR = re.compile(
+    r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE
+)
+SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
+OPERATOR = re.compile(
+    r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
+    re.IGNORECASE,
+)
+STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
+JOINT = re.compile(
+    r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
+)
+RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
+_YES = rf"{one_of(YES_NO.split())}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
+_QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
+_LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
+ALTERED = re.compile(
+    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|(?:{one_of(WORDS)}|{one_of(DENIES)})\W*\Z)", re.IGNORECASE
+)
+DENIED = re.compile(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
+WEIGHED = re.compile(
+    rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
+    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?{one_of(WEIGHS)}(?!,?\s(?:than|чем))|.{{0,40}}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
+    re.IGNORECASE,
+)
+BUT = re.compile(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
+IS_NOT = re.compile(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
+BE = re.compile(r"\s(?:is|was|has|wins)\b")
+VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
+NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
+SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
+_LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+RETRACTED = re.compile(
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
+    re.IGNORECASE,
+)
+COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
+NEEDS = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
+NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
+RANGE = re.compile(
+    rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
+    re.IGNORECASE,
+)
+NOT_FINITE = re.compile(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*\Z", re.IGNORECASE)
+# "Yes, 1" and "Rather good (4)": yes or no, or a few words, and a number
+PREFIXED = re.compile(
+    rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
+)
+YES_WORDS = frozenset(YES_NO.split())
+
+# -- labels and sentences
+
+# another maximum in a label's bracket puts its value off the scale
+NOTE = (
+    r"(?:[ \t]{0,3}(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]?\d{1,4}|,?[ \t]?(?:out of|из)[ \t]\d{1,4}"
+    r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
+)
+STRONG = (
+    rf"(?:(?:{'|'.join(BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
+)
+BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
+# a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
+LABEL_ENDS = re.compile(
+    r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
+)
+_COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
+IS = r"(?:[ \t](?:is|was|would be))?"
+LABELLED = re.compile(
+    rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
+)
+EXPLAINED = re.compile(rf"\b{one_of(EXPLAINS)}", re.IGNORECASE)
+_OBJECT = (
+    r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
+    r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
+)
+_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’](?:d|ll|m)|i am|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE = r"(?:giv(?:e|ing)|say|consider|find|classify|settle\son|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith)"
+_GIVE_RU = r"(?:поставил[аи]?\sбы|оценил[аи]?\sбы|поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
+_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?|получает\sоценку|(?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?"
+SAYS = re.compile(
+    rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
+    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
+    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
+    re.IGNORECASE,
+)
+CLAUSE = re.compile(
+    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
+    r"|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
+    re.IGNORECASE,
+)
+UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+# "… to earn a perfect score of 5" is no verdict
+FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
+IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
+WOULD, WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
+SOMEONE = re.compile(
+    r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE
+)
+LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
+SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
+AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
+MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
+LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
+NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
+CATEGORIES = re.compile(GUARD_CATEGORIES)
