@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -14,7 +14,13 @@ from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import (
-    AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading,
+    AMBIGUOUS,
+    LONGEST,
+    OFF_SCALE,
+    UNREADABLE,
+    Parsed,
+    Reader,
+    Reading,
 )  # fmt: skip
 
 _WINDOW, _LEAD, _EARLIER = 400, 90, 4_000
@@ -28,10 +34,9 @@ class _Found(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_short(self) -> bool:
-        """True if label and value fit in a short line."""
-        return self.end - self.start <= _SHORT_LINE
+    def beside(self, others: Iterable[Reading | None]) -> _Found:
+        """The same; ambiguous if another was read and differs."""
+        return self._replace(reading=AMBIGUOUS) if any(map(self.reading.differs, others)) else self
 
 
 def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
@@ -52,9 +57,8 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
         return Parsed(None, "", "truncated" if cut else "ambiguous" if listed else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
-    if found.reading.code is not None and reader.is_retracted(
-        shown[found.end : found.end + _EARLIER], found.reading.code
-    ):
+    code = found.reading.code
+    if code is not None and reader.is_retracted(shown[found.end : found.end + _EARLIER], code):
         found = found._replace(reading=AMBIGUOUS)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
@@ -113,10 +117,10 @@ def _strong(
     """A line such as ``Rating: 2``; ambiguous if another verdict says otherwise."""
     lines = list(_strong_lines(text, reader, name))
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
-    own = [found for found, echo in lines if not echo and (found.reading.error != "unreadable" or found.is_short)]
-    if not own and lines and any(_is_level(found.reading) for found in _other_lines(text, reader)):
+    own = [found for found, echo in lines if not echo and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
+    if lines and not own and any(map(_is_read, _other_lines(text, reader))):
         return None
-    read = [found for found in own or [found for found, _ in lines] if found.reading.error != "unreadable"]
+    read = list(filter(_is_read, own or [found for found, _ in lines]))
     if not read:
         return None
     rivals: list[Reading | None] = [found.reading for found in read[1:]]
@@ -125,17 +129,15 @@ def _strong(
     if read[-1].end < last[0]:
         end = _inline(text, reader)
         rivals += None if last[0] in listed else _whole_line(text, reader, last), end and end.reading
-    if any(read[0].reading.differs(rival) for rival in rivals):
-        return read[0]._replace(reading=AMBIGUOUS)
-    return read[0]
+    return read[0].beside(rivals)
 
 
-def _is_level(reading: Reading) -> bool:
-    return reading.error != "unreadable"
+def _is_read(found: _Found) -> bool:
+    return found.reading.error != "unreadable"
 
 
 def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
-    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
+    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether each may be an echo."""
     known: dict[str, Reading] = {}
     for label, at in _labels(text, name):
         value = text[at : at + LONGEST].split("\n", 1)[0]
@@ -154,13 +156,12 @@ def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
     """Each label that names a verdict, and where its value begins: at a line's start, or behind other text on it."""
     pattern = _label_before(name)
     for colon in like.LABEL_ENDS.finditer(text):
-        start = max(text.rfind("\n", 0, colon.start()) + 1, colon.start() - _LEAD)
-        label = pattern.search(text, start, colon.start())
-        if label is not None and (
-            label["line"] is not None or label["after"] is not None or label["label"][:1].isupper()
-        ):
-            if label["line"] is not None or "\n" not in colon[0]:
-                yield label, colon.end()
+        near = max(0, colon.start() - _LEAD)
+        label = pattern.search(text, max(text.rfind("\n", near, colon.start()) + 1, near), colon.start())
+        if label is None or (label["line"] is None and "\n" in colon[0]):
+            continue
+        if label["line"] is not None or label["after"] is not None or label["label"][0].isupper():
+            yield label, colon.end()
 
 
 def _other_maximum(note: str, reader: Reader) -> bool:
@@ -176,7 +177,8 @@ def _label_before(name: str) -> re.Pattern[str]:
     own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"(?:(?P<line>^{like.BULLET})|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{{1,3}})|(?<=\w)[ \t])[*_`(\[<]{{0,4}})"
+        rf"(?:(?P<line>^{like.BULLET})"
+        r"|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{1,3})|(?<=\w)[ \t])[*_`(\[<]{0,4})"
         rf"(?P<label>(?:{own}{like.STRONG}{of})(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
@@ -192,20 +194,18 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
 def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
     head = None if 0 in listed else _head(text, reader, first)
-    if head is not None and _heads_of_parts(text, head, reader):
-        return head._replace(reading=AMBIGUOUS)
     tail = _whole_line(text, reader, last) if last[0] and last[0] not in listed else None
     if head is None:
         return tail and _Found(tail, *last)
-    return head._replace(reading=AMBIGUOUS) if tail is not None and tail.differs(head.reading) else head
+    return head.beside([tail, *_heads_of_parts(text, head, reader)])
 
 
-def _heads_of_parts(text: str, head: _Found, reader: Reader) -> bool:
-    """Whether another level stands alone on a line further down: each heads a part of its own."""
-    if text[head.end : head.end + 1] not in ("", "\n", ":", "."):
-        return False
-    lines = (line for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES] if len(line) <= _SHORT_LINE)
-    return any(head.reading.differs(reader.whole(line)) for line in lines if reader.level(line) is not None)
+def _heads_of_parts(text: str, head: _Found, reader: Reader) -> Iterator[Reading | None]:
+    """The levels that stand alone on lines further down, where the first does so: each heads a part of its own."""
+    if text[head.end : head.end + 1] in ("", "\n", ":", "."):
+        for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
+            if len(line) <= _SHORT_LINE and reader.level(line) is not None:
+                yield reader.whole(line)
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
@@ -224,32 +224,24 @@ def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
 
 
 def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
-    """Lines such as ``Engagingness: 2`` with a level; their label is no verdict word, and none of what is no verdict."""
+    """Lines such as ``Engagingness: 2`` with a level, whose label is no verdict word."""
     start = 0
     for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
         label = like.LABELLED.match(line[: 2 * LONGEST])
-        if (
-            label is not None
-            and not like.EXPLAINED.search(label["label"])
-            and (reading := reader.whole(line[label.end() :]))
-        ):
-            never = like.NO_LABEL.search(label["label"]) is not None
-            yield _Found(
-                UNREADABLE if never and reader.is_number else reading._replace(end=-1) if never else reading,
-                start,
-                start + len(line),
-            )
+        reading = reader.whole(line[label.end() :]) if label else None
+        if label is not None and reading is not None and not like.EXPLAINED.search(label["label"]):
+            if like.NO_LABEL.search(label["label"]):
+                reading = UNREADABLE if reader.is_number else reading._replace(end=-1)
+            yield _Found(reading, start, start + len(line))
         start += len(line) + 1
 
 
 def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
     """A last line such as ``Engagingness: 2``, the only one of its kind."""
-    found = [line for line in _other_lines(text, reader) if _is_level(line.reading)]
+    found = list(filter(_is_read, _other_lines(text, reader)))
     if not found or found[-1].start != last[0] or found[-1].reading.end < 0:
         return None
-    if any(line.reading.differs(found[0].reading) for line in found):
-        return found[-1]._replace(reading=AMBIGUOUS)
-    return found[-1]
+    return found[-1].beside(line.reading for line in found)
 
 
 def _inline(text: str, reader: Reader) -> _Found | None:
@@ -262,26 +254,21 @@ def _inline(text: str, reader: Reader) -> _Found | None:
         return None
     last = found[max(found)]
     shares = (reader.whole(share[0]) for share in like.SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
-    if any(share is not None and share.error is None and last.reading.differs(share) for share in shares):
-        return last._replace(reading=AMBIGUOUS)
-    return (
-        last._replace(reading=AMBIGUOUS) if any(last.reading.differs(one.reading) for one in found.values()) else last
-    )
+    others = [share for share in shares if share is not None and share.error is None]
+    return last.beside([*others, *(said.reading for said in found.values())])
 
 
 def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
     """What sentences give, without those that ask for a level, deny it, or set a condition."""
     for at in reader.places(text, start, end):
         value = text[at : at + LONGEST]
-        reading = reader.read(value)
+        reading = reader.read(value) or reader.lead(value)
         if reading is None:
-            lead = reader.lead(value)
-            if lead is None or not like.AFTER_INLINE.match(value, lead.end):
-                continue
-            reading = lead
+            continue
+        is_last = like.AFTER_INLINE.match(value, reading.end) is not None
         near = text[max(0, at - _WINDOW) : at]
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
-        if says is not None and _is_given(near, says, is_last=like.AFTER_INLINE.match(value, reading.end) is not None):
+        if says is not None and (is_last or reader.read(value)) and _is_given(near, says, is_last=is_last):
             yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
 
 

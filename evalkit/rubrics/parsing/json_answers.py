@@ -8,21 +8,17 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.parsing.verdict_words import (
     ECHO_KEYS,
     EXPLAINS,
     INPUT_KEYS,
-    QUOTED_KEYS,
     VERDICT_KEYS,
     WRAPPER_KEYS,
 )
 
-_QUOTED = re.compile("|".join(QUOTED_KEYS))
-_OBJECT = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
-_AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
 _KEPT = 8
 _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
 
@@ -102,7 +98,7 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
             return inner_answer._replace(explanation=inner_answer.explanation or explanation)
-        if not INPUT_KEYS.isdisjoint(fields):  # an item, repeated
+        if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
     readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
     if not readings:
@@ -156,7 +152,7 @@ def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not _QUOTED.search(key))
+        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not like.QUOTED_KEY.search(key))
     ]
 
 
@@ -193,7 +189,7 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
             found.append(answer)
     if cut:
         # the verdict may have been cut away, and what stands before it be quoted
-        return _same(found) if found and unclosed is None and _AFTER.match(text, spans[-1][1]) else None
+        return _same(found) if found and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
     if unclosed is not None:
         last_brace = text.rfind("}", unclosed)
         answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
@@ -215,7 +211,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     spans: list[tuple[int, int]] = []
     at = 0
     while (at := shown.find("{", at)) >= 0:
-        end = _closing(text, at) if _OBJECT.match(text, at) else at + 1
+        end = _closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
         if end is None:
             return spans, at
         if end > at + 1:
@@ -226,7 +222,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
 
 def _closing(text: str, start: int) -> int | None:
     depth = 0
-    for token in _STRUCTURE.finditer(text, start):
+    for token in like.STRUCTURE.finditer(text, start):
         mark = token[0]
         if mark == "{":
             depth += 1
@@ -247,18 +243,16 @@ def _keyed(name: str) -> re.Pattern[str]:
     )
 
 
-_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
-_REMARK = re.compile(r"\s(?://|#).*")
-
-
 def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
     """The reading of a key's value as it stands: one without quotation marks counts only as a whole."""
     value = match["value"].strip(" \t`*")
     if value[:1] in ('"', "'", "“"):
         return reader.value(value.strip("\"'“"))
-    if _NEXT.match(match.string, match.end()):
+    if like.NO_KEY_NEXT.match(match.string, match.end()):
         return AMBIGUOUS
-    return (reader.whole(_REMARK.sub("", value)) if value[:1].isalnum() or value[:1] in "-.+" else None) or UNREADABLE
+    return (
+        reader.whole(like.REMARK.sub("", value)) if value[:1].isalnum() or value[:1] in "-.+" else None
+    ) or UNREADABLE
 
 
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:

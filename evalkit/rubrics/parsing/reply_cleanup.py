@@ -17,10 +17,8 @@ from evalkit.rubrics.parsing.verdict_words import (
     WITHHELD,
 )
 
-_TAG = re.compile(
-    rf"(?P<open>{'|'.join(opening for opening, _ in THINKING)})|(?P<close>{'|'.join(closing for _, closing in THINKING)})",
-    re.IGNORECASE,
-)
+_OPENS, _CLOSES = ("|".join(marks) for marks in zip(*THINKING, strict=True))
+_TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
 _MAY_BE_TAG = re.compile(r"[<\[◁]|\Aanalysis|assistantfinal")
 _LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
 _MOST_BLOCKS = 16
@@ -145,7 +143,7 @@ def is_cut(finish_reason: str | None) -> bool:
     >>> is_cut("max-tokens"), is_cut("network_error"), is_cut("END_TURN"), is_cut(None)
     (True, True, False, False)
     """
-    return _reason(finish_reason) not in ENDED | WITHHELD
+    return _reason(finish_reason) not in ("", *ENDED, *WITHHELD)
 
 
 def broke_off(finish_reason: str | None) -> bool:

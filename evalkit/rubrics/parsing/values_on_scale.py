@@ -252,7 +252,7 @@ class Reader:
             return None
         if sign["sign"][0] in "<>":
             return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
-        ties = {code for name, code in self.names.items() if TIES & {*name.split()}}
+        ties = {code for name, code in self.names.items() if {*TIES} & {*name.split()}}
         return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS._replace(end=other.end)
 
     def _taken_back(self, piece: str, at: int, level: Level) -> bool:
@@ -293,7 +293,7 @@ class Reader:
         own = (at for at in self.places(inner) if (same := self.level(inner, at)) and same.code == level.code)
         if like.IS_NOT.match(inner) or any(like.NEGATION.search(inner, max(0, at - 70), at) for at in own):
             return True
-        if TIES.intersection(folded(str(level.code)).split()) and TIES.intersection(folded(inner).split()):
+        if {*TIES} & {*folded(str(level.code)).split()} and {*TIES} & {*folded(inner).split()}:
             return False
         least = 4 if re.search("[a-zA-Z]", inner) else 3
         weighs = len(str(level.code)) <= 2 and like.WEIGHED.match(inner) is not None

@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from evalkit.rubrics.parsing.quotation_marks import CLOSING, OPENING
+from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.parsing.verdict_words import (
     ALTERS,
     BECAUSE,
     BEFORE_WORDS,
     COMPARES,
     DENIES,
+    EARNS,
     ECHO_WORDS,
     EXPLAINS,
+    FIRST_PERSON,
+    GIVES,
+    GIVES_RU,
     GUARD_CATEGORIES,
     GUARD_LABELS,
     NOT_A_VERDICT,
     NOT_GIVEN,
     NOT_GIVEN_BEFORE,
+    QUOTED_KEYS,
     RETRACTS,
     UNITS,
     VERDICT_WORDS,
@@ -72,7 +77,7 @@ JOINT = re.compile(
     r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
 )
 RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
-_YES = rf"{one_of(YES_NO.split())}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
+_YES = rf"{one_of(YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
 ALTERED = re.compile(
@@ -81,7 +86,8 @@ ALTERED = re.compile(
 DENIED = re.compile(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
 WEIGHED = re.compile(
     rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
-    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?{one_of(WEIGHS)}(?!,?\s(?:than|чем))|.{{0,40}}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
+    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
+    r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
     re.IGNORECASE,
 )
 BUT = re.compile(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
@@ -92,7 +98,8 @@ NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){
 SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
 _LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
 RETRACTED = re.compile(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})"
+    rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
 COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
@@ -107,7 +114,7 @@ NOT_FINITE = re.compile(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]
 PREFIXED = re.compile(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
 )
-YES_WORDS = frozenset(YES_NO.split())
+YES_WORDS = frozenset(YES_NO)
 
 # -- labels and sentences
 
@@ -135,10 +142,8 @@ _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
     r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
 )
-_I = r"(?:(?:i|we)(?:\s(?:would|will|shall|do|can))?|i['’](?:d|ll|m)|i am|we['’]d|я(?:\sбы)?)\s(?:\w{1,12}ly\s|therefore\s|thus\s|also\s)?"
-_GIVE = r"(?:giv(?:e|ing)|say|consider|find|classify|settle\son|score|rate|grade|assign|award|choose|pick|select|prefer|label|judge|call|mark|vote\sfor|go\swith)"
-_GIVE_RU = r"(?:поставил[аи]?\sбы|оценил[аи]?\sбы|поставлю|поставил[аи]?|ставлю|оцениваю|оценю|оценил[аи]?|выбираю|присваиваю|даю|предпочитаю)"
-_EARNS = r"(?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?|заслуживает(?:\sоценки)?|получает\sоценку|(?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?"
+_I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
 SAYS = re.compile(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
     rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
@@ -147,8 +152,8 @@ SAYS = re.compile(
     re.IGNORECASE,
 )
 CLAUSE = re.compile(
-    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my|поэтому|но|и|я|так что)\b"
-    r"|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
+    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
+    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
     re.IGNORECASE,
 )
 UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
@@ -166,3 +171,30 @@ MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 CATEGORIES = re.compile(GUARD_CATEGORIES)
+
+# -- tags, and patterns of users
+
+RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
+NEXT_TAG = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
+FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
+NAMED = re.compile(
+    r"\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
+)
+AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
+QUOTES = frozenset(MARKS + "`~>")
+LEFT_OF_NUMBER = re.compile(
+    r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
+    r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z",
+    re.IGNORECASE,
+)
+DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
+DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+
+# -- JSON
+
+QUOTED_KEY = re.compile("|".join(QUOTED_KEYS))
+OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
+STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
+AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
+NO_KEY_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+REMARK = re.compile(r"\s(?://|#).*")
