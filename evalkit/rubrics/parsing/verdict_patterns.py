@@ -1,4 +1,4 @@
-"""What a verdict, and what stands beside one, looks like: the tables of words as patterns. All take linear time."""
+"""What a verdict, what stands beside one, and a quotation look like: the tables as patterns, all of linear time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
 from evalkit.rubrics.parsing.verdict_words import (
+    ABOUT,
     ALTERS,
     BECAUSE,
     BEFORE_WORDS,
@@ -20,11 +21,14 @@ from evalkit.rubrics.parsing.verdict_words import (
     GIVES_RU,
     GUARD_CATEGORIES,
     GUARD_LABELS,
+    MINE,
     NOT_A_VERDICT,
     NOT_GIVEN,
     NOT_GIVEN_BEFORE,
+    OWN_PARTS,
     QUOTED_KEYS,
     RETRACTS,
+    THEIRS,
     UNITS,
     VERDICT_WORDS,
     WEIGHS,
@@ -86,7 +90,8 @@ ALTERED = re.compile(
 DENIED = re.compile(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
 WEIGHED = re.compile(
     rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
-    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
+    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
+    rf"{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
     r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
     re.IGNORECASE,
 )
@@ -198,3 +203,51 @@ STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
 NO_KEY_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
 REMARK = re.compile(r"\s(?://|#).*")
+
+# -- quotations
+
+ANY_MARK = re.compile(
+    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
+    re.IGNORECASE,
+)
+FENCE = re.compile(
+    rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
+    rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
+    re.MULTILINE,
+)
+CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
+QUOTE_BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
+IN_MARKS = re.compile(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
+QUOTED_LINE = re.compile(
+    r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
+)
+INDENTED = re.compile(
+    r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
+)
+LIST_MARK = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
+ELEMENT = re.compile(
+    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
+    rf"|(?!\w*(?:{OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
+    r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{OWN_PARTS}))[^\[\]\n]{{1,60}}\]"
+    r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
+    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
+    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|(?P<triple>\"\"\"|''').*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
+    re.IGNORECASE | re.DOTALL,
+)
+
+HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
+
+# the speaker that the line before a block names
+THEIR_WORDS = re.compile(THEIRS, re.IGNORECASE)
+MY_WORDS = re.compile(MINE, re.IGNORECASE)
+# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
+ABOUT_THEM = re.compile(ABOUT, re.IGNORECASE)
+POINTS_BACK = re.compile(
+    r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
+    r"|(?:это|так|вот что)\s)",
+    re.IGNORECASE,
+)
+NO_BREAK = re.compile(r"[^\n]")
