@@ -34,8 +34,6 @@ Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
 
 _LONGEST = 200_000
 """Characters, without thinking, of the longest reply that is searched for an answer."""
-
-
 _BLANK = "\ufeff \t\r\n"
 
 

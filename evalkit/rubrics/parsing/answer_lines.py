@@ -262,13 +262,17 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
     """What sentences give, without those that ask for a level, deny it, or set a condition."""
     for at in reader.places(text, start, end):
         value = text[at : at + LONGEST]
-        reading = reader.read(value) or reader.lead(value)
+        level = reader.level(value)
+        if level is None or like.GOES_ON.match(value, level.end):
+            continue
+        own = reader.beside(value, level, labelled=True)
+        reading = own or reader.lead(value)
         if reading is None:
             continue
         is_last = like.AFTER_INLINE.match(value, reading.end) is not None
         near = text[max(0, at - _WINDOW) : at]
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
-        if says is not None and (is_last or reader.read(value)) and _is_given(near, says, is_last=is_last):
+        if says is not None and (is_last or own) and _is_given(near, says, is_last=is_last):
             yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
 
 

@@ -11,13 +11,7 @@ from typing import Any, NamedTuple
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
-from evalkit.rubrics.parsing.verdict_words import (
-    ECHO_KEYS,
-    EXPLAINS,
-    INPUT_KEYS,
-    VERDICT_KEYS,
-    WRAPPER_KEYS,
-)
+from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
 
 _KEPT = 8
 _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256

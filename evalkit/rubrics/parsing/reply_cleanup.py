@@ -7,18 +7,12 @@ from typing import NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.verdict_words import (
-    CUT,
-    ENDED,
-    EXPLAINS,
-    INVISIBLE,
-    LEFT_OVER,
-    REFUSES,
-    THINKING,
-    WITHHELD,
-)
+    CUT, ENDED, EXPLAINS, INVISIBLE, LEFT_OVER, REFUSES, THINKING, WITHHELD,
+)  # fmt: skip
 
 _OPENS, _CLOSES = ("|".join(marks) for marks in zip(*THINKING, strict=True))
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
+_NOT_CUT = frozenset(("", *ENDED, *WITHHELD))
 _MAY_BE_TAG = re.compile(r"[<\[◁]|\Aanalysis|assistantfinal")
 _LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
 _MOST_BLOCKS = 16
@@ -143,7 +137,7 @@ def is_cut(finish_reason: str | None) -> bool:
     >>> is_cut("max-tokens"), is_cut("network_error"), is_cut("END_TURN"), is_cut(None)
     (True, True, False, False)
     """
-    return _reason(finish_reason) not in ("", *ENDED, *WITHHELD)
+    return _reason(finish_reason) not in _NOT_CUT
 
 
 def broke_off(finish_reason: str | None) -> bool:

@@ -57,7 +57,7 @@ OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
-_LONGEST_NAME, _NEAR = 60, 90
+_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94)}
 
 
@@ -173,13 +173,18 @@ class Reader:
         )
         return level if is_sign else None
 
-    def places(self, text: str, start: int = 0, end: int | None = None) -> Iterator[int]:
-        """Where a level may stand in a text."""
-        return (found.start() for found in self._mention.finditer(text, start, len(text) if end is None else end))
+    def places(self, text: str, start: int, end: int) -> Iterator[int]:
+        """Where a level may stand in a part of a text; one that is a number as a word only near its end."""
+        for found in (like.BARE_NUMBER if self.is_number else self._mention).finditer(text, start, end):
+            before = text[found.start() - 1 : found.start()]
+            if not self.is_number or not (before.isalnum() or before in ("_", ".", ",", "/", "-")):
+                yield found.start()
+        if self.is_number:
+            yield from (found.start() for found in like.NUMBER_WORD.finditer(text, max(start, end - _NEAR_END), end))
 
     def _others(self, text: str, code: Code | None) -> Iterator[tuple[int, int]]:
         """Where a text names another level, set off from what follows."""
-        for at in self.places(text):
+        for at in self.places(text, 0, len(text)):
             level = self.level(text, at)
             if level is not None and not level.is_word and level.is_other(code) and like.SET_OFF.match(text, level.end):
                 yield at, level.end
@@ -290,7 +295,11 @@ class Reader:
         """Whether the words joined to a level's name deny it, or are no clause although the name has no label."""
         if _is_yes(level):
             return is_bare and len(inner.split()) < 2
-        own = (at for at in self.places(inner) if (same := self.level(inner, at)) and same.code == level.code)
+        own = (
+            at
+            for at in self.places(inner, 0, len(inner))
+            if (same := self.level(inner, at)) and same.code == level.code
+        )
         if like.IS_NOT.match(inner) or any(like.NEGATION.search(inner, max(0, at - 70), at) for at in own):
             return True
         if {*TIES} & {*folded(str(level.code)).split()} and {*TIES} & {*folded(inner).split()}:
@@ -355,6 +364,8 @@ class Reader:
             name = folded(piece).strip(_DECORATION)
             is_short = name.isalnum() and len(name) <= 3 and name not in self.names
             return OFF_SCALE._replace(end=len(piece)) if is_short else None
+        if len(piece) > _LONGEST_UNUSUAL:
+            return None
         if like.NOT_FINITE.match(piece):
             return OFF_SCALE._replace(end=len(piece))
         found = like.PREFIXED.match(piece)

@@ -33,7 +33,7 @@ from evalkit.rubrics.parsing.verdict_words import (
     VERDICT_WORDS,
     WEIGHS,
     YES_NO,
-)
+)  # fmt: skip
 
 
 def one_of(words: Iterable[str]) -> str:
@@ -49,6 +49,8 @@ OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\
 CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
+NUMBER_WORD = re.compile(rf"(?<!\w){one_of(WORDS)}", re.IGNORECASE)
+BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?!\w)")
 CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
 UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
@@ -93,6 +95,12 @@ WEIGHED = re.compile(
     rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
     rf"{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
     r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
+    re.IGNORECASE,
+)
+# a sentence goes on behind a level, which is not given then
+GOES_ON = re.compile(
+    r"\s(?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
+    r"из|балл\w*|зв\w+|очк\w+|потому|так|поскольку|ибо|по|на|за|или|до|и)\b)[^\W\d_]",
     re.IGNORECASE,
 )
 BUT = re.compile(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
