@@ -315,8 +315,10 @@ def levels_listed(
     """Each level with a value of its own."""
     ru = kind.language == "ru"
     values = rng.choice(
-        [("30%", "70%"), ("0.2", "0.8"), ("нет", "да") if ru else ("no", "yes"), ("хуже", "лучше") if ru else ("worse", "better"),
-         ("false", "true"), ("7/10", "9/10"), ("cites no source", "cites two"), ("weak facts", "good style"), ("7", "9")]
+        [("30%", "70%"), ("0.2", "0.8"), ("нет", "да") if ru else ("no", "yes"), ("хуже",
+        "лучше") if ru else ("worse", "better"),
+         ("false", "true"), ("7/10", "9/10"), ("cites no source", "cites two"), ("weak facts", "good style"),
+         ("7", "9")]
     )  # fmt: skip
     sign = rng.choice([": ", " - ", " = ", " — ", ": "])
     gap = rng.choice(["\n", "\n", ", ", "; ", "\n\n", " | "])
@@ -373,10 +375,14 @@ def demanded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) 
         )
     else:
         shape = rng.choice([
-            "It does not deserve a score of {v}.", "I would not give it a rating of {v}.", "The answer asks for a score of {v}.",
-            "The candidate demands a verdict of {v}.", "If it cited a source, the score would be {v}.", "A better reply would get a score of {v}.",
-            "It never earns a rating of {v}.", "Only a complete answer would get a score of {v}.", "It should not get a score of {v}.",
-            "The rating is not {v}.", "My verdict is not {v}.", "I can't give it a score of {v}.", "The author wants a verdict of {v}.",
+            "It does not deserve a score of {v}.", "I would not give it a rating of {v}.",
+            "The answer asks for a score of {v}.",
+            "The candidate demands a verdict of {v}.", "If it cited a source, the score would be {v}.",
+            "A better reply would get a score of {v}.",
+            "It never earns a rating of {v}.", "Only a complete answer would get a score of {v}.",
+            "It should not get a score of {v}.",
+            "The rating is not {v}.", "My verdict is not {v}.", "I can't give it a score of {v}.",
+            "The author wants a verdict of {v}.",
             "It falls short of a score of {v}.", "This is no score of {v}.", "One might expect a rating of {v}.",
         ])  # fmt: skip
     before = (
@@ -402,8 +408,10 @@ def retracted(rng: random.Random, _n: str, kind: Kind, code: object, other: obje
         )
     else:
         tail = rng.choice([
-            ". Correction: Score: {o}", ", no wait, {o}", ". Wait, actually {o}", ". Correction: {o}", " - no, {o}", ", or rather {o}",
-            ". On second thought: {o}", ". Actually, I give it a score of {o}.", "\nCorrection: {o}", "\nOn reflection, I give it a score of {o}.",
+            ". Correction: Score: {o}", ", no wait, {o}", ". Wait, actually {o}", ". Correction: {o}",
+            " - no, {o}", ", or rather {o}",
+            ". On second thought: {o}", ". Actually, I give it a score of {o}.", "\nCorrection: {o}",
+            "\nOn reflection, I give it a score of {o}.",
             ", sorry, I mean {o}", ". No, make that {o}.", ". I change my rating to {o}.",
         ])  # fmt: skip
     return f"{_word(rng, kind)}: {code}{tail.format(o=other)}", (other,)
@@ -411,9 +419,12 @@ def retracted(rng: random.Random, _n: str, kind: Kind, code: object, other: obje
 
 def moved(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
     """Arrows, alternatives, ranges, sums and shares."""
-    shape = rng.choice(["{v} -> {o}", "{v} → {o}", "{v} => {o}", "{v} or {o}", "{v} / {o}", "{v} (or {o})", "{v} (maybe {o})", "{v}, perhaps {o}",
-                        "{v} или {o}", "{v} (possibly {o})", "{v}; {o}", "between {v} and {o}", "either {v} or {o}", "{v} ({o})", "{v} vs {o}", "{v} to {o}",
-                        "{v} - {o}", "{v}|{o}", "{v}, or maybe {o}", "{v} (but {o} is possible)", "{v}, borderline {o}"])  # fmt: skip
+    shape = rng.choice(["{v} -> {o}", "{v} → {o}", "{v} => {o}", "{v} or {o}", "{v} / {o}", "{v} (or {o})",
+        "{v} (maybe {o})", "{v}, perhaps {o}",
+                        "{v} или {o}", "{v} (possibly {o})", "{v}; {o}", "between {v} and {o}",
+                        "either {v} or {o}", "{v} ({o})", "{v} vs {o}", "{v} to {o}",
+                        "{v} - {o}", "{v}|{o}", "{v}, or maybe {o}", "{v} (but {o} is possible)",
+                        "{v}, borderline {o}"])  # fmt: skip
     if kind.is_number and str(other) == f"{kind.scale.highest:g}" and "/" in shape:
         return f"{code} or {other}", ()
     return _labelled(rng, kind, shape.format(v=code, o=other)), ()
@@ -426,9 +437,12 @@ def counted(
     if not kind.is_number:
         return None
     shape = rng.choice([
-        "{v} (minus 2 for errors)", "{v}, minus 2", "{v} (-2)", "{v} minus one for the typos", "{v} - 1 = 3", "{v} + 2", "{v} * 2", "{v}%", "{v} %", "{v} percent",
-        "{v} (style), {o} (facts)", "{v}: style; {o}: facts", "{v} for style, {o} for facts", "{v} - 2 points for errors", "{v}, less 1", "{v} (less 2)",
-        "{v} (40%), {o} (60%)", "{v}: 40%, {o}: 60%", "{v} (2 points off)", "{v}±1", "{v}^2", "{v} (40%)", "{v} x 2", "{v}+{o}", "{v} − 1", "{v} (after deducting 2)",
+        "{v} (minus 2 for errors)", "{v}, minus 2", "{v} (-2)", "{v} minus one for the typos", "{v} - 1 = 3",
+        "{v} + 2", "{v} * 2", "{v}%", "{v} %", "{v} percent",
+        "{v} (style), {o} (facts)", "{v}: style; {o}: facts", "{v} for style, {o} for facts",
+        "{v} - 2 points for errors", "{v}, less 1", "{v} (less 2)",
+        "{v} (40%), {o} (60%)", "{v}: 40%, {o}: 60%", "{v} (2 points off)", "{v}±1", "{v}^2", "{v} (40%)",
+        "{v} x 2", "{v}+{o}", "{v} − 1", "{v} (after deducting 2)",
     ])  # fmt: skip
     return _labelled(rng, kind, shape.format(v=code, o=other)), ()
 
@@ -474,7 +488,7 @@ def bounded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) -
     return _labelled(rng, kind, shape.format(v=code)), ()
 
 
-def boxes(rng: random.Random, _n: str, kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
+def boxes(rng: random.Random, _n: str, _kind: Kind, code: object, other: object) -> tuple[str, tuple[object, ...]]:
     """The unticked box comes first, or alone."""
     off, on = rng.choice(
         [
@@ -495,7 +509,7 @@ def boxes(rng: random.Random, _n: str, kind: Kind, code: object, other: object) 
 
 
 def equation(
-    rng: random.Random, name: str, kind: Kind, _c: object, _o: object
+    rng: random.Random, name: str, _kind: Kind, _c: object, _o: object
 ) -> tuple[str, tuple[object, ...]] | None:
     """A tie written as an equation."""
     if name not in ("pair", "pair of words", "пара"):
@@ -517,8 +531,10 @@ def other_maximum(
         return None
     most = rng.choice([n for n in (4, 6, 7, 20, 50, 1000) if n != kind.scale.highest])
     shape = rng.choice([
-        "{v} (out of {m})", "{v} (strong match)/{m}", "{v} (good) out of {m}", "{v}/{m}", "{v} / {m}", "{v} out of {m}", "{v} [out of {m}]", "({v}) of {m}", "{v} (/{m})",
-        "{v} points out of {m}", "{v} stars (out of {m})", "{v} (max {m})", "{v} из {m}", "{v} (из {m})", "**{v}** / {m}", "{v} (on a scale of 0 to {m})", "{v} (1-{m})", "{v} on a scale of 1-{m}",
+        "{v} (out of {m})", "{v} (strong match)/{m}", "{v} (good) out of {m}", "{v}/{m}", "{v} / {m}",
+        "{v} out of {m}", "{v} [out of {m}]", "({v}) of {m}", "{v} (/{m})",
+        "{v} points out of {m}", "{v} stars (out of {m})", "{v} (max {m})", "{v} из {m}", "{v} (из {m})",
+        "**{v}** / {m}", "{v} (on a scale of 0 to {m})", "{v} (1-{m})", "{v} on a scale of 1-{m}",
     ])  # fmt: skip
     if rng.random() < 0.3:
         word = rng.choice(["Score", "Rating", "Оценка"])
@@ -629,8 +645,10 @@ LINES: dict[str, Unclear] = {
     for one in (level_denied, levels_listed, level_headings, echoed, demanded, retracted, moved, counted, bounded, boxes, equation, other_maximum, other_label)
 }  # fmt: skip
 THINKS = [
-    *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ("<|begin_of_thought|>", "<|end_of_thought|>")),
-    *(("<scratchpad>", "</scratchpad>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"), ("<thought>", "</thought>")),
+    *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"),
+        ("<|begin_of_thought|>", "<|end_of_thought|>")),
+    *(("<scratchpad>", "</scratchpad>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
+        ("<thought>", "</thought>")),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
 ]  # fmt: skip
 

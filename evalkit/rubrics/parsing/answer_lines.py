@@ -23,7 +23,7 @@ from evalkit.rubrics.parsing.values_on_scale import (
     Reading,
 )  # fmt: skip
 
-_WINDOW, _LEAD, _EARLIER = 400, 90, 4_000
+_WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
 _SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
 
 

@@ -7,13 +7,20 @@ from typing import NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.verdict_words import (
-    CUT, ENDED, EXPLAINS, INVISIBLE, LEFT_OVER, REFUSES, THINKING, WITHHELD,
+    CUT,
+    ENDED,
+    EXPLAINS,
+    INVISIBLE,
+    LEFT_OVER,
+    REFUSES,
+    THINKING,
+    WITHHELD,
 )  # fmt: skip
 
 _OPENS, _CLOSES = ("|".join(marks) for marks in zip(*THINKING, strict=True))
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
 _NOT_CUT = frozenset(("", *ENDED, *WITHHELD))
-_MAY_BE_TAG = re.compile(r"[<\[◁]|\Aanalysis|assistantfinal")
+_IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal")
 _LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
 _MOST_BLOCKS = 16
 
@@ -52,7 +59,7 @@ def take_apart(text: str, *, cut: bool = False) -> Thinking:
     >>> take_apart("no, 2</think>2").before
     ('no, 2',)
     """
-    if _MAY_BE_TAG.search(text) is None or _TAG.search(text) is None:
+    if not any(mark in text for mark in _IN_TAGS) or _TAG.search(text) is None:
         return Thinking(text)
     rest = text.lstrip()
     tag = _TAG.match(rest)

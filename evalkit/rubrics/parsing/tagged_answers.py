@@ -127,7 +127,7 @@ def _token(piece: str, length: int, reader: Reader) -> Reading:
     if value.code is None:
         return value
     lead = reader.lead(piece)
-    if lead is not None:
+    if lead is not None and (lead.error == "ambiguous" or lead.end >= value.end):
         return lead
     is_number = reader.is_number and any(character.isdigit() for character in piece[:length])
     after = piece[length : length + 1]

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from evalkit.core.lists_of_choices import Reason
@@ -61,6 +62,7 @@ _LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
 _WIDE = {0xFF01 + at: 0x21 + at for at in range(94)}
 
 
+@lru_cache(maxsize=4096)
 def folded(text: str) -> str:
     """Text as labels are compared: compatibility forms, case, white space, dashes and underscores do not matter."""
     text = unicodedata.normalize("NFKC", text).casefold().strip()

@@ -99,7 +99,7 @@ WEIGHED = re.compile(
 )
 # a sentence goes on behind a level, which is not given then
 GOES_ON = re.compile(
-    r"\s(?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
+    r"[^\S\n](?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
     r"из|балл\w*|зв\w+|очк\w+|потому|так|поскольку|ибо|по|на|за|или|до|и)\b)[^\W\d_]",
     re.IGNORECASE,
 )

@@ -18,7 +18,7 @@ EXPLAINS = _words(r"""
 
 VERDICT_WORDS = _words(r"""
     score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation
-    assessment pick оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель
+    assessment pick status outcome оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель
 """)
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
