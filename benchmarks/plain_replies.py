@@ -642,7 +642,10 @@ def other_label(rng: random.Random, _n: str, kind: Kind, code: object, _o: objec
 
 LINES: dict[str, Unclear] = {
     one.__name__: one
-    for one in (level_denied, levels_listed, level_headings, echoed, demanded, retracted, moved, counted, bounded, boxes, equation, other_maximum, other_label)
+    for one in (
+        level_denied, levels_listed, level_headings, echoed, demanded, retracted, moved, counted, bounded, boxes, equation,
+        other_maximum, other_label,
+    )
 }  # fmt: skip
 THINKS = [
     *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"),

@@ -158,7 +158,8 @@ def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
     for colon in like.LABEL_ENDS.finditer(text):
         near = max(0, colon.start() - _LEAD)
         label = pattern.search(text, max(text.rfind("\n", near, colon.start()) + 1, near), colon.start())
-        if label is None or (label["line"] is None and "\n" in colon[0]):
+        # "[RESULT] 2 [END]" is another form's
+        if label is None or (label["line"] is None and "\n" in colon[0]) or (label["echo"] and colon[0][0] in "]>"):
             continue
         if label["line"] is not None or label["after"] is not None or label["label"][0].isupper():
             yield label, colon.end()
