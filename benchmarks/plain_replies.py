@@ -514,7 +514,7 @@ def equation(
     """A tie written as an equation."""
     if name not in ("pair", "pair of words", "пара"):
         return None
-    one, two = rng.choice(["AB", "BA"])
+    one, two = rng.choice([("A", "B"), ("B", "A")])
     sign = rng.choice(["=", " = ", "==", " == ", "≈"])
     tie = {"pair": ("tie",), "pair of words": ("C",)}.get(name, ())
     text = rng.choice(["[[{}]]", "{}", "**{}**", "Verdict: {}", "My final verdict is: [[{}]]"]).format(
@@ -643,8 +643,8 @@ def other_label(rng: random.Random, _n: str, kind: Kind, code: object, _o: objec
 LINES: dict[str, Unclear] = {
     one.__name__: one
     for one in (
-        level_denied, levels_listed, level_headings, echoed, demanded, retracted, moved, counted, bounded, boxes, equation,
-        other_maximum, other_label,
+        level_denied, levels_listed, level_headings, echoed, demanded, retracted, moved, counted, bounded, boxes,
+        equation, other_maximum, other_label,
     )
 }  # fmt: skip
 THINKS = [
