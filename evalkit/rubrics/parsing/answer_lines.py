@@ -238,9 +238,10 @@ def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
 
 
 def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
-    """A last line such as ``Engagingness: 2``, the only one of its kind."""
+    """A last line such as ``Engagingness: 2``, the only one of its kind; a quality may also be the first line."""
     found = list(filter(_is_read, _other_lines(text, reader)))
-    if not found or found[-1].start != last[0] or found[-1].reading.end < 0:
+    is_heading = len(found) == 1 and found[0].start == 0 and like.QUALITY.match(text) is not None
+    if not found or (found[-1].start != last[0] and not is_heading) or found[-1].reading.end < 0:
         return None
     return found[-1].beside(line.reading for line in found)
 

@@ -147,6 +147,7 @@ LABEL_ENDS = re.compile(
 )
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 IS = r"(?:[ \t](?:is|was|would be))?"
+QUALITY = re.compile(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}", re.IGNORECASE)
 LABELLED = re.compile(
     rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
 )
