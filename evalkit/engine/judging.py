@@ -319,9 +319,12 @@ class _Run:
                 self.missing += [first + at for at in places]
                 self.keys |= {first + at: keys[at] for at in places}
         if self.options.refresh == "unscored":
-            self._add_unscored()
+            self._ask_again({row for row in range(self.worklist.n_rows) if self.columns.error(row) is not None})
         elif self.missing and self.options.adopt:
             self._adopt(stored)
+        if self.columns.broke_off and not self.options.offline:
+            self._ask_again(self.columns.broke_off)
+            self.newer_than = time.time()
         return stored
 
     def _skip(self) -> None:
@@ -360,12 +363,10 @@ class _Run:
             f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{held}"
         )
 
-    def _add_unscored(self) -> None:
-        """Count the rows whose stored reply has no score as missing, too."""
+    def _ask_again(self, unscored: set[int]) -> None:
+        """Count these rows, whose stored reply has no score, as missing, too."""
         missing = set(self.missing)
-        self.unscored_before = {
-            row for row in range(self.worklist.n_rows) if row not in missing and self.columns.error(row) is not None
-        }
+        self.unscored_before |= unscored - missing
         if self.worklist.spec.is_grouped:  # a new reply is one for all criteria of its call
             keys = list(self.worklist.keys())
             again = {keys[row] for row in self.unscored_before}
@@ -534,6 +535,6 @@ class _Run:
 
     def _stopped(self) -> str:
         again = "run it again: you pay only for the rest"
-        if self.newer_than is not None and self.options.refresh != "unscored":
-            again = f"run it again with refresh={self.newer_than!r}: you pay only for the rest"
+        if self.since is not None:
+            again = f"run it again with refresh={self.since!r}: you pay only for the rest"
         return f"stopped; all replies received so far are stored in {self.store.where}; {again}"

@@ -18,7 +18,7 @@ from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.parsing.reply_cleanup import CUT, ended, is_refusal, take_apart
+from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.tables.messages import QUESTION
@@ -97,7 +97,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
 
 def _read(reply: Mapping[str, Any], _inputs: Mapping[str, Any]) -> Parsed:
     """A first answer, as the explanation of a judgment."""
-    cut = ended(reply.get("finish_reason"), CUT)
+    cut = is_cut(reply.get("finish_reason"))
     refusal = reply.get("refusal")
     if refusal and str(refusal).strip():
         return Parsed(None, "", "refused")

@@ -19,6 +19,7 @@ from evalkit.engine.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
 from evalkit.rubrics import Scale, code_text
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.tables import table
 from evalkit.tables.grouping import Floats
 
@@ -114,6 +115,7 @@ class Columns(VerdictColumns):
         super().__init__(n)
         # by row, if a judge reads distributions: NaN where there is none
         self._distributions = np.full((n, len(COLUMNS)), np.nan) if any(judge.score for judge in spec.judges) else None
+        self.broke_off: set[int] = set()  # rows without a score because their reply broke off: no limit cut it
         self.cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
         self._prompt = np.full(n, -1, dtype=np.int64)
@@ -151,6 +153,8 @@ class Columns(VerdictColumns):
                 verdicts.append(verdict or reader.verdict(parsed.code, flip))
             else:
                 verdicts.append(UNSCORED[parsed.error])
+                if broke_off(reply.get("finish_reason")) and reply.get("source") != "recorded":
+                    self.broke_off.add(row)
             explanations.append(parsed.explanation or None)
         where = np.asarray(rows, dtype=np.int64)
         self.put(where, verdicts)

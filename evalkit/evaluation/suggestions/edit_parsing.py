@@ -14,7 +14,7 @@ from evalkit.errors import RubricError
 from evalkit.evaluation.suggestions.edits import Edit, Part, Refusal, text_of
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.parsing.mask_quotations import unfenced
-from evalkit.rubrics.parsing.reply_cleanup import CUT, cut_thinking, ended, is_refusal
+from evalkit.rubrics.parsing.reply_cleanup import cut_thinking, is_cut, is_refusal
 
 _MOST = 50
 
@@ -67,7 +67,7 @@ def _listed(reply: Reply) -> tuple[list[Any], str]:
     if value is None:  # JSON from end to end is never cut: a quoted </think> ends no thinking
         text, is_open = cut_thinking(text)
         value = _loaded(text)
-    if ended(reply.finish_reason, CUT) or is_open:
+    if is_cut(reply.finish_reason) or is_open:
         return [], "the reply was cut short; give the judge more max_tokens"
     if isinstance(value, dict) and set(value) == {"edits"} and isinstance(value["edits"], list):
         return value["edits"], ""

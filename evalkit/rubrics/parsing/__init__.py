@@ -19,9 +19,9 @@ from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.answer_lines import read_lines
 from evalkit.rubrics.parsing.json_answers import read_object, read_whole
 from evalkit.rubrics.parsing.mask_quotations import unfenced
-from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
+from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
-from evalkit.rubrics.parsing.values_on_scale import LabelReader, NumberReader, Parsed, Reader
+from evalkit.rubrics.parsing.values_on_scale import Parsed, Reader
 from evalkit.rubrics.scales import Code, Scale
 
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
@@ -34,8 +34,6 @@ Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
 
 _LONGEST = 200_000
 """Characters, without thinking, of the longest reply that is searched for an answer."""
-
-
 _BLANK = "\ufeff \t\r\n"
 
 
@@ -222,7 +220,7 @@ def _exact_json(scale: Scale, codes: Mapping[object, Code], key: str, text: str)
 
 @lru_cache(maxsize=256)
 def _reader(scale: Scale) -> Reader:
-    return LabelReader(scale) if scale.level == "nominal" else NumberReader(scale)
+    return Reader(scale)
 
 
 @lru_cache(maxsize=256)
@@ -255,10 +253,10 @@ def _careful(
     read: Callable[..., Parsed],
 ) -> Parsed:
     """Check for a refusal, then parse the whole reply, then apply the form to the reply without its thinking."""
-    if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD):
+    if (refusal and refusal.strip()) or is_withheld(finish_reason):
         return Parsed(None, (refusal or "").strip(), "refused")
-    cut = ended(finish_reason, CUT)
-    text = text.lstrip(_BLANK)
+    cut = is_cut(finish_reason)
+    text = plain(text).lstrip(_BLANK)
     found = whole(text)
     if found is not None:
         return found

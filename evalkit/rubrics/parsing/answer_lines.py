@@ -6,62 +6,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked
-from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS, clean_explanation
-from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
+from evalkit.rubrics.parsing.values_on_scale import (
+    AMBIGUOUS,
+    LONGEST,
+    OFF_SCALE,
+    UNREADABLE,
+    Parsed,
+    Reader,
+    Reading,
+)  # fmt: skip
 
-_BEFORE = (
-    "the my our so thus hence therefore final overall total numeric numerical "
-    "итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный"
-)
-_WORD = (
-    "score rating grade verdict mark judgment judgement decision choice label conclusion "
-    "оценка балл баллы вердикт рейтинг вывод выбор метка итог"
-)
-# words that also name what was judged: they count only where none of the others stands
-_ECHO = "result answer результат ответ"
-_NOTE = r"(?:[ \t]{0,3}\([^()\n]{0,40}\))?"
-_STRONG = (
-    rf"(?:(?:{'|'.join(_BEFORE.split())})[ \t]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join(_WORD.split())}|(?P<echo>{'|'.join(_ECHO.split())})){_NOTE}"
-)
-_BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(]{0,4}"
-_COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
-_IS = r"(?:[ \t](?:is|was|would be))?"
-_LABELLED = re.compile(
-    rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}"
-    rf"(?:[ \t]\([^()\n]{{0,40}}\))?){_COLON}"
-)
-_NO_LABEL = re.compile(
-    rf"\b(?:{'|'.join(EXPLAINS)}|errors?|mistakes?|issues?|count|number|total|steps?|questions?|correct|expected|reference|answer|result|ответ|результат|"
-    r"candidate|claimed|requested|demanded|their|his|its|max|maximum|min|minimum|previous|sentences?|words?|claims?|facts?|examples?|lines?|page|year|user|note)\b",
-    re.IGNORECASE,
-)
-_VERB = r"(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))"
-_OBJECT = r"(?:(?:it|(?:this|the)(?:\s\w{1,20}){1,2})\s)?(?:(?:as|at|with|only|just|an?)\s){0,3}"
-_INLINE = re.compile(
-    rf"(?<!\w)(?:{_STRONG}[*_`]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|of|was|—|-)(?=\s))(?:\s(?:an?))?[*_`]{{0,4}}\s{{0,3}}"
-    rf"|{_VERB}\s{_OBJECT})(?=\S)",
-    re.IGNORECASE,
-)
-# "… to earn a perfect score of 5" is no verdict
-_NOT_GIVEN = re.compile(
-    r"(?:perfect|full|higher|highest|better|best|lower|lowest|max|maximum|top|possible|claimed|requested|demanded|not|no|n't)\s\Z",
-    re.IGNORECASE,
-)
-_SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
-_AFTER_INLINE = re.compile(
-    r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\)|(?:for|in terms of)\s(?:\w{1,20}\s){0,2}\w{1,20})?[\s.!*_`]{0,6}\Z"
-)
-_INLINE_WINDOW, _EARLIER = 240, 4_000
-_MARK = re.compile(r"(?:[-*•>#–—][ \t]+|>|#+)+")
-_LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
-_NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-_SAFE_REST, _SHORT_LINE = 12, 80
+_WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
+_SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
 
 
 class _Found(NamedTuple):
@@ -71,10 +34,9 @@ class _Found(NamedTuple):
     start: int
     end: int
 
-    @property
-    def is_short(self) -> bool:
-        """True if label and value fit in a short line."""
-        return self.end - self.start <= _SHORT_LINE
+    def beside(self, others: Iterable[Reading | None]) -> _Found:
+        """The same; ambiguous if another was read and differs."""
+        return self._replace(reading=AMBIGUOUS) if any(map(self.reading.differs, others)) else self
 
 
 def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
@@ -83,82 +45,142 @@ def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
     `name` is the criterion's, a word for its score like ``Rating``.
     """
     whole = reader.whole(_unmarked(text, reader)[0])
-    if whole is not None:
+    if whole is not None and whole.error != "ambiguous":
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
     shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
     first, last = (0, len(shown.partition("\n")[0])), (shown.rfind("\n") + 1, len(shown))
-    found = _strong(shown, reader, name, first, last)
+    listed = _listed(shown, reader, last[0])
+    found = _strong(shown, reader, name, first, last, listed)
     if found is None:
-        found = _bare(shown, reader, first, last) or _labelled(shown, reader, first, last) or _inline(shown, reader)
+        found = _bare(shown, reader, first, last, listed) or _labelled(shown, reader, last) or _inline(shown, reader)
     if found is None:
-        return Parsed(None, "", "truncated" if cut else "unreadable")
+        return Parsed(None, "", "truncated" if cut else "ambiguous" if listed else "unreadable")
     if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
+    code = found.reading.code
+    if code is not None and reader.is_retracted(shown[found.end : found.end + _EARLIER], code):
+        found = found._replace(reading=AMBIGUOUS)
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
 
 
 def _keeps(reader: Reader, name: str, before: str, content: str) -> bool:
     """Whether a quotation is the value of a line such as ``Rating: "2"``."""
-    line = _strong_line(name).match(before + content)
-    return line is not None and line.end() >= len(before.rstrip("*_ \t")) and reader.whole(content) is not None
+    least = len(before.rstrip("*_ \t"))
+    return any(at >= least for _, at in _labels(before + "x", name)) and reader.whole(content) is not None
 
 
 def _is_verdict(reader: Reader, name: str, text: str) -> bool:
     """Whether a text is an answer, or one line such as ``Rating: 2``, and nothing else."""
-    if reader.whole(text) is not None:
-        return True
-    line = _strong_line(name).match(text)
-    return line is not None and reader.whole(text[line.end() :]) is not None
+    label = next(_labels(text, name), None)
+    return reader.whole(text) is not None or (
+        label is not None and label[0].start() == 0 and reader.whole(text[label[1] :]) is not None
+    )
 
 
 def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
     """A line without its bullet, and how much was taken off."""
-    mark = _MARK.match(line)
+    mark = like.MARK.match(line)
     # on a scale with negative codes "- 1" may be a bullet or a sign: it stays and is read as neither
-    if mark is None or (line.lstrip()[:1] in "-–—" and reader.scale.level != "nominal" and reader.scale.lowest < 0):
+    if mark is None or (line.lstrip()[:1] in "-–—" and reader.is_number and reader.scale.lowest < 0):
         return line, 0
     return line[mark.end() :], mark.end()
 
 
-def _strong(text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
+def _listed(text: str, reader: Reader, last: int) -> set[int]:
+    """The starts of lines that begin with different levels in one shape: ``A: … ⏎ B: …``; none is a verdict."""
+    if not last or (_line_level(text, 0, reader) is None and _line_level(text, last, reader) is None):
+        return set()
+    shapes: dict[str, list[tuple[int, object]]] = {}
+    start = 0
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        found = _line_level(line, 0, reader)
+        if found is not None:
+            shapes.setdefault(found[0], []).append((start, found[1]))
+        start += len(line) + 1
+    return {at for lines in shapes.values() if len({code for _, code in lines}) > 1 for at, _ in lines}
+
+
+def _line_level(text: str, start: int, reader: Reader) -> tuple[str, object] | None:
+    """The level that a line begins with, and the sign behind it."""
+    piece, _ = _unmarked(text[start : start + LONGEST], reader)
+    level = reader.level(piece)
+    sign = "" if level is None else piece[level.end :].lstrip(" ")[:1]
+    if level is None or level.error is not None or sign not in (*":-–—=(,;|", *("." if level.is_name else "")):
+        return None
+    return sign, level.code
+
+
+def _strong(
+    text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int], listed: set[int]
+) -> _Found | None:
     """A line such as ``Rating: 2``; ambiguous if another verdict says otherwise."""
     lines = list(_strong_lines(text, reader, name))
     # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
-    own = [found for found, echo in lines if not echo and (found.reading.error != "unreadable" or found.is_short)]
-    read = [found for found in own or [found for found, _ in lines] if found.reading.error != "unreadable"]
+    own = [found for found, echo in lines if not echo and (_is_read(found) or found.end - found.start <= _SHORT_LINE)]
+    if lines and not own and any(map(_is_read, _other_lines(text, reader))):
+        return None
+    read = list(filter(_is_read, own or [found for found, _ in lines]))
     if not read:
         return None
     rivals: list[Reading | None] = [found.reading for found in read[1:]]
-    if read[0].start > first[1]:
+    if read[0].start > first[1] and 0 not in listed:
         rivals.append(_whole_line(text, reader, first))
     if read[-1].end < last[0]:
         end = _inline(text, reader)
-        rivals += _whole_line(text, reader, last), end and end.reading
-    if any(read[0].reading.differs(rival) for rival in rivals):
-        return read[0]._replace(reading=AMBIGUOUS)
-    return read[0]
+        rivals += None if last[0] in listed else _whole_line(text, reader, last), end and end.reading
+    return read[0].beside(rivals)
+
+
+def _is_read(found: _Found) -> bool:
+    return found.reading.error != "unreadable"
 
 
 def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
-    """Lines such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
+    """Labels such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether each may be an echo."""
     known: dict[str, Reading] = {}
-    for line in _strong_line(name).finditer(text):
-        value = text[line.end() : line.end() + LONGEST].split("\n", 1)[0]
+    for label, at in _labels(text, name):
+        value = text[at : at + LONGEST].split("\n", 1)[0]
         if value not in known:
-            known[value] = reader.labelled(value) or UNREADABLE
+            known[value] = reader.read(value) or UNREADABLE
         reading = known[value]
-        yield _Found(reading, line.start(), line.end() + min(reading.end or len(value), len(value))), bool(line["echo"])
+        if reader.is_number and reading.error is None and _other_maximum(label["note"] or "", reader):
+            reading = OFF_SCALE._replace(end=reading.end)
+        if reading.error == "unreadable" and label["line"] is None and label["after"] is None:
+            continue
+        start = label.start("label") if label["line"] is None else label.start()
+        yield _Found(reading, start, at + min(reading.end or len(value), len(value))), bool(label["echo"])
+
+
+def _labels(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
+    """Each label that names a verdict, and where its value begins: at a line's start, or behind other text on it."""
+    pattern = _label_before(name)
+    for colon in like.LABEL_ENDS.finditer(text):
+        near = max(0, colon.start() - _LEAD)
+        label = pattern.search(text, max(text.rfind("\n", near, colon.start()) + 1, near), colon.start())
+        # "[RESULT] 2 [END]" is another form's
+        if label is None or (label["line"] is None and "\n" in colon[0]) or (label["echo"] and colon[0][0] in "]>"):
+            continue
+        if label["line"] is not None or label["after"] is not None or label["label"][0].isupper():
+            yield label, colon.end()
+
+
+def _other_maximum(note: str, reader: Reader) -> bool:
+    """Whether a label's bracket, as in ``Score (0-10)``, names a maximum that the scale does not have."""
+    numbers = re.findall(r"\d+(?:[.,]\d+)?", note)
+    return bool(numbers) and float(numbers[-1].replace(",", ".")) != reader.scale.highest
 
 
 @lru_cache(maxsize=256)
-def _strong_line(name: str) -> re.Pattern[str]:
-    """A pattern for the start of a line up to the value, the criterion's own name being a label."""
+def _label_before(name: str) -> re.Pattern[str]:
+    """A pattern for a label before a colon, the criterion's own name being one."""
     words = r"[\s_-]{1,3}".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()) if word)
-    own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?{_NOTE}|" if words else ""
+    own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"^(?=[^\n]){_BULLET}(?:{own}{_STRONG}{of}){_IS}{_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
+        rf"(?:(?P<line>^{like.BULLET})"
+        r"|(?:(?P<after>(?<=[.!?;,)\]»”\"'*`—–\ufffc-])[ \t]{1,3})|(?<=\w)[ \t])[*_`(\[<]{0,4})"
+        rf"(?P<label>(?:{own}{like.STRONG}{of})(?P<note>{like.NOTE}){like.IS})[*_`\"'\])]{{0,4}}[ \t]{{0,4}}\Z",
         re.IGNORECASE | re.MULTILINE,
     )
 
@@ -167,70 +189,112 @@ def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | N
     if line[1] - line[0] > LONGEST:
         return None
     piece = _unmarked(text[line[0] : line[1]], reader)[0]
-    return reader.whole(piece) if piece.strip() else None
+    return reader.whole(piece) if piece.strip() and not like.CATEGORIES.match(piece) else None
 
 
-def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
+def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int], listed: set[int]) -> _Found | None:
     """An answer without a word before it, at the head of the reply or alone on its last line."""
-    head = _head(text, reader, first)
-    tail = _whole_line(text, reader, last) if last[0] else None
+    head = None if 0 in listed else _head(text, reader, first)
+    tail = _whole_line(text, reader, last) if last[0] and last[0] not in listed else None
     if head is None:
         return tail and _Found(tail, *last)
-    return head._replace(reading=AMBIGUOUS) if tail is not None and tail.differs(head.reading) else head
+    return head.beside([tail, *_heads_of_parts(text, head, reader)])
+
+
+def _heads_of_parts(text: str, head: _Found, reader: Reader) -> Iterator[Reading | None]:
+    """The levels that stand alone on lines further down, where the first does so: each heads a part of its own."""
+    if text[head.end : head.end + 1] in ("", "\n", ":", "."):
+        for line in text.split("\n", _MOST_LINES)[1:_MOST_LINES]:
+            if len(line) <= _SHORT_LINE and reader.level(line) is not None:
+                yield reader.whole(line)
 
 
 def _head(text: str, reader: Reader, first: tuple[int, int]) -> _Found | None:
     line, taken = _unmarked(text[: min(first[1], 2 * LONGEST)], reader)
-    item = _LIST_ITEM.match(line)
+    item = like.LIST_ITEM.match(line)
     if item is not None:
-        if _NEXT_ITEM.search(text):
+        if like.NEXT_ITEM.search(text):
             return None
         rest = reader.whole(line[item.end() :])
         if rest is not None and rest.error is None:
             return _Found(rest, 0, first[1])
-        if _LABELLED.match(line):
+        if like.LABELLED.match(line):
             return None
-    reading = (reader.whole(line) if first[1] <= LONGEST else None) or reader.leading(line)
+    reading = reader.read(text[taken : taken + LONGEST], labelled=False)
     return None if reading is None else _Found(reading, 0, min(taken + (reading.end or first[1]), first[1]))
 
 
-def _labelled(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
-    """A first or last line such as ``Engagingness: 2``; ambiguous if the two differ."""
-    found = []
-    for line in dict.fromkeys((first, last)):
-        piece = text[line[0] : min(line[1], line[0] + 2 * LONGEST)]
-        label = _LABELLED.match(piece)
-        if label is None or _NO_LABEL.search(label["label"]):
-            continue
-        reading = reader.whole(piece[label.end() :])
-        if reading is not None:
-            found.append(_Found(reading, *line))
-    if not found:
+def _other_lines(text: str, reader: Reader) -> Iterator[_Found]:
+    """Lines such as ``Engagingness: 2`` with a level, whose label is no verdict word."""
+    start = 0
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        label = like.LABELLED.match(line[: 2 * LONGEST])
+        reading = reader.whole(line[label.end() :]) if label else None
+        if label is not None and reading is not None and not like.EXPLAINED.search(label["label"]):
+            if like.NO_LABEL.search(label["label"]):
+                reading = UNREADABLE if reader.is_number else reading._replace(end=-1)
+            yield _Found(reading, start, start + len(line))
+        start += len(line) + 1
+
+
+def _labelled(text: str, reader: Reader, last: tuple[int, int]) -> _Found | None:
+    """A last line such as ``Engagingness: 2``, the only one of its kind; a quality may also be the first line."""
+    found = list(filter(_is_read, _other_lines(text, reader)))
+    is_heading = len(found) == 1 and found[0].start == 0 and like.QUALITY.match(text) is not None
+    if not found or (found[-1].start != last[0] and not is_heading) or found[-1].reading.end < 0:
         return None
-    if found[-1].reading.differs(found[0].reading):
-        return found[-1]._replace(reading=AMBIGUOUS)
-    return found[-1]
+    return found[-1].beside(line.reading for line in found)
 
 
 def _inline(text: str, reader: Reader) -> _Found | None:
-    """``… a score of 2.`` or ``… Final score: 4/5 (good).`` at the very end; ambiguous beside another ``3/5``."""
-    start = max(0, len(text) - _INLINE_WINDOW)
-    for last in reversed(list(_INLINE.finditer(text, start))):
-        value = text[last.end() :]
-        reading = reader.whole(value)
+    """``I give it a score of 2.`` in the first or the last line; ambiguous beside another one or another ``3/5``."""
+    zones = [(0, min(len(text.partition("\n")[0]), _WINDOW)), (max(0, len(text) - _WINDOW), len(text))]
+    if zones[0][1] >= zones[1][0]:
+        zones = [(0, len(text))]
+    found = {said.start: said for start, end in zones for said in _said(text, start, end, reader)}
+    if not found:
+        return None
+    last = found[max(found)]
+    shares = (reader.whole(share[0]) for share in like.SHARE.finditer(text, max(0, last.start - _EARLIER), last.start))
+    others = [share for share in shares if share is not None and share.error is None]
+    return last.beside([*others, *(said.reading for said in found.values())])
+
+
+def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
+    """What sentences give, without those that ask for a level, deny it, or set a condition."""
+    for at in reader.places(text, start, end):
+        value = text[at : at + LONGEST]
+        level = reader.level(value)
+        if level is None or like.GOES_ON.match(value, level.end):
+            continue
+        own = reader.beside(value, level, labelled=True)
+        reading = own or reader.lead(value)
         if reading is None:
-            reading = reader.lead(value)
-            if reading is None or not _AFTER_INLINE.match(value, reading.end):
-                continue
-        if reader.scale.level != "nominal" and _NOT_GIVEN.search(text, max(0, last.start() - 12), last.start()):
-            return None
-        shares = (
-            reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start() - _EARLIER), last.start())
-        )
-        if any(share is not None and share.error is None and reading.differs(share) for share in shares):
-            reading = AMBIGUOUS
-        return _Found(reading, last.start(), len(text))
-    return None
+            continue
+        is_last = like.AFTER_INLINE.match(value, reading.end) is not None
+        near = text[max(0, at - _WINDOW) : at]
+        says = like.SAYS.search(near, max(0, len(near) - _LEAD))
+        if says is not None and (is_last or own) and _is_given(near, says, is_last=is_last):
+            yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
+
+
+def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
+    """Whether a sentence up to its level gives this level; what names the judged answer only does at the very end."""
+    before = near[: says.start()]
+    if says["what"] and like.NO_LABEL.search(says["what"]):
+        return False
+    if says["noun"] and like.NO_LABEL.search(before, like.LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
+        return False
+    if says["echo"] and (like.SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
+        return False
+    cuts = [cut.start() for cut in like.CLAUSE.finditer(near) if cut.start() <= says.start()]
+    clause = near[cuts[-1] :] if cuts else near
+    return not (
+        like.UNGIVEN.search(clause)
+        or like.FULL.search(before)
+        or like.IF.search(before)
+        or (like.WOULD.search(clause) and not like.WHO.search(clause))
+    )
 
 
 def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:
@@ -242,6 +306,6 @@ def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:
         return False
     rest = text[found.end :]
     on_line = rest.split("\n", 1)[0]
-    if _LIST_ITEM.match(text) and on_line.strip():
+    if like.LIST_ITEM.match(text) and on_line.strip():
         return False
     return "\n" in rest or len(on_line) >= _SAFE_REST

@@ -8,45 +8,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+from evalkit.rubrics.parsing.verdict_words import ECHO_KEYS, EXPLAINS, INPUT_KEYS, VERDICT_KEYS, WRAPPER_KEYS
 
-VERDICTS = (
-    *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
-    *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),
-)
-"""Keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
-
-ECHOES = ("result", "answer", "value", "результат", "ответ")
-"""Keys that may also repeat what was judged: they count as the answer only if no other key does."""
-
-_INPUTS = frozenset(
-    [
-        "question",
-        "context",
-        "contexts",
-        "reference",
-        "references",
-        "source",
-        "input",
-        "prompt",
-        "conversation",
-        "вопрос",
-    ]
-)
-WRAPPERS = {
-    *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
-    *("grading", "response", "json", "arguments", "parameters"),
-}
-"""Keys of an object that holds the answer one level below."""
-_QUOTED = re.compile(
-    r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
-    r"reference|source|prompt|ответ|цитат|кандидат|пример"
-)
-_OBJECT = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
-_AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
 _KEPT = 8
 _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
 
@@ -119,25 +85,35 @@ def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | 
         return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
     fields = _merged((folded(key), item) for key, item in value.items())
     explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
-    keys = [key for key in dict.fromkeys((folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
+    own = folded(name)
+    names = (own, *(f"{own}_{word}" for word in ("score", "rating", "grade", "label")), *VERDICT_KEYS)
+    keys = [key for key in dict.fromkeys(names) if key and _holds(fields.get(key, {}))]
     if not keys:
         inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
         if inner_answer is not None:
             return inner_answer._replace(explanation=inner_answer.explanation or explanation)
-        if not _INPUTS.isdisjoint(fields):  # an item, repeated
+        if not fields.keys().isdisjoint(INPUT_KEYS):  # an item, repeated
             return None
-    readings = {key: _one(fields[key], reader) for key in keys or ECHOES if _holds(fields.get(key, {}))}
+    readings = {key: _one(fields[key], reader) for key in keys or ECHO_KEYS if _holds(fields.get(key, {}))}
     if not readings:
         return None
+    if not keys and any(_may_be_verdict(key, fields[key], reader) for key in fields.keys() - {*ECHO_KEYS, *EXPLAINS}):
+        return _Answer(UNREADABLE, explanation)
     # beside a label, a number is no label: {"label": "fail", "score": 0.0}
     coded = [key for key, reading in readings.items() if reading.code is not None]
-    if coded and reader.scale.level == "nominal":
+    if coded and not reader.is_number:
         readings = {key: reading for key, reading in readings.items() if isinstance(fields[key], str) or key in coded}
-    if any(readings[key].error == "unreadable" for key in VERDICTS[:2] if key in readings):
+    if any(readings[key].error == "unreadable" for key in VERDICT_KEYS[:2] if key in readings):
         return _Answer(UNREADABLE, explanation)
     read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
     reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
     return _Answer(reading, explanation, echo=not keys)
+
+
+def _may_be_verdict(key: str, value: Any, reader: Reader) -> bool:
+    """Whether an unknown key beside an echo, such as ``faithfulness_score`` or ``correct``, may hold the verdict."""
+    is_named = any(word in key for word in VERDICT_KEYS[:5])
+    return _holds(value) and (is_named or isinstance(value, bool) or _one(value, reader).code is not None)
 
 
 def folded(key: object) -> str:
@@ -170,7 +146,7 @@ def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
     return [
         item
         for key, item in objects.items()
-        if key in WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
+        if key in WRAPPER_KEYS or key in VERDICT_KEYS or (single and not like.QUOTED_KEY.search(key))
     ]
 
 
@@ -207,7 +183,7 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
             found.append(answer)
     if cut:
         # the verdict may have been cut away, and what stands before it be quoted
-        return _same(found) if found and unclosed is None and _AFTER.match(text, spans[-1][1]) else None
+        return _same(found) if found and unclosed is None and like.AFTER_JSON.match(text, spans[-1][1]) else None
     if unclosed is not None:
         last_brace = text.rfind("}", unclosed)
         answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
@@ -229,7 +205,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
     spans: list[tuple[int, int]] = []
     at = 0
     while (at := shown.find("{", at)) >= 0:
-        end = _closing(text, at) if _OBJECT.match(text, at) else at + 1
+        end = _closing(text, at) if like.OBJECT_BEGINS.match(text, at) else at + 1
         if end is None:
             return spans, at
         if end > at + 1:
@@ -240,7 +216,7 @@ def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
 
 def _closing(text: str, start: int) -> int | None:
     depth = 0
-    for token in _STRUCTURE.finditer(text, start):
+    for token in like.STRUCTURE.finditer(text, start):
         mark = token[0]
         if mark == "{":
             depth += 1
@@ -253,12 +229,24 @@ def _closing(text: str, start: int) -> int | None:
 
 @lru_cache(maxsize=256)
 def _keyed(name: str) -> re.Pattern[str]:
-    keys = "|".join([*VERDICTS, *([re.escape(name.strip())] if name.strip() else [])])
+    keys = "|".join([*VERDICT_KEYS, *([re.escape(name.strip())] if name.strip() else [])])
     return re.compile(
-        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHOES)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
+        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHO_KEYS)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
         r"(?P<value>\"[^\"\n]{0,80}|'[^'\n]{0,80}|“[^”\n]{0,80}|[^\"'”,}\n]{0,80})",
         re.IGNORECASE,
     )
+
+
+def _unrepaired(match: re.Match[str], reader: Reader) -> Reading:
+    """The reading of a key's value as it stands: one without quotation marks counts only as a whole."""
+    value = match["value"].strip(" \t`*")
+    if value[:1] in ('"', "'", "“"):
+        return reader.value(value.strip("\"'“"))
+    if like.NO_KEY_NEXT.match(match.string, match.end()):
+        return AMBIGUOUS
+    return (
+        reader.whole(like.REMARK.sub("", value)) if value[:1].isalnum() or value[:1] in "-.+" else None
+    ) or UNREADABLE
 
 
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:
@@ -266,13 +254,14 @@ def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | 
     # the size and nesting limits keep json_repair, which is not linear, within milliseconds
     if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED:
         return None
-    keyed = [(bool(match["echo"]), match["value"].strip(" \t`*\"'“")) for match in _keyed(name).finditer(piece)]
-    values = {value for echo, value in keyed if not echo} or {value for _, value in keyed}
-    if not values:
+    keyed = [(bool(match["echo"]), _unrepaired(match, reader)) for match in _keyed(name).finditer(piece)]
+    readings = [reading for echo, reading in keyed if not echo] or [reading for _, reading in keyed]
+    if not readings:
         return None
-    readings = [reader.value(value) for value in values]
     if any(readings[0].differs(reading) for reading in readings):
         return _Answer(AMBIGUOUS, "")
+    if readings[0].code is None:
+        return _Answer(readings[0], "")
     # without its closing brace the text may end inside the score: 1 of 10
     if not piece.rstrip().endswith("}") and piece.rstrip()[-1].isalnum():
         return None
@@ -283,4 +272,6 @@ def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | 
     except (ValueError, RecursionError):
         return None
     found = _answer(value, reader, name, depth)
+    if found is not None and found.reading.differs(readings[0]):
+        return _Answer(AMBIGUOUS, "")
     return found and found._replace(repaired=True)

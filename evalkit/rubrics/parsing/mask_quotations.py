@@ -8,80 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING, PARAGRAPH, Keeps, Span, pairs, quoted
+from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.quotation_marks import PARAGRAPH, Keeps, Span, pairs, quoted
 
 FILL = "\ufffc"
 """Replaces each character of a quotation except line breaks: not a letter, digit, space or mark that readers know."""
 
-_ANY_MARK = re.compile(
-    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
-    re.IGNORECASE,
-)
-_FENCE = re.compile(
-    rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
-    rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
-    re.MULTILINE,
-)
-_CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
-_BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
-_WHOLE = re.compile(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
 _LANGUAGES = {"", "json", "jsonc", "json5", "text", "txt", "plaintext", "markdown", "md"}
-_QUOTED_LINE = re.compile(
-    r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
-)
-_INDENTED = re.compile(
-    r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
-)
-_LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
-# what a judge calls its own parts: <student_score>, [Start of evaluation]
-_OWN_NAMES = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
-_ELEMENT = re.compile(
-    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
-    rf"|(?!\w*(?:{_OWN_NAMES}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
-    r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
-    r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
-    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{_OWN_NAMES}))[^\[\]\n]{{1,60}}\]"
-    r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
-    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
-    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
-    r"|(?P<triple>\"\"\"|''').*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
-    re.IGNORECASE | re.DOTALL,
-)
-
 _WORDS = {"q", "cite", "code", "samp", "kbd", "tt", "pre", "blockquote"}
 _MOST_NAMED = 8
-_HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
-
-# the speaker that the line before a block names
-_THEIRS = re.compile(
-    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
-    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
-    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
-    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b",
-    re.IGNORECASE,
-)
-_MINE = re.compile(
-    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
-    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
-    r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
-    r"результат\w*|вывод\w*|запрошенн\w+)\b",
-    re.IGNORECASE,
-)
-# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
-_JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
-_ABOUT = re.compile(
-    r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
-    rf"(?: (?:the|this|that|its|their))?(?: {_JUDGED}(?:['’]s)?){{1,2}}"
-    r"|\bоценка(?: ответа)?(?: кандидата| модели| ассистента)?"
-    r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
-    r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)",
-    re.IGNORECASE,
-)
-_POINTS_BACK = re.compile(
-    r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
-    r"|(?:это|так|вот что)\s)",
-    re.IGNORECASE,
-)
 
 
 def masked(
@@ -107,7 +42,7 @@ def masked(
     >>> masked('He wrote "Score: 5".').replace(FILL, "·")
     'He wrote ··········.'
     """
-    if _ANY_MARK.search(text) is None:
+    if like.ANY_MARK.search(text) is None:
         return text
     text = _filled(text, _lines(text, cut))
     text = _filled(text, _fenced(text, own))
@@ -123,15 +58,15 @@ def unfenced(text: str) -> str:
     ('2', 'see ```2```')
     """
     stripped = text.strip()
-    marks = _WHOLE.fullmatch(stripped)
+    marks = like.IN_MARKS.fullmatch(stripped)
     if marks is not None:
         return marks["inner"]
-    code = _CODE.fullmatch(stripped)
+    code = like.CODE.fullmatch(stripped)
     if code is not None and code["marks"] not in code["inner"]:
         return code["inner"]
     if stripped[:3] not in ("```", "~~~"):
         return text
-    fences = list(_FENCE.finditer(stripped))
+    fences = list(like.FENCE.finditer(stripped))
     if not fences or fences[0].start("marks") or _language(fences[0]) not in _LANGUAGES:
         return text
     if len(fences) == 1:
@@ -146,9 +81,6 @@ def _language(fence: re.Match[str]) -> str:
     return fence["info"].strip("{}. \t").partition(" ")[0].casefold()
 
 
-_NO_BREAK = re.compile(r"[^\n]")
-
-
 def _filled(text: str, spans: list[Span]) -> str:
     """The text with its spans filled; they may overlap."""
     if not spans:
@@ -157,7 +89,7 @@ def _filled(text: str, spans: list[Span]) -> str:
     at = 0
     for start, end in sorted(spans):
         if end > at:
-            parts += text[at : max(start, at)], _NO_BREAK.sub(FILL, text[max(start, at) : end])
+            parts += text[at : max(start, at)], like.NO_BREAK.sub(FILL, text[max(start, at) : end])
             at = end
     return "".join(parts) + text[at:]
 
@@ -189,14 +121,14 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
 def _fences(text: str) -> list[re.Match[str]]:
     """The lines that open and close code blocks: an opening one may have text before it, a closing one has none."""
     fences: list[re.Match[str]] = []
-    for fence in _FENCE.finditer(text):
+    for fence in like.FENCE.finditer(text):
         last = fences[-1] if len(fences) % 2 else None
         if last is not None and not fence["marks"].startswith(last["marks"]):
             continue
         info = fence["info"].strip()
         if fence["opened"] if last is not None else fence["closed"] and not info:
             continue
-        if (last is not None or " " in info) and _BULLET.fullmatch(fence["before"]) is None:
+        if (last is not None or " " in info) and like.QUOTE_BULLET.fullmatch(fence["before"]) is None:
             continue
         fences.append(fence)
     return fences
@@ -213,28 +145,30 @@ def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool]) 
     inner = text[fences[0].end() : fences[1].start() if len(fences) > 1 else None].strip(" \t\r\n`~")
     if fences[0]["opened"] or fences[-1]["closed"] or _language(fences[0]) not in _LANGUAGES or not own(inner):
         return False
-    before = text[: fences[0].start(0 if _BULLET.fullmatch(fences[0]["before"]) else "marks")].strip()
+    before = text[: fences[0].start(0 if like.QUOTE_BULLET.fullmatch(fences[0]["before"]) else "marks")].strip()
     after = text[fences[1].end() :].strip() if len(fences) > 1 else ""
     if not before:
-        return _POINTS_BACK.match(after) is None
+        return like.POINTS_BACK.match(after) is None
     says = re.split(r"\n|[.!?][ \t]+", before)[-1][-300:]
-    is_quoted, says = _QUOTED_LINE.match(says), _ABOUT.sub("my", says)
-    if is_quoted or _THEIRS.search(says):
+    is_quoted, says = like.QUOTED_LINE.match(says), like.ABOUT_THEM.sub("my", says)
+    if is_quoted or like.THEIR_WORDS.search(says):
         return False
-    return not (after or says.endswith((":", "："))) or _MINE.search(says) is not None
+    return not (after or says.endswith((":", "："))) or like.MY_WORDS.search(says) is not None
 
 
 def _lines(text: str, cut: bool) -> list[Span]:
     """Quoted lines, indented code after a colon, and elements that quote."""
     spans: list[Span] = []
     if ">" in text or "＞" in text or "&gt;" in text:
-        spans += (line.span() for line in _QUOTED_LINE.finditer(text))
-    if _HAS_ELEMENT.search(text):
+        spans += (line.span() for line in like.QUOTED_LINE.finditer(text))
+    if like.HAS_ELEMENT.search(text):
         spans += _elements(text, cut)
     if "\n    " in text or "\n\t" in text:
-        for block in _INDENTED.finditer(text):
+        for block in like.INDENTED.finditer(text):
             says = block["says"][-300:]
-            if _LIST_ITEM.match(block["says"]) is None and (_THEIRS.search(says) or not _MINE.search(says)):
+            if like.LIST_MARK.match(block["says"]) is None and (
+                like.THEIR_WORDS.search(says) or not like.MY_WORDS.search(says)
+            ):
                 spans.append(block.span("code"))
     return spans
 
@@ -242,7 +176,7 @@ def _lines(text: str, cut: bool) -> list[Span]:
 def _elements(text: str, cut: bool) -> Iterator[Span]:
     """Elements that quote; a ``<code>`` that is named within a sentence and never closed ends with its paragraph."""
     at = named = 0
-    while (element := _ELEMENT.search(text, at)) is not None:
+    while (element := like.ELEMENT.search(text, at)) is not None:
         start, at = element.span()
         is_open = at == len(text) and (element["name"] or element["board"] or "").casefold() in _WORDS
         is_open = is_open and element[0][-1] not in ">]"

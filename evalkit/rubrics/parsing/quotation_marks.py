@@ -8,17 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from evalkit.rubrics.parsing.verdict_words import PAIRS
+
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
-
-PAIRS = (
-    *('""', "''", "＂＂", "“”", "„“", "„”", "‟”", "””", "‘’", "‚‘", "‚’"),
-    *("«»", "»«", "‹›", "›‹", "「」", "『』", "《》", "〝〞", "〝〟", "❝❞", "❛❜"),
-)
-"""Each opening mark with a mark that closes it; all of the package knows quotation marks from here.
-
-The first pair with a mark shows how it is used most often: ``»`` closes, and seldom opens.
-"""
 
 OPENING, CLOSING = ("".join(dict.fromkeys(marks)) for marks in zip(*PAIRS, strict=True))
 MARKS = "".join(dict.fromkeys(OPENING + CLOSING))

@@ -6,12 +6,22 @@ import re
 from typing import NamedTuple
 
 from evalkit.rubrics.parsing.mask_quotations import masked
+from evalkit.rubrics.parsing.verdict_words import (
+    CUT,
+    ENDED,
+    EXPLAINS,
+    INVISIBLE,
+    LEFT_OVER,
+    REFUSES,
+    THINKING,
+    WITHHELD,
+)  # fmt: skip
 
-_TAG = re.compile(
-    r"<(?P<close>/?)(?:think|thinking|thought|reasoning)(?:\s[^<>]{0,80})?>|\[(?P<close2>/?)THINK\]", re.IGNORECASE
-)
-
-
+_OPENS, _CLOSES = ("|".join(marks) for marks in zip(*THINKING, strict=True))
+_TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
+_NOT_CUT = frozenset(("", *ENDED, *WITHHELD))
+_IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal")
+_LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
 _MOST_BLOCKS = 16
 
 
@@ -49,7 +59,7 @@ def take_apart(text: str, *, cut: bool = False) -> Thinking:
     >>> take_apart("no, 2</think>2").before
     ('no, 2',)
     """
-    if ("<" not in text and "[" not in text) or _TAG.search(text) is None:
+    if not any(mark in text for mark in _IN_TAGS) or _TAG.search(text) is None:
         return Thinking(text)
     rest = text.lstrip()
     tag = _TAG.match(rest)
@@ -88,7 +98,7 @@ def _starts_line(text: str, start: int, at: int) -> bool:
 
 
 def _closes(tag: re.Match[str]) -> bool:
-    return bool(tag["close"] or tag["close2"])
+    return tag["close"] is not None
 
 
 def _closing_tag(text: str, start: int) -> re.Match[str] | None:
@@ -114,40 +124,39 @@ def cut_thinking(text: str) -> tuple[str, bool]:
     return apart.body, apart.is_open
 
 
-CUT = {
-    *(
-        "length",
-        "max_tokens",
-        "max_output_tokens",
-        "max_completion_tokens",
-        "model_length",
-        "token_limit",
-        "incomplete",
-    ),
-    *("repetition", "model_context_window_exceeded", "context_length_exceeded"),
-}
-"""Finish reasons, in lower case, of a reply that the server cut off."""
-
-WITHHELD = {
-    *("content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content"),
-    *("spii", "guardrail_intervened"),
-}
-"""Finish reasons, in lower case, of a reply that the server or the model refused."""
+def plain(text: str) -> str:
+    """A reply without characters that have no width, and without a server's marks around it."""
+    if not text.isascii():
+        text = _INVISIBLE.sub("", text)
+    return _LEFT_OVER.sub("", text) if "<" in text else text
 
 
-def ended(finish_reason: str | None, reasons: set[str]) -> bool:
-    """Whether a finish reason, in any spelling of case and dashes, is among these."""
-    return finish_reason is not None and finish_reason.strip().casefold().replace("-", "_") in reasons
+def is_withheld(finish_reason: str | None) -> bool:
+    """Whether the server or the model refused."""
+    return _reason(finish_reason) in WITHHELD
 
 
-_REFUSAL = re.compile(
-    r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
-    r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
-    r"|i\s+(?:cannot|can['’]?t|can\s+not|won['’]?t|will\s+not|must\s+decline|do\s+not\s+feel)"
-    r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
-    r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))",
-    re.IGNORECASE,
-)
+def is_cut(finish_reason: str | None) -> bool:
+    """Whether the end of a reply is missing: a limit cut it off, or it broke off.
+
+    Examples
+    --------
+    >>> is_cut("max-tokens"), is_cut("network_error"), is_cut("END_TURN"), is_cut(None)
+    (True, True, False, False)
+    """
+    return _reason(finish_reason) not in _NOT_CUT
+
+
+def broke_off(finish_reason: str | None) -> bool:
+    """Whether a reply broke off for a reason that another attempt may not have: no limit cut it."""
+    return is_cut(finish_reason) and _reason(finish_reason) not in CUT
+
+
+def _reason(finish_reason: str | None) -> str:
+    return (finish_reason or "").strip().casefold().replace("-", "_").replace(" ", "_")
+
+
+_REFUSAL = re.compile(REFUSES, re.IGNORECASE)
 _SHORT = 600
 
 
@@ -161,30 +170,6 @@ def is_refusal(text: str) -> bool:
     """
     return len(text) <= _SHORT and _REFUSAL.match(text) is not None
 
-
-EXPLAINS = (
-    "explanation",
-    "reason",
-    "reasons",
-    "rationale",
-    "rational",
-    "feedback",
-    "reasoning",
-    "analysis",
-    "justification",
-    "comment",
-    "comments",
-    "thoughts",
-    "thought",
-    "explain",
-    "critique",
-    "обоснование",
-    "объяснение",
-    "пояснение",
-    "комментарий",
-    "анализ",
-)
-"""Names that judges use for their reasons, as JSON keys and before a colon."""
 
 _NAME = re.compile(rf"[\s*_#>`\-]{{0,12}}(?:{'|'.join(EXPLAINS)})[*_`]{{0,4}}\s{{0,3}}[:：][*_`]{{0,4}}", re.IGNORECASE)
 _LEFT = " \t\r\n.,;:!)*_`-–—"

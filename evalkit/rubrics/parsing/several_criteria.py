@@ -8,10 +8,11 @@ from json import JSONDecoder
 from typing import TYPE_CHECKING
 
 from evalkit.rubrics.parsing import Parser, parser_for
-from evalkit.rubrics.parsing.json_answers import WRAPPERS, folded
+from evalkit.rubrics.parsing.json_answers import folded
 from evalkit.rubrics.parsing.mask_quotations import masked, unfenced
-from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
+from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, is_withheld, plain, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
+from evalkit.rubrics.parsing.verdict_words import WRAPPER_KEYS
 
 if TYPE_CHECKING:
     from evalkit.core.lists_of_choices import Reason
@@ -33,9 +34,9 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
     answer = "label" if scale.level == "nominal" else "score"
 
     def read(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
-        if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD) or not (text and text.strip()):
+        if (refusal and refusal.strip()) or is_withheld(finish_reason) or not (text and text.strip()):
             return parse(text, finish_reason, refusal)
-        cut = ended(finish_reason, CUT)
+        cut = is_cut(finish_reason)
         entries, lost = _parts(text, group, cut)
         parts = list(dict.fromkeys(part for key, part in entries if key == name))
         if not parts:
@@ -53,7 +54,7 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
 def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[str, str], ...], Reason]:
     """The parts of a reply with their criteria, and the reason for those that are missing."""
     lost: Reason = "truncated" if cut else "unreadable"
-    apart = take_apart(text.lstrip("\ufeff \t\r\n"), cut=cut)
+    apart = take_apart(plain(text).lstrip("\ufeff \t\r\n"), cut=cut)
     body = unfenced(apart.body.strip())
     if apart.is_open or len(body) > _LONGEST:
         return (), lost
@@ -70,7 +71,7 @@ def _parts(text: str, group: tuple[str, ...], cut: bool) -> tuple[tuple[tuple[st
             break
         entries, end = _entries(body, at)
         own = [(names[spelled(key)], part) for key, part in entries if spelled(key) in names]
-        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPERS:
+        if not own and end is not None and len(entries) == 1 and folded(entries[0][0]) in WRAPPER_KEYS:
             at = body.index(entries[0][1], at + 1)  # {"scores": {…}}
             continue
         found += own

@@ -7,18 +7,12 @@ import sys
 from functools import partial
 
 from evalkit.core.lists_of_choices import Reason
+from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import FILL, masked
-from evalkit.rubrics.parsing.quotation_marks import MARKS
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code
 
-_RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
-_NEXT = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
-_FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
-_NAMED = re.compile(
-    r"\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
-)
 _PIECE = 400
 
 
@@ -28,22 +22,22 @@ def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
         text,
         partial(_keeps, reader),
         cut=cut,
-        own=lambda block: len(_RESULT.findall(block)) == 1 and block.lstrip()[:1] == "[",
+        own=lambda block: len(like.RESULT.findall(block)) == 1 and block.lstrip()[:1] == "[",
     )
-    results = list(_RESULT.finditer(shown))
+    results = list(like.RESULT.finditer(shown))
     if not results:
         whole = None if cut else reader.whole(text)
         return Parsed(whole.code, "", whole.error) if whole else Parsed(None, "", "truncated" if cut else "unreadable")
     last = results[-1]
     feedback = _feedback(text, last.start())
-    mark = _NEXT.search(shown, last.end(), last.end() + _PIECE)
+    mark = like.NEXT_TAG.search(shown, last.end(), last.end() + _PIECE)
     if cut and (mark is None or shown[mark.end() :].strip()):
         return Parsed(None, feedback, "truncated")
     known: dict[str, Reading | None] = {}
     for result in results:
         piece = shown[result.end() : result.end() + _PIECE]
         if piece not in known:
-            mark = _NEXT.search(piece)
+            mark = like.NEXT_TAG.search(piece)
             known[piece] = _result(piece[: mark.start()] if mark else piece, reader, closed=mark is not None)
     reading = known[shown[last.end() : last.end() + _PIECE]]
     if reading is None:
@@ -55,30 +49,21 @@ def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
 
 def _keeps(reader: Reader, before: str, content: str) -> bool:
     """Whether a quotation is the value of ``[RESULT] "2" [END]``."""
-    results = list(_RESULT.finditer(before))
+    results = list(like.RESULT.finditer(before))
     return bool(results) and not before[results[-1].end() :].strip(" \t*_") and reader.whole(content) is not None
 
 
 def _result(piece: str, reader: Reader, *, closed: bool) -> Reading | None:
-    name = _NAMED.match(piece)
+    name = like.NAMED.match(piece)
     piece = piece[name.end() :] if name else piece
     if closed:
-        return reader.whole(piece) or reader.leading(piece)
+        return reader.read(piece)
     return reader.whole(piece) or reader.whole(piece.strip().split("\n", 1)[0])
 
 
 def _feedback(text: str, end: int) -> str:
-    start = _FEEDBACK.search(text, 0, end)
+    start = like.FEEDBACK.search(text, 0, end)
     return clean_explanation(text[start.end() if start else 0 : end])
-
-
-_AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
-_QUOTES = frozenset(MARKS + "`~>")
-_LEFT = re.compile(
-    r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
-    r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z",
-    re.IGNORECASE,
-)
 
 
 def read_pattern(text: str, pattern: re.Pattern[str], reader: Reader, cut: bool) -> Parsed:
@@ -104,7 +89,7 @@ def _matches(text: str, pattern: re.Pattern[str], group: str | int, cut: bool) -
     """The matches whose answer is not quoted, and the text in which they were found."""
     shown = masked(text, _is_value, cut=cut, own=lambda block: pattern.fullmatch(block) is not None)
     matches = [match for match in pattern.finditer(shown) if match[group] and match[group].lstrip(" *_")[:1] != FILL]
-    if matches or shown == text or not _QUOTES.intersection(pattern.pattern):
+    if matches or shown == text or not like.QUOTES.intersection(pattern.pattern):
         return shown, matches
     # the pattern names quotation marks: what it opens itself is no quotation
     found = [match for match in pattern.finditer(text) if match[group]]
@@ -113,7 +98,7 @@ def _matches(text: str, pattern: re.Pattern[str], group: str | int, cut: bool) -
 
 def _is_value(before: str, _: str) -> bool:
     """Whether a short quotation is the value of a JSON key."""
-    return _AFTER_KEY.search(before) is not None
+    return like.AFTER_KEY.search(before) is not None
 
 
 def _whole_token(
@@ -122,11 +107,11 @@ def _whole_token(
     """The reading of a group with the rest of the number or word that the pattern may have cut in two."""
     start, end = match.span(group)
     if text[start].isdigit() or text[start] in ".,":
-        left = _LEFT.search(text, max(0, start - 60), start)
+        left = like.LEFT_OF_NUMBER.search(text, max(0, start - 60), start)
         start = left.start() if left else start
     if start == match.start() and start and text[start].isalnum() and text[start - 1].isalnum():
         return UNREADABLE
-    if reader.scale.level != "nominal" and reader.scale.highest >= sys.float_info.max and match.end() > end:
+    if reader.is_number and reader.scale.highest >= sys.float_info.max and match.end() > end:
         return _token(text[start:end], end - start, reader)  # any number will do: the pattern says what may follow it
     line = text.find("\n", end)
     piece = text[start : min(line if line >= 0 else len(text), end + LONGEST)]
@@ -142,9 +127,9 @@ def _token(piece: str, length: int, reader: Reader) -> Reading:
     if value.code is None:
         return value
     lead = reader.lead(piece)
-    if lead is not None:
+    if lead is not None and (lead.error == "ambiguous" or lead.end >= value.end):
         return lead
-    is_number = reader.scale.level != "nominal" and any(character.isdigit() for character in piece[:length])
+    is_number = reader.is_number and any(character.isdigit() for character in piece[:length])
     after = piece[length : length + 1]
     is_cut = after.isalnum() and piece[length - 1].isalnum()
     return UNREADABLE if is_number or is_cut or after == "_" else value
@@ -161,9 +146,6 @@ def _explained(text: str, match: re.Match[str]) -> str:
 Named = tuple[tuple[re.Pattern[str], Code | None, Reason | None], ...]
 """Patterns, each with the code or the reason that it stands for."""
 
-_DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
-_DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
-
 
 def read_named(text: str, patterns: Named, cut: bool) -> Parsed:
     """The code or reason of the patterns that match outside of quotations; different ones are ambiguous.
@@ -173,7 +155,7 @@ def read_named(text: str, patterns: Named, cut: bool) -> Parsed:
     shown = masked(text, cut=cut, own=lambda block: any(pattern.fullmatch(block) for pattern, _, _ in patterns))
     found: dict[tuple[Code | None, Reason | None], re.Match[str]] = {}
     for pattern, code, reason in patterns:
-        for match in pattern.finditer(text if _QUOTES.intersection(pattern.pattern) else shown):
+        for match in pattern.finditer(text if like.QUOTES.intersection(pattern.pattern) else shown):
             if match[0].strip(FILL) == match[0] != "" and not _in_number(text, match):
                 found[code, reason] = match
     if not found:
@@ -190,5 +172,5 @@ def read_named(text: str, patterns: Named, cut: bool) -> Parsed:
 
 def _in_number(text: str, match: re.Match[str]) -> bool:
     start, end = match.span()
-    before = text[start].isdigit() and _DIGIT_BEFORE.search(text, max(0, start - 2), start)
-    return bool(before or (text[end - 1].isdigit() and _DIGIT_AFTER.match(text, end)))
+    before = text[start].isdigit() and like.DIGIT_BEFORE.search(text, max(0, start - 2), start)
+    return bool(before or (text[end - 1].isdigit() and like.DIGIT_AFTER.match(text, end)))

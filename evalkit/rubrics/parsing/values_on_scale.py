@@ -1,15 +1,18 @@
-"""Reading one answer off a scale: the short piece of a reply that holds the code."""
+"""Reading one answer off a scale: the short piece of a reply that holds the code, and what stands beside it."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from evalkit.core.lists_of_choices import Reason
-from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
+from evalkit.rubrics.parsing import verdict_patterns as like
+from evalkit.rubrics.parsing.quotation_marks import MARKS
+from evalkit.rubrics.parsing.verdict_words import KINDS, TIES
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 LONGEST = 200
@@ -51,51 +54,19 @@ class Reading(NamedTuple):
         return other is not None and self[:2] != other[:2]
 
 
-_OPEN = rf"(?:\$?\\boxed\{{|[\s*_`(\[{{<{OPENING}]){{0,12}}"
-_CLOSE = rf"[*_`)\]}}>{CLOSING}]{{0,12}}\$?"
-_DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
-_NUMBER = rf"[+\-−]?{_DIGITS}"
-_UNIT = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-_ANSWER = re.compile(
-    rf"{_OPEN}(?P<number>{_NUMBER}|(?:{'|'.join(WORDS)})\b)(?P<close>{_CLOSE})"
-    rf"(?:\s{{0,3}}(?:/|out\s+of\s|of\s|из\s)\s{{0,3}}{_OPEN}(?P<most>{_DIGITS}){_CLOSE})?"
-    rf"(?P<unit>\s{{0,3}}-?{_UNIT})?{_CLOSE}",
-    re.IGNORECASE,
-)
-_RIVAL = re.compile(
-    rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|to|and|или|до|и|либо)\b)\s{{0,3}}{_OPEN}{_NUMBER}(?!\w)", re.IGNORECASE
-)
-_PAIR = re.compile(
-    rf"(?:between|either|from|both|от|между|либо|или)\s{_OPEN}{_NUMBER}{_CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
-    re.IGNORECASE,
-)
-_END = re.compile(r"[\s.!;。]*\Z")
-_TAIL = re.compile(
-    r"\s{0,3}(?:[.!;:,)](?!\d)|[-–—(\[{<\n]|(?<=\s)(?:because|since|due|as|потому|так как)\b)", re.IGNORECASE
-)
-_NOT_FINITE = re.compile(r"[+\-−]?(?:nan|inf(?:inity)?|∞)\Z", re.IGNORECASE)
-_NAMED = re.compile(rf"([^\d\n()]{{1,60}})\(({_NUMBER})\)[.!]?\Z")
-# "Yes, 1": a level's name, or yes or no, and a number
-_PROSE = re.compile(rf"([^\d\n()]{{1,60}}?)\s?[,;:–—-]\s?{_OPEN}({_NUMBER}){_CLOSE}[.!]?\Z")
-_YES = frozenset(
-    ["yes", "no", "yeah", "nope", "true", "false", "correct", "incorrect", "да", "нет", "верно", "неверно"]
-)
-_MORE_DIGITS = re.compile(r"[\w%]|[.,]\d|[  ']\d")
-_NAME_TAIL = re.compile(
-    r"[.!;:,)](?=\s|\Z)|\s{0,3}[-–—(\[\n](?=\s|\w)|\s(?:because|since|due|as|потому|так как)\b", re.IGNORECASE
-)
-_LONGEST_NAME = 60
-
 OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
 UNREADABLE = Reading(None, "unreadable")
 
+_LONGEST_NAME, _LONGEST_UNUSUAL, _NEAR, _NEAR_END = 60, 120, 90, 40
+_WIDE = {0xFF01 + at: 0x21 + at for at in range(94)}
 
+
+@lru_cache(maxsize=4096)
 def folded(text: str) -> str:
-    """Text as labels are compared: compatibility forms, case and runs of white space do not matter."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    """Text as labels are compared: compatibility forms, case, white space, dashes and underscores do not matter."""
+    text = unicodedata.normalize("NFKC", text).casefold().strip()
+    return re.sub(r"(?<=\w)[\s_-]+(?=\w)|\s+", " ", text)
 
 
 _DECORATION = " \t\r\n*_`()[]{}<>.,!:;#$\\" + MARKS
@@ -109,115 +80,313 @@ def _names(scale: Scale) -> dict[str, Code]:
 
 def _alternatives(names: Iterable[str]) -> str:
     """A pattern for one of these texts, the longest first; it matches nothing if there are none."""
-    known = sorted(set(names), key=len, reverse=True)
-    return "|".join(r"\s+".join(re.escape(word) for word in name.split()) for name in known) or r"(?!)"
+    known = sorted({name for name in names if len(name) <= _LONGEST_NAME}, key=len, reverse=True)
+    return "|".join(r"[\s_-]+".join(map(re.escape, name.split())) for name in known) or r"(?!)"
 
 
-class NumberReader:
-    """Reads answers of ordinal and interval scales."""
+class Level(NamedTuple):
+    """A level at some place of a text: its code, or why it is none, its end, and how it is written."""
+
+    code: Code | None
+    error: Reason | None
+    end: int
+    is_name: bool
+    is_word: bool = False
+
+    def is_other(self, code: Code | None) -> bool:
+        """Whether it is on the scale, and another one than this."""
+        return self.code is not None and self.code != code
+
+
+class Reader:
+    """Reads answers off a scale."""
 
     def __init__(self, scale: Scale) -> None:
-        self.scale, self.names = scale, _names(scale)
-        names = _alternatives(name for name in self.names if len(name) <= _LONGEST_NAME)
-        self._name = re.compile(rf"{_OPEN}({names}){_CLOSE}(?!\w)", re.IGNORECASE)
-        self.interval = scale.level == "interval"
+        self.scale, self.is_number = scale, scale.level != "nominal"
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
         self.binary = set(scale.codes) == {0, 1}
-        self.exact = {
-            text: Parsed(code)
-            for code in scale.codes
-            for plain in (code_text(code),)
-            for text in (plain, f"{plain}.", f" {plain}", f"{plain}\n", f"**{plain}**")
-        }
+        plain = [code_text(code) for code in scale.codes]
+        if self.is_number:
+            self.names = ({"true": 1, "false": 0} if self.binary else {}) | _names(scale)
+            names = _alternatives(self.names)
+            also, some = (
+                rf"(?P<number>{like.NUMBER}|{like.one_of(like.WORDS)})",
+                f"{like.DIGITS}|{'|'.join(like.WORDS)}",
+            )
+        else:
+            exact = {folded(text): code for text, code in zip(plain, scale.codes, strict=True)}
+            bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
+            self.names = _names(scale) | bare | exact
+            self.names.pop("", None)
+            names = _alternatives([*self.names, *map(folded, plain)])
+            also = rf"(?:the\s)?(?:{KINDS})\s+{like.OPEN}(?P<number>{names})(?!\w|[.,]\d)"
+            some = rf"(?:(?:{KINDS})\s+)?(?:{names})"
+        shapes = ("{}", "{}.", "**{}**", " {}", "{}\n")[: 5 if self.is_number else 3]
+        texts = zip(plain, scale.codes, strict=True)
+        self.exact = {shape.format(text): Parsed(code) for text, code in texts for shape in shapes}
+        self._level = re.compile(
+            rf"{like.OPEN}(?:(?P<name>{names})(?!\w|[.,]\d)|{also})(?P<close>{like.CLOSE})", re.IGNORECASE
+        )
+        self._mention = re.compile(rf"(?<![\w.,/-])(?:{some})(?!\w)", re.IGNORECASE)
+        self._listed = re.compile(
+            rf"[,;|.]\s{{1,3}}(?:and\s|but\s|и\s|а\s)?(?={like.OPEN}(?:{some})(?!\w))", re.IGNORECASE
+        )
+
+    # -- a level, wherever it stands
+
+    def level(self, piece: str, at: int = 0) -> Level | None:
+        """The level at a place of a text; None for a number or word cut in two."""
+        found = self._level.match(piece, at)
+        if found is None:
+            return None
+        end = found.end()
+        if "<" in piece[at : found.start("close")] and piece[end : end + 1] == ">":
+            end += 1
+        name = found["name"] or ("" if self.is_number else found["number"])
+        if name:
+            # the pattern takes "ı" for "i", comparing folded texts does not
+            code = self.names.get(folded(name))
+            return None if code is None else Level(code, None, end, is_name=True)
+        token = found["number"].lower()
+        if not found["close"] and like.CUT_IN_TWO.match(piece, end) and not like.UNIT.match(piece, end):
+            return None
+        value = like.WORDS.index(token) if token in like.WORDS else _value(token)
+        if value is None:
+            return None
+        reading = self._on_scale(value)
+        return Level(reading.code, reading.error, end, is_name=False, is_word=token in like.WORDS)
+
+    def _on_scale(self, value: float | None, end: int = 0) -> Reading:
+        if value is None:
+            return UNREADABLE
+        code = self.scale.code(value) if self.scale.level == "interval" else self.codes.get(value)
+        return Reading(code, None if code is not None else "off_scale", end)
+
+    def _alone(self, piece: str, at: int) -> Level | None:
+        """The level at a place if it stands on its own: no article ``a``, and no word within a sentence."""
+        level = self.level(piece, at)
+        if level is None or not (level.is_name or level.is_word) or like.SET_OFF.match(piece, level.end):
+            return level
+        said = piece[at : level.end].strip(_DECORATION)
+        if said in ("A", "a") or self.is_number:
+            return level if said == "A" and like.BE.match(piece, level.end) else None
+        is_sign = len(said) <= 2 or (
+            len(str(level.code)) <= 2 and str(level.code).casefold() in said.casefold().split()
+        )
+        return level if is_sign else None
+
+    def places(self, text: str, start: int, end: int) -> Iterator[int]:
+        """Where a level may stand in a part of a text; one that is a number as a word only near its end."""
+        for found in (like.BARE_NUMBER if self.is_number else self._mention).finditer(text, start, end):
+            before = text[found.start() - 1 : found.start()]
+            if not self.is_number or not (before.isalnum() or before in ("_", ".", ",", "/", "-")):
+                yield found.start()
+        if self.is_number:
+            yield from (found.start() for found in like.NUMBER_WORD.finditer(text, max(start, end - _NEAR_END), end))
+
+    def _others(self, text: str, code: Code | None) -> Iterator[tuple[int, int]]:
+        """Where a text names another level, set off from what follows."""
+        for at in self.places(text, 0, len(text)):
+            level = self.level(text, at)
+            if level is not None and not level.is_word and level.is_other(code) and like.SET_OFF.match(text, level.end):
+                yield at, level.end
+
+    # -- the rule for all forms
+
+    def beside(self, piece: str, level: Level, *, labelled: bool) -> Reading | None:
+        """What a level at the start of a piece says, by what stands behind it; None if it is not set off from that.
+
+        Directly behind it: unit, maximum, its own name. Then the end, a full stop and prose, or a colon, comma, dash or
+        bracket, after which the next words decide. A bare name (not `labelled`) needs a clause there.
+        """
+        reading = self._behind(piece, level, labelled=labelled)
+        if reading is None or reading.error == "ambiguous":
+            return reading
+        end, is_bare = reading.end, level.is_name and not labelled
+        if like.END.match(piece, end) and not (is_bare and piece[end:].strip()[:1] in (":", ",")):
+            return reading
+        rival = like.OR.match(piece, end)
+        if (rival is not None and self._alone(piece, rival.end())) or like.OPERATOR.match(piece, end):
+            return AMBIGUOUS
+        stop = like.STOP.match(piece, end)
+        if stop is not None:
+            return AMBIGUOUS if self._taken_back(piece, stop.end(), level) else reading
+        joint = like.JOINT.match(piece, end)
+        if joint is None or like.RUNS_ON.match(piece, end):
+            return None
+        inner, rest = _joined(piece, joint)
+        speaks = self._is_altered(inner, rest, level) or (level.is_name and self._is_denied(inner, level, is_bare))
+        return AMBIGUOUS if speaks else reading
+
+    def _behind(self, piece: str, level: Level, *, labelled: bool) -> Reading | None:
+        """The reading of a level with its unit, its maximum and its own name, which end where it ends."""
+        if not self.is_number and (equation := self._equation(piece, level)) is not None:
+            return equation
+        reading, has_unit = Reading(level.code, level.error, level.end), False
+        while not like.END.match(piece, reading.end):
+            end = reading.end
+            if (most := like.MOST.match(piece, end)) is not None:
+                reading, has_unit = self._of(most, reading), True
+            elif self.is_number and not has_unit and (unit := like.UNIT.match(piece, end)) is not None:
+                reading, has_unit = reading._replace(end=unit.end()), True
+            elif labelled and (for_what := like.FOR.match(piece, end)) is not None:
+                reading = reading._replace(end=for_what.end())
+            else:
+                joint = like.OWN.match(piece, end)
+                at = joint.end() if joint else end
+                other = self._alone(piece, at) if piece[at : at + 1] != "\n" else None
+                if other is None or level.is_word:
+                    break
+                if other[:2] != level[:2] or not (level.is_name or other.is_name):
+                    return AMBIGUOUS._replace(end=other.end) if piece[end:at].strip() else None
+                if not like.SET_OFF.match(piece, other.end):
+                    break
+                reading = reading._replace(end=other.end)
+        return None if level.is_word and not has_unit and not like.END.match(piece, reading.end) else reading
+
+    def _of(self, most: re.Match[str], reading: Reading) -> Reading:
+        """A reading with a maximum behind it: off the scale if that is not the scale's."""
+        highest = _value(most["most"] or most["top"] or most["points"])
+        if self.is_number and highest == self.scale.highest:
+            return reading._replace(end=most.end())
+        return (OFF_SCALE if self.is_number else AMBIGUOUS)._replace(end=most.end())
+
+    def _equation(self, piece: str, level: Level) -> Reading | None:
+        """``A=B`` is the tie of the scale, ``A>B`` is A; None for what is no equation of two levels."""
+        sign = like.SIGN.match(piece, level.end)
+        other = None if sign is None else self.level(piece, sign.end())
+        if sign is None or other is None or other.code == level.code or not like.END.match(piece, other.end):
+            return None
+        if sign["sign"][0] in "<>":
+            return Reading(level.code if sign["sign"][0] == ">" else other.code, None, other.end)
+        ties = {code for name, code in self.names.items() if {*TIES} & {*name.split()}}
+        return Reading(ties.pop(), None, other.end) if len(ties) == 1 else AMBIGUOUS._replace(end=other.end)
+
+    def _taken_back(self, piece: str, at: int, level: Level) -> bool:
+        """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
+        if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
+            return True
+        line = "" if piece[at - 1 : at] == "\n" else piece[at:].partition("\n")[0]
+        return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
+
+    def is_retracted(self, text: str, code: Code | None) -> bool:
+        """Whether a text corrects a verdict: to another level, or by another labelled one."""
+        return any(like.RETRACTED.search(text[max(0, start - 70) : start]) for start, _ in self._others(text, code))
+
+    def _is_listed(self, line: str, level: Level) -> bool:
+        """Whether another level has a value of its own on the line: ``…; 2: facts``."""
+        others = (self.level(line, found.end()) for found in self._listed.finditer(line))
+        return any(other and other.is_other(level.code) and like.VALUED.match(line, other.end) for other in others)
+
+    def _is_altered(self, inner: str, rest: str, level: Level) -> bool:
+        """Whether the words joined to a level begin with what changes it, or name another level."""
+        if (like.DENIED if level.is_name and not _is_yes(level) else like.ALTERED).match(inner):
+            return True
+        but = like.BUT.match(inner)
+        other = self.level(inner, but.end()) if but is not None else None
+        if other is not None and other.is_other(level.code):
+            return True
+        if like.OPERATOR.match(rest, len(inner) + 1) or self._is_listed(f", {rest}", level):
+            return True
+        return self.is_retracted(inner, level.code) or any(
+            not (like.COMPARED.search(inner, max(0, start - 70), start) or like.NEEDS.match(inner, end))
+            for start, end in self._others(inner[:_NEAR], level.code)
+        )
+
+    def _is_denied(self, inner: str, level: Level, is_bare: bool) -> bool:
+        """Whether the words joined to a level's name deny it, or are no clause although the name has no label."""
+        if _is_yes(level):
+            return is_bare and len(inner.split()) < 2
+        own = (
+            at
+            for at in self.places(inner, 0, len(inner))
+            if (same := self.level(inner, at)) and same.code == level.code
+        )
+        if like.IS_NOT.match(inner) or any(like.NEGATION.search(inner, max(0, at - 70), at) for at in own):
+            return True
+        if {*TIES} & {*folded(str(level.code)).split()} and {*TIES} & {*folded(inner).split()}:
+            return False
+        least = 4 if re.search("[a-zA-Z]", inner) else 3
+        weighs = len(str(level.code)) <= 2 and like.WEIGHED.match(inner) is not None
+        return is_bare and (weighs or len(re.findall(r"\w+", inner)) < least)
+
+    # -- pieces of a reply
 
     def value(self, value: object) -> Reading:
         """The reading of a JSON value."""
-        if isinstance(value, bool):
-            return Reading(int(value)) if self.binary else UNREADABLE
-        if isinstance(value, (int, float)):
-            return self._on_scale(value)
         if isinstance(value, str):
-            return self.labelled(value) or UNREADABLE
-        return UNREADABLE
+            nothing = UNREADABLE if self.is_number or not value.strip() else OFF_SCALE
+            return self.read(value) or nothing
+        if self.is_number:
+            if isinstance(value, bool):
+                return Reading(int(value)) if self.binary else UNREADABLE
+            return self._on_scale(value) if isinstance(value, (int, float)) else UNREADABLE
+        if not isinstance(value, (int, float)):
+            return UNREADABLE
+        if isinstance(value, int) and abs(value) > 2**63:  # more than a float can hold
+            return OFF_SCALE
+        code = self.names.get(str(value).casefold() if isinstance(value, bool) else code_text(value))
+        return Reading(code) if code is not None else UNREADABLE if isinstance(value, bool) else OFF_SCALE
 
-    def labelled(self, piece: str) -> Reading | None:
-        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
-        return self.whole(piece) or self.leading(piece) or self._named(piece)
-
-    def _named(self, piece: str) -> Reading | None:
-        """A level's description with an explanation after it: ``Fully supported: all facts hold``."""
-        found = self._name.match(piece[:LONGEST])
-        if found is None or not _NAME_TAIL.match(piece, found.end()):
-            return None
-        code = self.names.get(folded(found[1]))
-        return None if code is None else Reading(code, None, found.end())
+    def read(self, piece: str, *, labelled: bool = True) -> Reading | None:
+        """The reading of a piece that begins with an answer, such as the text after a label or under a key."""
+        piece = piece[:LONGEST]
+        if not piece.isascii():
+            piece = piece.translate(_WIDE)
+        level = self.level(piece)
+        found = None if level is None else self.beside(piece, level, labelled=labelled)
+        return found or self._unusual(piece)
 
     def whole(self, piece: str) -> Reading | None:
         """The reading of a piece that is an answer and nothing else, or None."""
         if len(piece) > LONGEST:
             return None
-        found = _ANSWER.match(piece)
-        if found and _END.match(piece, found.end()):
-            return self._read(found)
-        if found and _RIVAL.match(piece, found.end("close")) and not found["most"]:
-            return AMBIGUOUS
-        plain = piece.strip(_DECORATION)
-        if _NOT_FINITE.match(plain):
-            return OFF_SCALE
-        name = folded(plain)
-        if name in self.names:
-            return Reading(self.names[name], None, len(piece))
-        named = _NAMED.match(piece.strip())
-        if named and (folded(named[1]) in self.names or len(named[1].split()) <= 3):
-            return self._agreed(named, len(piece))
-        prose = _PROSE.match(plain)
-        if prose and (folded(prose[1]).strip(_DECORATION) in self.names or folded(prose[1]) in _YES):
-            return self._agreed(prose, len(piece))
-        return AMBIGUOUS if _PAIR.search(piece) and len(plain) <= 60 else None
-
-    def _agreed(self, found: re.Match[str], end: int) -> Reading:
-        """A name and a number beside it; ambiguous if the name belongs to another level."""
-        reading = self._on_scale(_value(found[2]), end)
-        name = self.names.get(folded(found[1]).strip(_DECORATION))
-        return reading if name is None or name == reading.code else AMBIGUOUS
-
-    def leading(self, piece: str) -> Reading | None:
-        """The reading of a piece that begins with an answer, set off from what follows, or None."""
-        piece = piece[:LONGEST]
-        found = _ANSWER.match(piece)
-        if not found:
-            return None
-        if _RIVAL.match(piece, found.end("close")) and not found["most"]:
-            return AMBIGUOUS
-        if not found["unit"] and found["number"].lower() in WORDS:
-            return None
-        if _TAIL.match(piece, found.end()) or _END.match(piece, found.end()):
-            reading = self._read(found)
-            name = self.names.get(folded(piece[found.end() :]).strip(_DECORATION + "-–—"))
-            return AMBIGUOUS if name is not None and reading is not None and name != reading.code else reading
-        return None
+        found = self.read(piece, labelled=False)
+        if found is None or found.error == "ambiguous":
+            return found if found is None or "\n" not in piece.strip() else None
+        return found if like.END.match(piece, found.end) else None
 
     def lead(self, piece: str) -> Reading | None:
         """The reading of what a piece begins with, whatever follows it; None for a number cut in two."""
-        found = _ANSWER.match(piece)
-        if not found or _MORE_DIGITS.match(piece, found.end()):
+        level = self.level(piece)
+        if level is None:
             return None
-        return AMBIGUOUS if _RIVAL.match(piece, found.end("close")) and not found["most"] else self._read(found)
-
-    def _read(self, found: re.Match[str]) -> Reading | None:
-        token = found["number"].lower()
-        value = WORDS.index(token) if token in WORDS else _value(token)
-        if value is None:
+        rival = like.OR.match(piece, level.end)
+        if rival is not None and piece[rival.end() - 1] != "/" and self._alone(piece, rival.end()):
+            return AMBIGUOUS
+        if piece[level.end : level.end + 1] == "%":
             return None
-        if found["most"] is not None and _value(found["most"]) != self.scale.highest:
-            return Reading(None, "off_scale", found.end())
-        return self._on_scale(value, found.end())
+        reading = Reading(level.code, level.error, level.end)
+        most = like.MOST.match(piece, level.end) if self.is_number else None
+        return reading if most is None else self._of(most, reading)
 
-    def _on_scale(self, value: float | None, end: int = 0) -> Reading:
-        if value is None:
-            return UNREADABLE
-        code = self.scale.code(value) if self.interval else self.codes.get(value)
-        return Reading(code, None if code is not None else "off_scale", end)
+    def _unusual(self, piece: str) -> Reading | None:
+        """Pieces that do not begin with a level: ``Yes, 1``, ``between 1 and 2``, ``nan``, an unknown label."""
+        if not self.is_number:
+            name = folded(piece).strip(_DECORATION)
+            is_short = name.isalnum() and len(name) <= 3 and name not in self.names
+            return OFF_SCALE._replace(end=len(piece)) if is_short else None
+        if len(piece) > _LONGEST_UNUSUAL:
+            return None
+        if like.NOT_FINITE.match(piece):
+            return OFF_SCALE._replace(end=len(piece))
+        found = like.PREFIXED.match(piece)
+        if found is not None and not like.NO_LABEL.search(found["word"]):
+            word = folded(found["word"])
+            if word in like.YES_WORDS or (found["bracket"] and len(word.split()) <= 3):
+                return self._on_scale(_value(found["number"]), len(piece))
+        return AMBIGUOUS if len(piece) <= 60 and like.RANGE.search(piece) else None
+
+
+def _is_yes(level: Level) -> bool:
+    return folded(str(level.code)) in like.YES_WORDS
+
+
+def _joined(piece: str, joint: re.Match[str]) -> tuple[str, str]:
+    """The words joined to a level: up to the end of its bracket, and to the end of the line."""
+    rest = piece[joint.end() :]
+    rest = (rest if joint["bracket"] else rest.lstrip()).partition("\n")[0]
+    return rest.partition({"(": ")", "[": "]"}.get(joint["bracket"] and joint[0].strip(), "\n"))[0], rest
 
 
 def _value(token: str) -> float | None:
@@ -225,91 +394,3 @@ def _value(token: str) -> float | None:
     if re.fullmatch(r"[+\-−]?[1-9]\d{0,2},\d{3}", token):
         return None
     return float(token.replace(",", ".").replace("−", "-"))
-
-
-class LabelReader:
-    """Reads answers of nominal scales."""
-
-    def __init__(self, scale: Scale) -> None:
-        self.scale = scale
-        exact = {folded(str(code)): code for code in scale.codes}
-        bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first
-        self.map: dict[str, Code] = _names(scale) | bare | exact
-        self.map.pop("", None)
-        self.codes: dict[object, Code] = {code: code for code in scale.codes}
-        self.exact = {text: Parsed(code) for code in scale.codes for text in (str(code), f"{code}.", f"**{code}**")}
-        names = (name for name in _names(scale) if len(name) <= _LONGEST_NAME)
-        labels = _alternatives([*map(str, scale.codes), *names])
-        self._label = re.compile(rf"{_OPEN}({labels}){_CLOSE}(?!\w)", re.IGNORECASE)
-        self._rival = re.compile(
-            rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|and|или|и|либо)\b)\s{{0,3}}{_OPEN}({labels})(?!\w)", re.IGNORECASE
-        )
-
-    def value(self, value: object) -> Reading:
-        """The reading of a JSON value."""
-        if isinstance(value, (int, float)):
-            if isinstance(value, int) and abs(value) > 2**63:  # more than a float can hold
-                return OFF_SCALE
-            text = str(value).casefold() if isinstance(value, bool) else code_text(value)
-            code = self.map.get(text)
-            return Reading(code) if code is not None else UNREADABLE if isinstance(value, bool) else OFF_SCALE
-        if not isinstance(value, str) or not value.strip():
-            return UNREADABLE
-        return self.labelled(value) or OFF_SCALE
-
-    def labelled(self, piece: str) -> Reading | None:
-        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
-        return self.whole(piece) or self.leading(piece)
-
-    def whole(self, piece: str) -> Reading | None:
-        """The reading of a piece that is an answer and nothing else, or None."""
-        if len(piece) > LONGEST:
-            return None
-        name = folded(piece)
-        code = self.map.get(name)
-        if code is None:
-            name = name.strip(_DECORATION)
-            code = self.map.get(name) or self.map.get(_KIND.sub("", name).strip(_DECORATION))
-        if code is not None:
-            return Reading(code, None, len(piece))
-        found = self._label.match(piece)
-        if found and self._has_rival(found, piece):
-            return AMBIGUOUS
-        return OFF_SCALE if name.isalnum() and len(name) <= 3 else None
-
-    def leading(self, piece: str) -> Reading | None:
-        """The reading of a piece that begins with a label, set off from what follows, or None."""
-        piece = piece[:LONGEST]
-        found = self._label.match(piece)
-        if not found:
-            return None
-        if self._has_rival(found, piece):
-            return AMBIGUOUS
-        if _END.match(piece, found.end()) or _LABEL_TAIL.match(piece, found.end()):
-            return self._read(found)
-        return None
-
-    def lead(self, piece: str) -> Reading | None:
-        """The reading of the start of a piece, whatever follows it."""
-        found = self._label.match(piece)
-        if not found or (found[1][-1].isdigit() and _MORE_DIGITS.match(piece, found.end())):
-            return None
-        return AMBIGUOUS if self._has_rival(found, piece) else self._read(found)
-
-    def _has_rival(self, found: re.Match[str], piece: str) -> bool:
-        """Whether another level follows: ``A or B``, ``A: Answer B is better``; not ``tie - both are equal``."""
-        rival = self._rival.match(piece, found.end())
-        name = folded(rival[1] if rival else piece[found.end() :].strip(_DECORATION))
-        return name in self.map and self.map[name] != self.map.get(folded(found[1]))
-
-    def _read(self, found: re.Match[str]) -> Reading | None:
-        # the pattern takes "ı" for "i", comparing folded texts does not
-        code = self.map.get(folded(found[1]))
-        return None if code is None else Reading(code, None, found.end())
-
-
-_KIND = re.compile(r"^(?:the )?(?:option|answer|response|output|assistant|label|choice|вариант|ответ)\s")
-# no bracket and no dash without spaces: "A (short) answer is …" and "A-level …" are no labels
-_LABEL_TAIL = re.compile(r"[.!;:,)](?=\s)|\s[-–—](?=\s)|\s{0,3}\n|\s(?:because|since|потому|так как)\b", re.IGNORECASE)
-
-Reader = NumberReader | LabelReader

@@ -10,7 +10,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from evalkit.rubrics.parsing.values_on_scale import WORDS, Parsed
+from evalkit.rubrics.parsing.values_on_scale import Parsed
+from evalkit.rubrics.parsing.verdict_patterns import WORDS
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 _LEAD = " \t\r\n*_`'\"([{<:=“”«„’‘"

@@ -116,7 +116,7 @@ READ_AS_ZERO = [  # a score is there, and 0.0 was given in silence
 ]  # fmt: skip
 UNSCORED = [  # nothing can be read: a reason, not 0.0
     *(Case(reply, DEFAULT, "unreadable", 0.0) for reply in (
-        "Ответ неплох.", "A.", "?", "…", "да", "1 000", "2%", "1e0", "0x1", "₂", "#", "Ответ верный, поэтому 2",
+        "Ответ неплох.", "A.", "?", "…", "да", "1 000", "1e0", "0x1", "₂", "#", "Ответ верный, поэтому 2",
         "see 2 above", "[RESULT] 2 [END]", "<think>2", "<think>2\n\n2", "версия 2.0.1",
     )),
     *(Case(reply, DEFAULT, "off_scale", 0.0) for reply in (
@@ -124,7 +124,7 @@ UNSCORED = [  # nothing can be read: a reason, not 0.0
         "4/10", "5 из 10", "3.", "**7**", "nan.",
     )),
     *(Case(reply, DEFAULT, "ambiguous", 0.0) for reply in (
-        "1 или 2", "1-2", "1–2", "between 1 and 2", "2024-01-02", "0\nОтвет полный.\n2",
+        "1 или 2", "1-2", "1–2", "2%", "between 1 and 2", "2024-01-02", "0\nОтвет полный.\n2",
         "Оценка: 0\n\nОценка: 2", "Score: 0\nОтвет полный.\n2",
     )),
     *(Case(reply, DEFAULT, "refused", 0.0) for reply in (

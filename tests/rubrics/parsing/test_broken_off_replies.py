@@ -1,0 +1,76 @@
+"""Finish reasons, marks of thinking, and characters without width."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalkit.rubrics.parsing import parse_reply, parser_for
+from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut, is_withheld
+from evalkit.rubrics.scales import Scale
+
+TEN = Scale.of(dict.fromkeys(range(1, 11), ""))
+BROKEN = ["error", "ABORT", "network_error", "insufficient_system_resource", "time-limit", "cancelled", "sensitive"]
+BROKEN += ["pause_turn", "a reason that nobody has heard of"]
+
+
+@pytest.mark.parametrize("reason", [*BROKEN, "length", "max_tokens"])
+def test_what_broke_off_is_scored_only_if_it_is_certainly_complete(reason: str) -> None:
+    number, json = parser_for("number", TEN), parser_for("json", TEN)
+    assert number("1", reason).error == number("Rating: 1", reason).error == "truncated"
+    assert json('{"score": 1', reason).error == number("", reason).error == "truncated"
+    assert json('{"explanation": "x", "score": 1}', reason).code == 1
+    assert number("Rating: 1\nRationale: it is", reason).code == 1
+
+
+def test_a_limit_a_break_and_a_refusal_are_told_apart() -> None:
+    assert all(map(broke_off, BROKEN))
+    assert is_cut("length")
+    assert not broke_off("length")
+    for reason in (None, "", "stop", "END_TURN", "eos", "tool_calls", "COMPLETE", "unknown"):
+        assert not is_cut(reason)
+        assert parse_reply("7", "number", TEN).code == parser_for("number", TEN)("7", reason).code == 7
+    assert is_withheld("content-filter")
+    assert not is_cut("content-filter")
+
+
+MARKS = [("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ("[THINK]", "[/THINK]")]
+MARKS += [("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"), ("<scratchpad>", "</scratchpad>")]
+MARKS += [("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"), ("<|inner_prefix|>", "<|inner_suffix|>")]
+MARKS += [("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")]
+MARKS += [("<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>final <|constrain|>JSON<|message|>")]
+MARKS += [("analysis", "assistantfinal"), ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>")]
+
+
+@pytest.mark.parametrize(("opened", "closed"), MARKS)
+def test_a_draft_in_marks_of_thinking_is_no_verdict(opened: str, closed: str) -> None:
+    for form, draft, own in (("number", "Rating: 3", "Rating: 8"), ("json", '{"score": 3}', '{"score": 8}')):
+        parse = parser_for(form, TEN)
+        assert parse(f"{opened}I lean to {draft}.{closed}{own}").code == 8
+        assert parse(f"{opened}I lean to {draft}.{closed}{own}<|return|>").code == 8
+        for finish in ("stop", "length"):
+            assert parse(f"{opened}I lean to {draft}", finish).code is None
+
+
+def test_characters_without_width_do_not_count() -> None:
+    for text in ("Rating:\u200b8", "Rating: \ufeff8", "8\u200b", "\u200e8\u200f", "Rat\u00ading: 8", "8\ufe0f\u20e3"):
+        assert parse_reply(text, "number", TEN).code == 8, ascii(text)
+    assert parse_reply("Rating: 1\u200b0", "number", TEN).code == 10
+    assert parse_reply('{"score": "\u20608"}', "json", TEN).code == 8
+    # within a word a joiner belongs to its spelling
+    persian = "می\u200cخواهم"
+    assert parse_reply(f"Rating: 8\n{persian}", "number", TEN).explanation == persian
+
+
+PAIR = Scale.of({"A": "", "B": "", "tie": ""}, level="nominal")
+FIVE_WAYS = Scale.of(dict.fromkeys(["A>>B", "A>B", "A=B", "B>A", "B>>A"], ""), level="nominal")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"), [("A>>B", "A"), ("A>B", "A"), ("A=B", "tie"), ("B>A", "B"), ("B>>A", "B"), ("A<B", "B")]
+)
+def test_comparisons_in_double_brackets(verdict: str, code: str) -> None:
+    text = f"Both answers name the river.\n\nMy final verdict is: [[{verdict}]]"
+    for form in (r"regex:\[\[([AB<>=]+)\]\]", r"regex:\[\[(.+?)\]\]", "label"):
+        assert parse_reply(text, form, PAIR).code == code
+        if verdict in FIVE_WAYS.codes:
+            assert parse_reply(text, form, FIVE_WAYS).code == verdict
