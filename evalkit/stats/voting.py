@@ -24,6 +24,7 @@ from evalkit.rubrics.row_scales import (
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.order_flips import first_rates, order_flips
 from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
     Flags,
@@ -122,7 +123,7 @@ def vote(
     if is_folder(judgments):
         options: Any = {"ties": ties, "unscored": unscored, "min_self_agreement": min_self_agreement}
         return one_table(vote(part, method=method, **options) for part in read_parts(judgments))
-    frame = tables.check(judgments, "judgments", need=USED)
+    frame = check_rows(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
     frame = frame if asked.all() else frame.loc[asked]

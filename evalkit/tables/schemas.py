@@ -55,6 +55,7 @@ _COLUMNS = {
     "rubric_scores": [
         *("rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "reason", "n_criteria", "n_scored"),
         "status",
+        *(*_MEASURE, "options"),
     ],
     "summary": [
         *("rubric", "rubric_version", "criterion", "mean", "mean_norm", "low", "high", "worst", "best", "pass_rate"),
@@ -65,7 +66,10 @@ _COLUMNS = {
 TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
-_LATER = {"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}}  # tables saved before lack them
+_LATER = {  # tables saved before lack them
+    **{"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}},
+    "rubric_scores": {*_MEASURE, "options"},
+}
 
 
 def columns_of(name: str) -> list[str]:

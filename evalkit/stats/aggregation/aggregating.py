@@ -22,6 +22,7 @@ from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.voting import vote
+from evalkit.stats.touched_tables import check_rows, votes_options
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
@@ -84,7 +85,8 @@ def aggregate(
           `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
         - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
           ``partial`` (a judge is missing, or no majority) or ``ok``;
-        - `method` that was used, its `options` (``one_coin`` or NA); `level`, `scale` of the criterion.
+        - `method` that was used; its `options`: ``one_coin``, and of the votes ``unscored=…`` and ``votes=majority``, or
+          NA; `level`, `scale` of the criterion.
 
     Raises
     ------
@@ -110,7 +112,7 @@ def aggregate(
         if method != "dawid_skene" and weights is None:
             return one_table(aggregate(vote(part), method=method, quorum=quorum) for part in read_parts(votes))
         votes = vote(votes)  # all items and judges are needed at once
-    frame = tables.check(votes, "votes", need=_NEED)
+    frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)
     jury = _jury(frame, whole, vote_weights(frame, weights), method)
@@ -127,12 +129,11 @@ def aggregate(
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
-        methods, options = (np.full(len(whole), text, dtype=object) for text in (method, None))
-        options[fitted.one_coin] = "one_coin"
+        methods, options = np.full(len(whole), method, dtype=object), np.where(fitted.one_coin, "one_coin", "")
     else:
         score, label, tied, among = _middle(jury, measured, method)
         passed, verdict = _verdict(jury, measured, method)
-        methods, options = _methods(method, measured), np.full(len(whole), None, dtype=object)
+        methods, options = _methods(method, measured), np.full(len(whole), "")
     tied = tied | (silent & pd.isna(label))
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
@@ -143,9 +144,20 @@ def aggregate(
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, tied, verdict, score, label)
     columns["method"] = tables.categorical(methods)
-    columns["options"] = tables.categorical(options)
+    columns["options"] = _with_options_of_votes(options, frame, whole)
     columns["tied_labels"] = tables.categorical(among)
     return tables.table("scores", columns)
+
+
+def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:
+    """The options of each score, with what of the votes' own rules bears on it."""
+    number, texts = pd.factorize(votes_options(frame))
+    made = pd.Series(own, dtype=object)
+    for at, text in enumerate(texts):
+        if text:
+            made = made.where(whole.count(number == at) == 0, made + " " + text)
+    cells = {cell: " ".join(dict.fromkeys(cell.split())) or None for cell in made.unique()}
+    return tables.categorical(made.map(cells).to_numpy(dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:

@@ -12,6 +12,7 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
 
@@ -113,7 +114,7 @@ def compared(
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
     name, key = ("votes", tables.VOTE_KEY) if votes else ("scores", tables.SCORE_KEY)
-    frame = tables.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
+    frame = check_rows(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
     refuse_doubles(frame, key, name)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():

@@ -10,6 +10,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
 from evalkit.stats.voting import vote
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
@@ -57,7 +58,7 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     """
     if is_folder(votes):
         return one_table(disagreement(vote(part)) for part in read_parts(votes))
-    frame = tables.check(votes, "votes", need=_NEED)
+    frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:
         frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]

@@ -26,6 +26,7 @@ from evalkit.stats.alignment.label_values import (
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.voting import vote
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import (
@@ -119,7 +120,7 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
         judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
         name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
         key = VOTE_KEY if name == "votes" else SCORE_KEY
-        frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
+        frame = check_rows(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
         refuse_doubles(frame, key, name)
         if name == "scores":
             frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
