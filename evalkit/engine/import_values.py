@@ -177,7 +177,7 @@ class Rows:
         """Order of each entry; None if single answers are judged."""
         given = "order" if given is None and pairwise and "order" in self.frame.columns else given
         if given is None:
-            return ["AB" if pairwise else None] * len(self)
+            return [None] * len(self)
         if not pairwise:
             raise ConfigError("order= is only for pairwise rubrics, but this rubric judges single answers; omit order=")
         orders = self.values("order", given)

@@ -79,7 +79,8 @@ def import_judgments(
     criterion
         A column, or the name of a criterion for all rows; optional if the rubric has only one.
     order
-        For pairwise rubrics ``AB`` or ``BA``; without it all are ``AB``.
+        For pairwise rubrics ``AB`` or ``BA``; without it the order is not known, and a preference for a place cannot be
+        seen.
     score, text
         Scores, or raw replies: pass one of the two.
     read

@@ -7,7 +7,6 @@ from typing import Literal
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.label_values import labels_for

@@ -67,7 +67,8 @@ TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns
 """Table name -> column -> type."""
 
 _LATER = {  # tables saved before lack them
-    **{"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}},
+    "votes": {"tied_labels", "first_rate"},
+    "scores": {"tied_labels"},
     "rubric_scores": {*_MEASURE, "options"},
 }
 
@@ -98,12 +99,12 @@ def _coerced(column: Any, kind: str) -> Any:
             return column
         series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
         codes, seen = pd.factorize(series)
-        names = pd.Index([_text(name) for name in seen], dtype="str")
+        names = pd.Index([id_text(name) for name in seen], dtype="str")
         return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
     if kind == "text":
         if not isinstance(column, pd.Series):
             return pd.Series(column, dtype="str")
-        return (column.map(_text, na_action="ignore") if column.dtype.kind in "fO" else column).astype("str")
+        return (column.map(id_text, na_action="ignore") if column.dtype.kind in "fO" else column).astype("str")
     if not isinstance(column, pd.Series):
         return pd.Series(column, dtype=cast(Any, kind))
     if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
@@ -117,7 +118,7 @@ def _coerced(column: Any, kind: str) -> Any:
     return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 
-def _text(value: Any) -> str:
+def id_text(value: Any) -> str:
     """A cell as text: codes and ids that a CSV reader turned into numbers get their old form back."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"

@@ -20,9 +20,10 @@ from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
+from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.stats.voting import vote
 from evalkit.stats.touched_tables import check_rows, votes_options
+from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
@@ -82,11 +83,12 @@ def aggregate(
         - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
           the most frequent reason of the votes when under quorum;
         - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
-          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
+          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA; `score_ab` and `score_ba`
+          of pairs: the judges' weighted means in the two orders;
         - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
           ``partial`` (a judge is missing, or no majority) or ``ok``;
-        - `method` that was used; its `options`: ``one_coin``, and of the votes ``unscored=…`` and ``votes=majority``, or
-          NA; `level`, `scale` of the criterion.
+        - `method` that was used; its `options`: ``one_coin``, and of the votes ``unscored=…`` and ``votes=majority``,
+          or NA; `level`, `scale` of the criterion.
 
     Raises
     ------
@@ -146,7 +148,19 @@ def aggregate(
     columns["method"] = tables.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, whole)
     columns["tied_labels"] = tables.categorical(among)
-    return tables.table("scores", columns)
+    return tables.table("scores", columns | _of_orders(frame, jury))
+
+
+def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
+    """The weighted means of the judges' scores in each order of a pair, where the votes have them."""
+    made = {}
+    for name in OF_ORDERS if {*OF_ORDERS} <= {*frame.columns} else ():
+        value = frame[name].to_numpy(dtype=np.float64)[jury.rows]
+        known = ~np.isnan(value)
+        total = jury.groups.total(jury.weight, known)
+        mean = jury.groups.total(np.where(known, value, 0.0) * jury.weight) / np.where(total > 0, total, 1.0)
+        made[name] = np.where(total > 0, mean, np.nan)
+    return made
 
 
 def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:
@@ -180,6 +194,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
 class _Jury:
     """One entry per vote that has weight, grouped by item and criterion; `of_pairs` has one per group."""
 
+    rows: Flags  # which of the votes these are
     groups: Groups
     measured: Measures
     judge: Ints
@@ -225,6 +240,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
+        there,
         groups,
         measured,
         rows["judge"].cat.codes.to_numpy().astype(np.int64),

@@ -13,7 +13,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes
+from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
@@ -22,6 +22,7 @@ from evalkit.tables.judgment_folders import FolderLike, is_folder
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
 
+@with_id_notes
 def summarize(
     scores: pd.DataFrame | FolderLike,
     *,

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
-from evalkit.stats.voting import vote
 from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts

@@ -41,6 +41,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -58,6 +59,7 @@ _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
 
 
+@with_id_notes
 def align(
     judged: JudgedLike,
     labels: LabelsLike,

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
@@ -22,11 +21,12 @@ from evalkit.stats.alignment.label_values import (
     are_verdicts,
     kinds_of,
     labels_for,
+    of_items,
 )
 from evalkit.stats.intervals import cluster_codes
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
-from evalkit.stats.voting import vote
 from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import (
@@ -131,7 +131,7 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
             f"the labels are for criterion {listed(said['criterion'].unique())}, but criterion "
             f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
         )
-    return frame, said
+    return frame, of_items(said, frame["item_id"], frame["criterion"])
 
 
 def panels(

@@ -17,7 +17,7 @@ from evalkit.rubrics.human_labels import as_labels
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, refuse_doubles, tally
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
 
 
@@ -44,6 +44,21 @@ def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
     """
     known = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
     return as_labels(labels, *(getattr(judged, name, None) for name in known))
+
+
+def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
+    """Labels with ids spelled as those of the items; those of no item are noted (`match_ids`) and stay.
+
+    Raises
+    ------
+    InputError
+        When under half of the labels and of the items match.
+    """
+    judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
+    known = pd.Index(items.unique(), dtype="str")
+    ids = labels["item_id"].astype(object)
+    ids[judged] = match_ids(pd.Index(ids[judged]), known, "labels", "judged item")
+    return labels.assign(item_id=ids.astype("str"))
 
 
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:

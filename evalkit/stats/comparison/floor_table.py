@@ -7,14 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import ClustersLike
 
@@ -24,6 +23,7 @@ _COLUMNS = columns(
 _Z2 = 3.84
 
 
+@with_id_notes
 def noise_floor(
     judgments: JudgmentsLike,
     *,

@@ -18,6 +18,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
@@ -28,6 +29,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | None = None) -> pd.DataFrame:
     """How often each judge names the same winner in both orders, and how much it likes the first place.
 
@@ -92,8 +94,8 @@ def refuse_pointwise(judgments: pd.DataFrame) -> None:
     missing = int(judgments["order"].isna().sum())
     if missing:
         raise InputError(
-            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: this rubric is not "
-            "pairwise; pass judgments of a rubric with mode: pairwise"
+            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: pass judgments of a "
+            "rubric with mode: pairwise and, to import_judgments, the column of their orders (AB or BA) as order="
         )
 
 

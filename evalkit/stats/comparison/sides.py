@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
@@ -18,8 +17,8 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
-from evalkit.stats.voting import vote
 from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.voting import vote
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Floats, refuse_doubles
 
