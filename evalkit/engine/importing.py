@@ -129,6 +129,7 @@ def import_judgments(
     chosen = rubric_of(rubric)
     rows = Rows.of(as_frame(table), item, score, text)
     pairwise = chosen.mode == "pairwise"
+    rows.refuse_several_systems(system, () if pairwise else chosen.input_names)
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(

@@ -166,8 +166,8 @@ def _refuse_two_scales(frame: pd.DataFrame, name: str) -> None:
         found[Scale.from_json(level, text)] = f"{level} {text}"
         if len(found) > 1:
             raise InputError(
-                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; give "
-                "the rows of one of them another rubric_version, or pass the rows of each scale separately"
+                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; "
+                "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
             )
 
 

@@ -152,7 +152,7 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
     if isinstance(clusters, pd.Series) and clusters.index.duplicated().any():
         raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")
     given = clusters if isinstance(clusters, pd.Series) else pd.Series(dict(clusters), dtype=object)
-    keys = match_ids(given.index, pd.Index(ids.unique()), "entries of clusters", "item", many=False)
+    keys = match_ids(given.index, pd.Index(ids.unique()), "clusters", "item", many=False)
     # The prefix keeps an item's own name apart from a cluster of that name.
     names = "cluster " + given.set_axis(keys).dropna().astype("str")
     found = ids.map(names[~names.index.duplicated(keep="last")])
@@ -183,7 +183,11 @@ def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: 
     if len(texts) and len(items) and not known.all():
         lost = f"{int((~known).sum())} of {len(texts)} {what} are of no {where}, such as {texts[~known][0]!r}"
         if known.mean() < 0.5 and covered.mean() < 0.5:
-            raise InputError(f"{lost}; the {where}s have ids such as {str(items[0])!r}. Use the same ids in both")
+            none = f"the {what} and the {where}s have no item_id in common"
+            raise InputError(
+                f"{lost if known.any() else none}: the {what} have ids such as {texts[~known][0]!r}, the {where}s "
+                f"such as {str(items[0])!r}; use the same ids in both, and pass only {what} of these {where}s"
+            )
         if (notes := ID_NOTES.get()) is not None and (many or not covered.all()):
             notes[lost] = None
     return texts

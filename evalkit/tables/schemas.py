@@ -122,7 +122,11 @@ def id_text(value: Any) -> str:
     """A cell as text: codes and ids that a CSV reader turned into numbers get their old form back."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        if abs(value) >= 2**53:
+            raise ValueError(f"{value!r} was rounded when it was read; store such ids as strings")
+        return str(int(value))
+    return str(value)
 
 
 def _booleans(column: pd.Series) -> pd.Series:

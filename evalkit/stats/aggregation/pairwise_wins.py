@@ -61,11 +61,11 @@ def win_rates(
           Wilson's);
         - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
           whichever answer stands first;
-        - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone, which
-          makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system, or for it;
-        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items that were read
-          in it. It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it; NA
-          where judgments do not name both orders;
+        - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone,
+          which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
+        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
+          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it; NA where the
+          judgments do not name both orders;
         - `notes`.
 
         A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
@@ -108,7 +108,8 @@ def compared(
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
     `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
-    `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name` is the function that they name.
+    `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
+    is the function that they name.
     """
     frame = _checked(judged, name)
     known = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)

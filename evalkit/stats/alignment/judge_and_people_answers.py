@@ -24,6 +24,7 @@ from evalkit.stats.alignment.label_values import (
     of_items,
 )
 from evalkit.stats.intervals import cluster_codes
+from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
@@ -70,6 +71,8 @@ class Panel:
         Label -> its number.
     first
         Judge -> per item, the share of its samples for the answer shown first and their number, if the table has them.
+    one_order
+        Judge -> per item, whether its vote is unscored because one of two orders was not read.
     """
 
     head: dict[str, Any]
@@ -81,6 +84,7 @@ class Panel:
     verdicts: bool
     kinds: dict[str, int]
     first: dict[str, tuple[Floats, Ints]]
+    one_order: dict[str, Flags]
 
     def classes(self) -> dict[str, int]:
         """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
@@ -187,13 +191,15 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     verdicts = scale.has_rule if want == "rule" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
-    found, shown = {}, {}
+    found, shown, lost = {}, {}, {}
     for judge in piece["judge"].unique():
         own = piece.loc[(piece["judge"] == judge).to_numpy()]
         found[str(judge)] = _answers(own, items, kinds, verdicts=verdicts)
+        if "reason" in own and ONE_ORDER in own["reason"].cat.categories:
+            lost[str(judge)] = np.asarray(items.isin(own["item_id"][own["reason"].eq(ONE_ORDER).fillna(value=False)]))
         if {"first_rate", "n_scored"} <= set(own):
             shown[str(judge)] = _first(own, items)
-    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown)
+    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown, lost)
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

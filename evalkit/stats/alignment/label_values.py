@@ -57,7 +57,7 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
     known = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)
-    ids[judged] = match_ids(pd.Index(ids[judged]), known, "labels", "judged item")
+    ids[judged] = match_ids(pd.Index(ids[judged]), known, "labels", "item")
     return labels.assign(item_id=ids.astype("str"))
 
 
