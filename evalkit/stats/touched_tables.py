@@ -317,10 +317,11 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
         values = np.array([*map(number, rows.texts[:-1]), None], dtype=float)[rows.codes]
         far = averaged & (np.abs(values - score) > nearest + _SAME * (codes[-1] - codes[0]))
         strange |= own & strict & has_label & (~known | far)
-        for end in scale.codes[:: len(scale.codes) - 1] if scale.has_rule else ():
-            ends |= (
-                own & strict & (np.abs(score - float(end)) <= 1e-9) & (rows.verdict == 1 - int(bool(scale.passed(end))))
-            )
+        passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
+        if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
+            for end in (codes[0], codes[-1]):
+                other = rows.verdict == (0 if scale.passed(end) else 1)
+                ends |= own & strict & other & (np.abs(score - end) <= _SAME * (codes[-1] - codes[0]))
     found["label is not the code of score"] = strange
     found["passed contradicts a score at the end of the scale"] = ends
     return found

@@ -104,6 +104,7 @@ def vote(
           rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
           `self_agreement` is NA, since such samples are no draws;
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
+          NA where the judge did not see both orders, since it cannot be told from the answers then.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded into one vote;
         score 1 for A, 0 for B, .5 for a tie. Each order counts half, however many of its samples were read. Where a
@@ -160,7 +161,7 @@ def vote(
     columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = tables.categorical(among)
-    columns["first_rate"] = first_rates(frame, samples.groups)
+    columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     if frame["order"].notna().any():

@@ -82,7 +82,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     Codes are codes. ``true`` and ``false`` are verdicts, if the criterion has a pass rule. On ordinal
     scales a number between the codes is a mean of people's codes: a score without label and verdict.
     """
-    code = scale.code(text)
+    code = scale.by_value(text)
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
     verdict = {"true": True, "false": False}.get(text.strip().casefold())

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.order_flips import shown_first
+from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     columns,
@@ -73,7 +73,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     refuse_pointwise(frame)
     votes = vote(frame)
     units = cluster_codes(clusters_of(votes["item_id"], clusters))
-    first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
+    both = know_both_orders(frame)
+    first, placed = np.where(both, shown_first(frame), np.nan), cluster_codes(clusters_of(frame["item_id"], clusters))
     groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
@@ -85,7 +86,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
         row |= _row(flips[mine], known[mine], units[mine])
         row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
-        rows.append(row | {"n_judgments": int(own.sum())})
+        notes = [row["notes"], None if both[samples.codes == number].all() else NO_ORDER]
+        rows.append(row | {"n_judgments": int(own.sum()), "notes": joined(notes)})
     return result_table(rows, _COLUMNS)
 
 

@@ -1,0 +1,87 @@
+"""What `win_rates` says where a judge's reply in one of the two orders of a pair cannot be read, in simulations.
+
+400 pairs, one sample in each order. The judge prefers the first place by one logit, or always takes it. Replies are
+missing at random in one order, or on hard items: those whose answers are nearly equal. `win_rate` is over the pairs of
+which both orders were read, `order_mean` the mean of the rates in the two orders; beside them what comes out if one
+order is enough for a winner. Shown: bias, share of rounds whose 95 % interval holds the truth, mean width.
+
+`python benchmarks/one_order.py [ROUNDS]` (default 1,000: a standard error of .7 points of coverage).
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+
+import evalkit as ek
+from evalkit import tables
+from evalkit.stats import win_rates
+from evalkit.stats.intervals import mean_interval
+
+N, SPREAD, PAIR = 400, 1.5, '{"codes":["A","B","tie"],"better":"high"}'
+ALWAYS = 50.0
+SETTINGS = {  # bias in logits, mean difference, missing in AB and in BA, on hard items?
+    "bias 1 logit, 30 % of AB": (1.0, 0.0, 0.3, 0.0, False),
+    "always first, 30 % of BA": (ALWAYS, 0.0, 0.0, 0.3, False),
+    "10 % of AB, 30 % of BA": (1.0, 0.0, 0.1, 0.3, False),
+    "30 % of BA, on hard items": (1.0, 0.0, 0.0, 0.3, True),
+    "30 % of AB, on hard items, A better": (1.0, 0.8, 0.3, 0.0, True),
+    "nothing missing": (1.0, 0.0, 0.0, 0.0, False),
+}
+
+
+def preferred(draw: np.random.Generator, n: int, bias: float, better: float) -> tuple[np.ndarray, np.ndarray]:
+    """The differences between the answers, and whether answer A is preferred in each order."""
+    gap = better + SPREAD * draw.normal(size=n)
+    odds = np.stack([gap + bias, gap - bias])
+    return gap, draw.random((2, n)) < 1 / (1 + np.exp(-odds))
+
+
+def votes(chosen: np.ndarray, read: np.ndarray) -> pd.DataFrame:
+    n = chosen.shape[1]
+    label = np.where(chosen, "A", "B").astype(object).T.ravel()
+    known = read.T.ravel()
+    score = np.where(known, label == "A", np.nan).astype(float)
+    columns = {"rubric": ["r"], "rubric_version": ["v1"], "criterion": ["c"], "judge": ["j"], "level": ["nominal"]}
+    judgments = tables.table(
+        "judgments",
+        {name: values * (2 * n) for name, values in (columns | {"scale": [PAIR]}).items()}
+        | {"item_id": np.repeat(np.arange(n), 2).astype(str), "order": ["AB", "BA"] * n, "sample": [0] * (2 * n)}
+        | {"label": np.where(known, label, None), "score": score, "score_norm": score}
+        | {"error": np.where(known, None, "unreadable").astype(object)},
+    )
+    return ek.vote(judgments)
+
+
+def main(rounds: int) -> None:
+    items = pd.DataFrame({"item_id": [str(at) for at in range(N)], "system_a": "a", "system_b": "b"})
+    print(f"{'bias / coverage % / width':40} {'win_rate':>22} {'order_mean':>22} {'one is enough':>22}")
+    for name, (bias, better, in_ab, in_ba, hard) in SETTINGS.items():
+        truth = float(preferred(np.random.default_rng(0), 2_000_000, bias, better)[1].mean())
+        found = np.zeros((rounds, 3, 3))
+        for number in range(rounds):
+            draw = np.random.default_rng([7, number])
+            gap, chosen = preferred(draw, N, bias, better)
+            risk = np.array([in_ab, in_ba])[:, None] * np.where(hard, 2.0 * (np.abs(gap) < np.median(np.abs(gap))), 1.0)
+            read = draw.random((2, N)) >= risk
+            row = win_rates(votes(chosen, read), items).query("system == 'a' and opponent == 'all'").iloc[0]
+            some = read.any(axis=0)
+            single = (chosen & read).sum(axis=0)[some] / read.sum(axis=0)[some]
+            ends = mean_interval(single, np.arange(len(single)), bounds=(0.0, 1.0))
+            found[number, 0] = row["win_rate"], row["win_rate_low"], row["win_rate_high"]
+            found[number, 1] = row["order_mean"], row["order_mean_low"], row["order_mean_high"]
+            found[number, 2] = single.mean(), ends.low, ends.high
+        value, low, high = found.transpose(2, 0, 1)
+        shown = zip(
+            (value.mean(axis=0) - truth),
+            100 * ((low <= truth) & (truth <= high)).mean(axis=0),
+            (high - low).mean(axis=0),
+            strict=True,
+        )
+        print(f"{name:40}" + "".join(f"{one:+9.3f} {two:6.1f} {three:6.3f}" for one, two, three in shown), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000)
