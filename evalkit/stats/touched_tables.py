@@ -31,6 +31,7 @@ from evalkit.tables.grouping import Flags, Floats, Ints, Objects
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
+_UNSCORED = re.compile(r"unscored=\S+")
 _SCALED = ["level", "scale"]
 _SHOWN = [*tables.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
@@ -143,14 +144,17 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     return check_rows(frame, name, need=["score"])
 
 
-def votes_options(votes: pd.DataFrame) -> pd.Series:
-    """Per vote, what of its rules bears on scores made of it: imputed scores, and a majority; empty if nothing."""
+def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
+    """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
     if not {"options", "method"} <= {*votes.columns}:
-        return pd.Series([""] * len(votes))
-    cells = votes["options"].astype(object)
-    texts = {cell: " ".join(re.findall(r"unscored=\S+", str(cell))) for cell in cells.unique()}
-    most = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
-    return cells.map(texts) + np.where(most, f" {_OF_MAJORITY}", "")
+        return {}
+    majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
+    found = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}
+    codes = votes["options"].cat.codes.to_numpy()
+    for at, cell in enumerate(votes["options"].cat.categories):
+        for text in _UNSCORED.findall(cell):
+            found[text] = found.get(text, False) | (codes == at)
+    return found
 
 
 def _shown(frame: pd.DataFrame, row: int) -> str:
@@ -231,7 +235,7 @@ class _Rows:
 def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measures) -> Floats:
     """What `score_norm` follows from: the place on the scale, cut to 0-1 only where scores off it were imputed."""
     texts = [*(frame["options"].cat.categories if "options" in frame else ()), ""]
-    given = [[float(text) for text in re.findall(r"unscored=(\S+)", cell)] or [np.nan] for cell in texts]
+    given = [[float(text.partition("=")[2]) for text in _UNSCORED.findall(cell)] or [np.nan] for cell in texts]
     at = frame["options"].cat.codes.to_numpy() if "options" in frame else np.full(len(frame), -1)
     least, most = (np.array([pick(one) for one in given])[at] for pick in (min, max))
     made = np.where(np.isnan(score), label_norms(label, measured), score)  # of nominal scales

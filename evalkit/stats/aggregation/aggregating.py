@@ -165,13 +165,10 @@ def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
 
 def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:
     """The options of each score, with what of the votes' own rules bears on it."""
-    number, texts = pd.factorize(votes_options(frame))
-    made = pd.Series(own, dtype=object)
-    for at, text in enumerate(texts):
-        if text:
-            made = made.where(whole.count(number == at) == 0, made + " " + text)
-    cells = {cell: " ".join(dict.fromkeys(cell.split())) or None for cell in made.unique()}
-    return tables.categorical(made.map(cells).to_numpy(dtype=object))
+    made = np.asarray(own, dtype=object)
+    for text, rows in votes_options(frame).items():
+        made = np.where(whole.count(rows) > 0, made + " " + text, made)
+    return tables.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
