@@ -49,21 +49,16 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
     frame = tables.check(frame, name, need=need)
     if not {*_SCALED} <= {*frame.columns} or frame[_SCALED].isna().any(axis=None):
         return frame
-    frame = _spelled(frame)
-    _refuse_two_scales(frame, name)
-    reasons, rows = dict[str, None](), list[int]()
+    frame, found = _spelled(frame, name), dict[str, list[int]]()
     for start in range(0, len(frame), _ROWS):
         for reason, wrong in _faults(_Rows.of(frame.iloc[start : start + _ROWS]), name).items():
-            if wrong.any():
-                reasons[reason] = None
-                rows += (np.flatnonzero(wrong) + start).tolist()
-    if rows:
-        rows = sorted(set(rows))
+            found.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
+    if rows := sorted({row for several in found.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
         raise InputError(
             f"{counted(len(rows), 'row')} of {len(frame)} of the {name} table cannot be right, because "
-            f"{'; '.join(reasons)} (rows {numbers}, from 0; the first: {_shown(frame, rows[0])}). Restore what was "
-            "changed or, if `score` is right, pass ek.rescore(table)"
+            f"{'; '.join(reason for reason in found if found[reason])} (rows {numbers}, from 0; the first: "
+            f"{_shown(frame, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
         )
     return frame
 
@@ -71,8 +66,8 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
 def rescore(table: pd.DataFrame) -> pd.DataFrame:
     """A table whose `score` was changed, with the columns that follow from it computed again.
 
-    Only rows that contradict themselves are changed: in votes and scores all others keep their verdicts, which come
-    from a vote of verdicts. To give rows a verdict of your own, set `passed` after this call.
+    Only rows that contradict themselves change: other votes and scores keep their verdicts, which come from a vote of
+    verdicts. To give rows a verdict of your own, set `passed` after this call.
 
     Parameters
     ----------
@@ -82,9 +77,9 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The table with `score_norm`, `label` (the nearest code; NA for an exact half) and `passed` (by the pass rule)
-        of such rows, and what says whether they are scored or tied. A judgment with both an `error` and a score loses
-        its `error` if it has neither label nor `score_norm`, which were there before the error; else its answer.
+        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule) and
+        what says whether a row is scored or tied. A judgment with both an `error` and a score loses the older of them:
+        the error if it has neither label nor `score_norm`, else the answer.
 
     Raises
     ------
@@ -104,39 +99,31 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     columns = {*getattr(table, "columns", ())}
     of_scores = "scores" if "criterion" in columns else "rubric_scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
-    frame = _spelled(tables.check(table, name, need=["score", *_SCALED]))
-    _refuse_two_scales(frame, name)
-    wrong = np.logical_or.reduce([np.zeros(len(frame), bool), *_faults(_Rows.of(frame), name, strict=False).values()])
-    if not wrong.any():
-        return frame
+    frame = _spelled(tables.check(table, name, need=["score", *_SCALED]), name)
+    wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
     rows = _Rows.of(frame.loc[wrong])
-    old, score, label, nominal = rows.frame, rows.score.copy(), rows.texts[rows.codes], rows.measured.nominal
+    old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
     if "error" in old:
-        lost = old["error"].notna().to_numpy() & ((rows.codes >= 0) | ~np.isnan(rows.norm))
+        lost = old["error"].notna().to_numpy() & (~pd.isna(label) | ~np.isnan(rows.norm))
         score[lost], label[lost] = np.nan, None
     nearest, half = nearest_labels(score, rows.measured)
     of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
     label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    place = _places(old, score, label, rows.measured)
+    place, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
     off = np.abs(place - 0.5) > 0.5 + _SAME
     if off.any():
         raise InputError(
             f"rescore: {counted(int(off.sum()), 'score')} of the {name} table {'is' if off.sum() == 1 else 'are'} not "
             f"on the scale, the first: {_shown(old, int(off.argmax()))}; correct the column `score`"
         )
-    there = ~np.isnan(score) | ~pd.isna(label)
-    verdict = [None if code < 0 else code == 1 for code in _rule(score, label, rows.measured)]
-    made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
-    made |= {"passed": np.array(verdict, dtype=object), "tied_labels": halfway_labels(score, rows.measured, half)}
-    made |= {"n_scored": np.maximum(old.get("n_scored", 0), there)}
-    if name == "rubric_scores":  # a verdict on all criteria does not follow from their mean
-        del made["passed"]
-    for key in ("error", "reason", "status"):
-        before = old[key].astype(object).to_numpy() if key in old else None
-        made[key] = np.where(there, np.where(half, "tied", None), before)
-    if "status" in old:
-        made["status"] = np.where(there, old["status"].astype(object).replace("unscored", "ok"), "unscored")
-    made["error"] = np.where(there, None, made["error"])
+    there, tied = ~np.isnan(score) | ~pd.isna(label), halfway_labels(score, rows.measured, half)
+    made = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half, "tied_labels": tied}
+    if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
+        made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
+    made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
+    for key, value in (("error", None), ("reason", np.where(half, "tied", None)), ("status", "ok")):
+        made[key] = np.where(there, value, old[key].astype(object) if key in old else None)
+    made["status"] = np.where(there, made["status"], "unscored")
     for key in [key for key in made if key in frame]:
         cells = frame[key].astype(object).to_numpy(copy=True)
         cells[wrong] = made[key]
@@ -149,11 +136,9 @@ def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     if not {"options", "method"} <= {*votes.columns}:
         return {}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
-    found = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}
-    codes = votes["options"].cat.codes.to_numpy()
+    found, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
     for at, cell in enumerate(votes["options"].cat.categories):
-        for text in _UNSCORED.findall(cell):
-            found[text] = found.get(text, False) | (codes == at)
+        found |= {text: found.get(text, False) | (codes == at) for text in _UNSCORED.findall(cell)}
     return found
 
 
@@ -162,28 +147,25 @@ def _shown(frame: pd.DataFrame, row: int) -> str:
     return ", ".join(f"{name} {str(value)!r}" for name, value in cells.items())
 
 
-def _refuse_two_scales(frame: pd.DataFrame, name: str) -> None:
+def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
     scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
         found = scales.setdefault(tuple(head), {})
-        found[Scale.from_json(level, text)] = f"{level} {text}"
+        found.setdefault(Scale.from_json(level, text), f"{level} {text}")
         if len(found) > 1:
             raise InputError(
                 f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; "
                 "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
             )
-
-
-def _spelled(frame: pd.DataFrame) -> pd.DataFrame:
     measured, changed = measures(frame), dict[str, Any]()
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
-        if column in frame and len(frame):
-            texts = list(frame[column].cat.categories)
-            meant = [[spell(text, scale) for text in texts] for scale in measured.scales]
-            if any(row != texts for row in meant):
-                cells = np.array([[*row, None] for row in meant], dtype=object)
-                changed[column] = tables.categorical(cells[measured.codes, frame[column].cat.codes])
+        texts = list(frame[column].cat.categories) if column in frame else []
+        meant = [[spell(text, scale) for text in texts] for scale in measured.scales]
+        if any(row != texts for row in meant):
+            cells = np.array([[*row, None] for row in meant], dtype=object)
+            changed[column] = tables.categorical(cells[measured.codes, frame[column].cat.codes])
     return frame.assign(**changed) if changed else frame
 
 
@@ -204,32 +186,32 @@ class _Rows:
     measured: Measures
     score: Floats
     norm: Floats
-    texts: Objects  # of labels; the last entry is None, which the code −1 finds
-    codes: Ints
+    label: Objects
+    value: Floats  # what the label stands for
+    known: Flags  # is the label a code of the scale, or missing?
     verdict: Ints
+    expected: Flags  # is the score the mean of a distribution?
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> _Rows:
-        none, labels = np.full(len(frame), np.nan), frame["label"].cat if "label" in frame else None
-        score, norm = (frame[key].to_numpy(np.float64) if key in frame else none for key in ("score", "score_norm"))
-        texts = np.array([*(() if labels is None else labels.categories), None], dtype=object)
-        codes = np.full(len(frame), -1) if labels is None else labels.codes.to_numpy().astype(np.int64)
-        verdict = verdict_codes(frame["passed"]) if "passed" in frame else np.full(len(frame), -1)
-        return cls(frame, measures(frame), score, norm, texts, codes, verdict)
-
-    @property
-    def expected(self) -> Flags:
-        """Is the score the mean of a distribution?"""
-        return (
-            self.frame["score_sd"].notna().to_numpy() if "score_sd" in self.frame else np.zeros(len(self.score), bool)
+        measured, none = measures(frame), np.full(len(frame), np.nan)
+        numbers = (
+            frame[key].to_numpy(np.float64) if key in frame else none for key in ("score", "score_norm", "score_sd")
         )
+        score, norm, spread = numbers
+        texts = [*(frame["label"].cat.categories if "label" in frame else ())]
+        codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
+        known = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]
+        value = np.array([*(PAIR_SCORES.get(text, number(text)) for text in texts), None], dtype=float)[codes]
+        verdict = verdict_codes(frame["passed"]) if "passed" in frame else np.full(len(frame), -1)
+        of_scale = np.array(known, dtype=bool).reshape(-1, len(texts) + 1)[measured.codes, codes]
+        label = np.array([*texts, None], dtype=object)[codes]
+        return cls(frame, measured, score, norm, label, value, of_scale, verdict, ~np.isnan(spread))
 
     @property
     def apart(self) -> Flags:
         """Has the row a label and a score that is not this label's?"""
-        values = [np.nan if text is None else PAIR_SCORES.get(text, number(text)) for text in self.texts]
-        gap = np.abs(np.array(values, dtype=float)[self.codes] - self.score)
-        return (self.codes >= 0) & ~(gap <= _SAME * np.maximum(1, np.abs(self.score)))
+        return ~pd.isna(self.label) & ~(np.abs(self.value - self.score) <= _SAME * np.maximum(1, np.abs(self.score)))
 
 
 def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measures) -> Floats:
@@ -262,70 +244,66 @@ def _rule(score: Floats, label: Objects, measured: Measures) -> Ints:
     return made
 
 
-def _faults(rows: _Rows, name: str, *, strict: bool = True) -> dict[str, Flags]:
-    """Reason -> the rows that it holds for; `strict`: a judgment without an answer is an error at once."""
-    found = {}
-    nominal, frame = rows.measured.nominal, rows.frame
+def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
+    """Reason -> the rows that it holds for."""
+    frame, found = rows.frame, dict[str, Flags]()
     if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
-        found |= _faults_of_judgments(rows, strict=strict)
+        found = _faults_of_judgments(rows)
     elif name in ("votes", "scores"):
-        found |= _faults_of_votes(rows)
+        found = _faults_of_votes(rows)
     if "score" in frame and not np.isnan(rows.norm).all():
-        place = _places(frame, rows.score, rows.texts[rows.codes], rows.measured)
+        place = _places(frame, rows.score, rows.label, rows.measured)
         right = (np.abs(rows.norm - place) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(place))
         # a pair that failed a critical criterion has the norm 0
-        found["score_norm does not follow from score"] = ~right & ~(nominal & (name == "rubric_scores"))
+        found["score_norm does not follow from score"] = ~right & ~(rows.measured.nominal & (name == "rubric_scores"))
     return found
 
 
-def _faults_of_judgments(rows: _Rows, *, strict: bool) -> dict[str, Flags]:
-    scored, nominal = rows.frame["error"].isna().to_numpy(), rows.measured.nominal
-    empty = np.where(nominal, rows.codes < 0, ~np.isfinite(rows.score))
-    between = rows.expected & scored
-    wrong = scored & (empty | off_scale(rows.score, rows.frame["label"], rows.measured, between=between))
-    if strict and wrong.any():
+def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
+    scored, nominal, labelled = rows.frame["error"].isna().to_numpy(), rows.measured.nominal, ~pd.isna(rows.label)
+    off = off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
+    lost = scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)
+    if lost.any():
         raise InputError(
-            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
-            f"scale (for nominal criteria: a label); the first: {_shown(rows.frame, int(wrong.argmax()))}. Restore the "
+            f"{counted(int(lost.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
+            f"scale (for nominal criteria: a label); the first: {_shown(rows.frame, int(lost.argmax()))}. Restore the "
             "judge's answer, or store in `error` why there is none"
         )
-    read, answer = scored & ~rows.expected, ~np.isnan(rows.score) | ~np.isnan(rows.norm) | (rows.codes >= 0)
+    answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
     found = {"an error stands beside an answer": ~scored & answer}
+    read = scored & ~rows.expected
     found["label is not the code of score"] = read & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
-        wrong = rows.verdict != _rule(rows.score, rows.texts[rows.codes], rows.measured)
-        found["passed is not what the pass rule gives"] = read & answer & wrong
+        found["passed is not what the pass rule gives"] = read & (
+            rows.verdict != _rule(rows.score, rows.label, rows.measured)
+        )
     return found
 
 
 def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
     """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
-    frame, score = rows.frame, rows.score
-    none = pd.Series([None] * len(frame), dtype=object)
+    frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
-    averaged, has_label = method.ne("dawid_skene").to_numpy(bool), rows.codes >= 0
-    found = {"there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule}
-    if "n_scored" in frame:
-        found["there is a score and n_scored is 0"] = strict & ~np.isnan(score) & frame["n_scored"].eq(0).to_numpy()
-    strange, ends = np.zeros(len(frame), dtype=bool), np.zeros(len(frame), dtype=bool)
+    averaged, has_score = method.ne("dawid_skene").to_numpy(bool), ~np.isnan(score)
+    strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
+    strange |= rows.measured.nominal & averaged & has_score & rows.apart
     for scale, own in rows.measured.parts():
-        known = np.array([*(scale.by_value(text) is not None for text in rows.texts[:-1]), True])[rows.codes]
         if scale.level == "nominal":
-            strange |= own & (~known | (averaged & rows.apart & ~np.isnan(score)))
             continue
         codes = np.array(scale.codes, dtype=float)
-        at = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1)
+        at, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])
         nearest = np.minimum(np.abs(score - codes[at - 1]), np.abs(score - codes[at]))
-        values = np.array([*map(number, rows.texts[:-1]), None], dtype=float)[rows.codes]
-        far = averaged & (np.abs(values - score) > nearest + _SAME * (codes[-1] - codes[0]))
-        strange |= own & strict & has_label & (~known | far)
+        strange |= own & strict & averaged & (np.abs(rows.value - score) > nearest + near)
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                other = rows.verdict == (0 if scale.passed(end) else 1)
-                ends |= own & strict & other & (np.abs(score - end) <= _SAME * (codes[-1] - codes[0]))
-    found["label is not the code of score"] = strange
-    found["passed contradicts a score at the end of the scale"] = ends
-    return found
+                ends |= own & strict & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+    unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
+    return {
+        "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,
+        "there is a score and n_scored is 0": strict & has_score & unread,
+        "label is not the code of score": strange,
+        "passed contradicts a score at the end of the scale": ends,
+    }

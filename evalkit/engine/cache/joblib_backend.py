@@ -1,6 +1,6 @@
 """The store that joblib sees: registered as ``"evalkit"``, backed by `ReplyStore`.
 
-``tests/test_cache_memory.py`` checks the private parts of joblib that are used here.
+``tests/engine/cache/test_joblib_memory.py`` checks the private parts of joblib that are used here.
 """
 
 # ruff: noqa: ARG002  # the signatures are joblib's

@@ -1,6 +1,6 @@
 """`ReplyMemory`: `joblib.Memory` over the reply store. It memoizes raw replies of judges by their keys.
 
-``tests/test_cache_memory.py`` checks the private parts of joblib that are used here.
+``tests/engine/cache/test_joblib_memory.py`` checks the private parts of joblib that are used here.
 """
 
 # ruff: noqa: ARG002  # the signatures are joblib's
