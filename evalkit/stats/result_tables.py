@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,8 @@ from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, cluster_c
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Floats, Ints, clusters_of, group, small
 
-_P, _R = ParamSpec("_P"), TypeVar("_R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
@@ -136,13 +137,13 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
             result: Any = function(*args, **kwargs)
         finally:
             ID_NOTES.reset(token)
-        if said:
+        if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
             name = "summary" if hasattr(result, "summary") else "table"
             made = result if isinstance(result, pd.DataFrame) else getattr(result, name)
             notes = [joined([None if pd.isna(note) else note, *said]) for note in made["notes"]]
             made = made.assign(notes=tables.categorical(notes))
-            return made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
-        return result
+            result = made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
+        return cast(_R, result)
 
     return noted
 

@@ -121,7 +121,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
         made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
     made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
-    for key, value in (("error", None), ("reason", np.where(half, "tied", None)), ("status", "ok")):
+    for key, value in (("error", None), ("reason", np.array([None, "tied"])[half.astype(int)]), ("status", "ok")):
         made[key] = np.where(there, value, old[key].astype(object) if key in old else None)
     made["status"] = np.where(there, made["status"], "unscored")
     for key in [key for key in made if key in frame]:

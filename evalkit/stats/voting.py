@@ -227,8 +227,8 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(by_label, np.nan, score))
     yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
     groups = group(frame, VOTE_KEY)
-    weights = [half_each(frame, groups, rows) for rows in (scored, np.ones_like(scored))]
-    return _Samples(groups, measured, scored, score, answer, names, yes, no, *weights, spread)
+    weight, of_all = (half_each(frame, groups, rows) for rows in (scored, np.ones_like(scored)))
+    return _Samples(groups, measured, scored, score, answer, names, yes, no, weight, of_all, spread)
 
 
 def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Objects]:

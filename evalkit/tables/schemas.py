@@ -197,6 +197,10 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError(
             f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"
         )
+    if not frame.columns.is_unique and (twice := {*frame.columns[frame.columns.duplicated()]} & {*kinds}):
+        raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
+    if {*frame.index.names} & {*frame.columns}:  # pandas would not know which of the two is meant
+        frame = frame.reset_index(drop=True)
     restored = {}
     for column, kind in kinds.items():
         if column not in frame.columns or _fits(frame[column], kind):
