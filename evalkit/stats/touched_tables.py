@@ -149,6 +149,7 @@ def _shown(frame: pd.DataFrame, row: int) -> str:
 
 def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
+    measured, changed = measures(frame), dict[str, Any]()  # an error for a cell that is no scale
     scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
@@ -159,7 +160,6 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
                 f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; "
                 "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
             )
-    measured, changed = measures(frame), dict[str, Any]()
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
         texts = list(frame[column].cat.categories) if column in frame else []
         meant = [[spell(text, scale) for text in texts] for scale in measured.scales]

@@ -124,8 +124,6 @@ def _from_hub(source: Any) -> pd.DataFrame:
             f"this is a {type(source).__name__} with the splits {listed(source.column_names)}; choose one of them, as "
             f"in data[{next(iter(source.column_names), 'train')!r}]"
         )
-    if not hasattr(source, "to_pandas"):
-        raise InputError(f"a {type(source).__name__} has no table; pass a Dataset, or a list of the rows that you need")
     frame = pd.DataFrame(source.to_pandas())
     for name, feature in source.features.items():
         if type(feature).__name__ == "ClassLabel":

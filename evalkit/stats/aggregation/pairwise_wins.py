@@ -133,7 +133,7 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
     """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
     n, known = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
     notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
-    return notes if known.all() or not len(seen) else [*notes, NO_ORDER]
+    return notes if known.all() or seen["_value"].isna().all() else [*notes, NO_ORDER]
 
 
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
