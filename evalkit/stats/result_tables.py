@@ -14,7 +14,7 @@ from evalkit import tables
 from evalkit.errors import ConfigError, counted
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, cluster_codes, jackknife
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ID_NOTES, ClustersLike, Floats, Ints, clusters_of, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, collected_notes, group, small
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -131,12 +131,8 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        said = dict[str, None]()
-        token = ID_NOTES.set(said)
-        try:
+        with collected_notes() as said:
             result: Any = function(*args, **kwargs)
-        finally:
-            ID_NOTES.reset(token)
         if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
             name = "summary" if hasattr(result, "summary") else "table"
             made = result if isinstance(result, pd.DataFrame) else getattr(result, name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -161,6 +162,17 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
 
 ID_NOTES: ContextVar[dict[str, None] | None] = ContextVar("ID_NOTES", default=None)
 """Where `match_ids` notes what it could not match, while a function runs whose table has `notes`."""
+
+
+@contextmanager
+def collected_notes() -> Iterator[dict[str, None]]:
+    """The notes on ids made meanwhile."""
+    notes = dict[str, None]()
+    token = ID_NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        ID_NOTES.reset(token)
 
 
 def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: bool = True) -> pd.Index:

@@ -152,7 +152,7 @@ def id_texts(source: Any, name: str | None) -> list[str]:
             if isinstance(value, tuple):
                 raise InputError("the items' index has several levels; pass the id column as item_id")
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
-        if isinstance(value, (float, np.floating)) and abs(value) >= 2**53:
+        if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
             raise InputError(
                 f"row {at} has the id {value!r} in {where}, which was rounded when it was read, so that ids may be "
                 "confused; store ids of so many digits as strings"

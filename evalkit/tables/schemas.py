@@ -199,17 +199,17 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         )
     if not frame.columns.is_unique and (twice := {*frame.columns[frame.columns.duplicated()]} & {*kinds}):
         raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
-    if {*frame.index.names} & {*frame.columns}:  # pandas would not know which of the two is meant
-        frame = frame.reset_index(drop=True)
+    # pandas would not know whether an index or a column of one name is meant
+    plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = {}
     for column, kind in kinds.items():
-        if column not in frame.columns or _fits(frame[column], kind):
+        if column not in plain.columns or _fits(plain[column], kind):
             continue
         try:
-            restored[column] = _coerced(frame[column], kind)
+            restored[column] = _coerced(plain[column], kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
-    return frame.assign(**restored) if restored else frame
+    return plain.assign(**restored) if restored else plain
 
 
 def _fits(column: pd.Series, kind: str) -> bool:

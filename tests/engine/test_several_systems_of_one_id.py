@@ -8,7 +8,13 @@ from evalkit.errors import InputError
 
 RUBRIC = ek.Rubric(id="r", inputs=["question", "answer?"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
 ROWS = pd.DataFrame(
-    {"item_id": ["q1", "q1", "q2"], "judge": "j", "score": [1, 0, 1], "system": ["new", "old", "new"], "answer": list("xyx")}
+    {
+        "item_id": ["q1", "q1", "q2"],
+        "judge": "j",
+        "score": [1, 0, 1],
+        "system": ["new", "old", "new"],
+        "answer": list("xyx"),
+    }
 )
 
 

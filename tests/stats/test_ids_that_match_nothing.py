@@ -14,7 +14,11 @@ N = 24
 
 def scores(ids=None, judges="xy"):
     ids = [str(at) for at in range(N)] if ids is None else ids
-    cells = {(item, judge): [(at * (2 + number)) % 3 % 2] for at, item in enumerate(ids) for number, judge in enumerate(judges)}
+    cells = {
+        (item, judge): [(at * (2 + number)) % 3 % 2]
+        for at, item in enumerate(ids)
+        for number, judge in enumerate(judges)
+    }
     return ek.vote(judgments(cells, BINARY))
 
 
@@ -54,7 +58,11 @@ def test_ids_are_compared_by_value():
         assert made["accuracy"].tolist() == expected
         assert "labels are of" not in notes(made)
     groups = {at: at // 3 for at in range(N)}
-    for keys in (groups, {float(at): one for at, one in groups.items()}, {f"{at}.0": one for at, one in groups.items()}):
+    for keys in (
+        groups,
+        {float(at): one for at, one in groups.items()},
+        {f"{at}.0": one for at, one in groups.items()},
+    ):
         assert clusters_of(pd.Series([str(at) for at in range(N)]), keys).nunique() == N // 3
     # two names of one value are two items
     both = scores(["1", "1.0", "2", "3"])

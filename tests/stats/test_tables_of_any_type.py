@@ -43,9 +43,7 @@ PEOPLE = pd.DataFrame(
 )
 VOTES, PAIR_VOTES = ek.vote(JUDGED), ek.vote(PAIRED)
 SCORES = ek.aggregate(VOTES)
-RUBRIC = ek.Rubric(
-    id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "a", 1: "b", 2: "c"}, "pass_at": 2}]
-)
+RUBRIC = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "a", 1: "b", 2: "c"}, "pass_at": 2}])
 RUBRIC_SCORES = SCORES.assign(rubric_version=RUBRIC.label)
 
 FUNCTIONS = {
@@ -123,7 +121,12 @@ def plain(table):
     """The rows of a table as Python values, in an order of their own."""
     rows = []
     for row in table.astype(object).itertuples(index=False, name=None):
-        rows.append(tuple("NA" if pd.isna(cell) else f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+        rows.append(
+            tuple(
+                "NA" if pd.isna(cell) else f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell)
+                for cell in row
+            )
+        )
     return sorted(rows)
 
 
@@ -140,7 +143,9 @@ def test_the_same_figures_or_a_clear_error(name):
             wrong[kind] = repr(problem)[:200]
             continue
         if list(made) != list(expected) or plain(made) != plain(expected):
-            wrong[kind] = next((pair for pair in zip(plain(made), plain(expected), strict=False) if pair[0] != pair[1]), 0)
+            wrong[kind] = next(
+                (pair for pair in zip(plain(made), plain(expected), strict=False) if pair[0] != pair[1]), 0
+            )
     assert not wrong
     twice = pd.concat([table, table[["item_id"]]], axis="columns")
     with pytest.raises(InputError, match=r"'item_id' twice"):

@@ -56,9 +56,7 @@ def test_no_table_that_evalkit_makes_is_refused():
         itertools.product(("mean", "median", "majority"), ("na", "low", "mean"), ("drop", 0, 7))
     ):
         table = drawn(seed, missing=(0.1, 0.5)[seed % 2], without=() if unscored == "drop" else nominal)
-        votes = ek.vote(
-            table, method=rule, ties=ties, unscored=unscored, min_self_agreement=(None, 0.6)[seed // 2 % 2]
-        )
+        votes = ek.vote(table, method=rule, ties=ties, unscored=unscored, min_self_agreement=(None, 0.6)[seed // 2 % 2])
         ek.disagreement(votes)
         for way, quorum in zip(("mean", "median", "majority", "min", "max"), (0, 0.5, 1.0, 0.5, 0), strict=True):
             scores = ek.aggregate(votes, method=way, quorum=quorum)
@@ -89,7 +87,13 @@ def test_a_critical_failure_and_several_criteria_are_not_refused():
     assert row["low"] < 3 < row["high"] <= 5
 
 
-JUDGED = {("a", "x"): [2, 2], ("a", "y"): [2, 1], ("b", "x"): [0, 0], ("b", "y"): [0, "!unreadable"], ("c", "x"): [1, 0]}
+JUDGED = {
+    ("a", "x"): [2, 2],
+    ("a", "y"): [2, 1],
+    ("b", "x"): [0, 0],
+    ("b", "y"): [0, "!unreadable"],
+    ("c", "x"): [1, 0],
+}
 JUDGED |= {("d", "x"): [0, 0], ("d", "y"): [0, 0]}
 
 
@@ -258,7 +262,9 @@ def test_codes_are_compared_by_value():
 
 
 def test_imputed_scores_are_carried_on():
-    table = judgments({("a", "x"): [1, "!no"], ("a", "y"): ["!no", "!no"], ("b", "x"): [3, 3], ("b", "y"): [2, 3]}, PLAIN)
+    table = judgments(
+        {("a", "x"): [1, "!no"], ("a", "y"): ["!no", "!no"], ("b", "x"): [3, 3], ("b", "y"): [2, 3]}, PLAIN
+    )
     votes = ek.vote(table, unscored=0)
     assert votes["score"].tolist() == [0.5, 0, 3, 2.5]  # 0 for each unread sample, below the scale from 1 to 3
     scores = ek.aggregate(votes)

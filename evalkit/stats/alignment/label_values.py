@@ -17,8 +17,12 @@ from evalkit.rubrics.human_labels import as_labels
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
+
+
+LOST_IDS = "labels of no item"
+"""In the `attrs` of an evaluation's labels: notes on those that were left out."""
 
 
 class HasVotes(Protocol):
@@ -54,6 +58,8 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     InputError
         When under half of the labels and of the items match.
     """
+    if (notes := ID_NOTES.get()) is not None:
+        notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
     judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
     known = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)

@@ -90,7 +90,10 @@ def test_verdicts_count_orders_alike():
 
 def test_what_was_dropped_or_not_asked_is_not_read_either():
     table = asked({at: (["A"], ["A"] if at < 3 else [UNREAD]) for at in range(6)})
-    for part in (table[table["error"].isna()], table.assign(error=table["error"].cat.rename_categories({"unreadable": "not_asked"}))):
+    for part in (
+        table[table["error"].isna()],
+        table.assign(error=table["error"].cat.rename_categories({"unreadable": "not_asked"})),
+    ):
         votes = ek.vote(part)
         assert votes["label"].astype(object).fillna("").tolist() == ["A"] * 3 + [""] * 3
         assert votes["reason"].astype(object).fillna("").tolist() == [""] * 3 + ["one_order"] * 3
