@@ -46,21 +46,21 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
     InputError
         Also for rows that contradict themselves, and for two scales of one rubric, version and criterion.
     """
-    frame = tables.check(frame, name, need=need)
-    if not {*_SCALED} <= {*frame.columns} or frame[_SCALED].isna().any(axis=None):
-        return frame
-    frame, found = _spelled(frame, name), dict[str, list[int]]()
-    for start in range(0, len(frame), _ROWS):
-        for reason, wrong in _faults(_Rows.of(frame.iloc[start : start + _ROWS]), name).items():
+    made: pd.DataFrame = tables.check(frame, name, need=need)
+    if not {*_SCALED} <= {*made.columns} or made[_SCALED].isna().any(axis=None):
+        return made
+    made, found = _spelled(made, name), dict[str, list[int]]()
+    for start in range(0, len(made), _ROWS):
+        for reason, wrong in _faults(_Rows.of(made.iloc[start : start + _ROWS]), name).items():
             found.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
     if rows := sorted({row for several in found.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
         raise InputError(
-            f"{counted(len(rows), 'row')} of {len(frame)} of the {name} table cannot be right, because "
+            f"{counted(len(rows), 'row')} of {len(made)} of the {name} table cannot be right, because "
             f"{'; '.join(reason for reason in found if found[reason])} (rows {numbers}, from 0; the first: "
-            f"{_shown(frame, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
+            f"{_shown(made, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
         )
-    return frame
+    return made
 
 
 def rescore(table: pd.DataFrame) -> pd.DataFrame:
@@ -116,14 +116,17 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
             f"rescore: {counted(int(off.sum()), 'score')} of the {name} table {'is' if off.sum() == 1 else 'are'} not "
             f"on the scale, the first: {_shown(old, int(off.argmax()))}; correct the column `score`"
         )
-    there, tied = ~np.isnan(score) | ~pd.isna(label), halfway_labels(score, rows.measured, half)
-    made = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half, "tied_labels": tied}
+    there = ~np.isnan(score) | ~pd.isna(label)
+    why: tuple[tuple[str, Any], ...] = (("error", None), ("reason", np.array([None, "tied"])[half.astype(int)]))
+    made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
+    made["tied_labels"] = halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
         made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
     made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
-    for key, value in (("error", None), ("reason", np.array([None, "tied"])[half.astype(int)]), ("status", "ok")):
-        made[key] = np.where(there, value, old[key].astype(object) if key in old else None)
-    made["status"] = np.where(there, made["status"], "unscored")
+    for key, value in why:
+        if key in old:
+            made[key] = np.where(there, value, old[key].astype(object))
+    made["status"] = np.where(there, "ok", "unscored")
     for key in [key for key in made if key in frame]:
         cells = frame[key].astype(object).to_numpy(copy=True)
         cells[wrong] = made[key]

@@ -164,7 +164,7 @@ def vote(
     columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
-    if frame["order"].notna().any():
+    if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
         columns |= order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
     votes = tables.table("votes", columns)
     if orders.any():

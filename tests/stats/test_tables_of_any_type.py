@@ -113,21 +113,22 @@ MUTATIONS = {
         **{name: t[name].cat.add_categories(["never"]) for name in t
            if isinstance(t[name].dtype, pd.CategoricalDtype) and name not in ("tied_labels", "scale")}
     ),
-    "verdicts in words": lambda t: t.assign(passed=t["passed"].astype(object).map({True: "True", False: "false"})) if "passed" in t else t,
+    "verdicts in words": lambda t: t.assign(
+        **{name: t[name].astype(object).map({True: "True", False: "false"}) for name in ("passed",) if name in t}
+    ),
 }  # fmt: skip
 
 
 def plain(table):
     """The rows of a table as Python values, in an order of their own."""
-    rows = []
-    for row in table.astype(object).itertuples(index=False, name=None):
-        rows.append(
-            tuple(
-                "NA" if pd.isna(cell) else f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell)
-                for cell in row
-            )
-        )
-    return sorted(rows)
+    rows = table.astype(object).itertuples(index=False, name=None)
+    return sorted(tuple(map(_text, row)) for row in rows)
+
+
+def _text(cell):
+    if pd.isna(cell):
+        return "NA"
+    return f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -162,8 +163,7 @@ def test_no_row_one_row_and_nothing_scored(name):
     for part in (empty, table.iloc[:1], silent, tables.empty("judgments") if "error" in table else empty):
         try:
             made = function(part)
-        except (InputError, ConfigError) as problem:
-            assert str(problem)
-        else:
-            numbers = made.select_dtypes("number").to_numpy(dtype=float)
-            assert not np.isinf(numbers).any()
+        except (InputError, ConfigError):
+            continue
+        numbers = made.select_dtypes("number").to_numpy(dtype=float)
+        assert not np.isinf(numbers).any()

@@ -32,6 +32,6 @@ def test_long_ids_stay_exact_or_are_refused(tmp_path):
     file.write_text('{"item_id": 123456789012345678901234567890, "answer": "x"}\n')
     with pytest.raises(InputError, match="which was rounded when it was read"):
         ek.load_items(file)
-    with pytest.raises(InputError, match="column 'item_id' of the labels table is not text: .*rounded"):
+    with pytest.raises(InputError, match=r"column 'item_id' of the labels table is not text: .*rounded"):
         check(labels.assign(item_id=[float(one) for one in ids]), "labels")
     assert as_items([{"item_id": 3.0, "answer": "x"}])["item_id"].tolist() == ["3"]

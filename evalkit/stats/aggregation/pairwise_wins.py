@@ -121,6 +121,7 @@ def compared(
     units = cluster_codes(clusters_of(frame["item_id"], clusters))
     for name in OF_ORDERS:
         made[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
+    made["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
     return made.assign(_value=_values(frame), _unit=units)
 
 
@@ -133,18 +134,19 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
     """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
     n, known = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
     notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
-    return notes if known.all() or seen["_value"].isna().all() else [*notes, NO_ORDER]
+    return notes if known.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
 
 
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
     name, key = ("votes", tables.VOTE_KEY) if votes else ("scores", tables.SCORE_KEY)
-    frame = check_rows(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
+    frame = tables.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
     refuse_doubles(frame, key, name)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
+    frame = check_rows(frame, name, need=key)
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 

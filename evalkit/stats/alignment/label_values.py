@@ -20,7 +20,6 @@ from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
 
-
 LOST_IDS = "labels of no item"
 """In the `attrs` of an evaluation's labels: notes on those that were left out."""
 

@@ -70,7 +70,12 @@ def test_each_order_counts_half_by_hand():
         )
     ).set_index("item_id")
     assert votes["label"].astype(object).fillna("").to_dict() == {
-        **{"a": "A", "b": "A", "tie": "", "none": "", "one": "", "same": "B"}
+        "a": "A",
+        "b": "A",
+        "tie": "",
+        "none": "",
+        "one": "",
+        "same": "B",
     }
     assert votes["reason"].astype(object).fillna("").tolist() == ["", "", "tied", "timeout", "one_order", ""]
     assert votes["n_scored"].tolist() == [5, 4, 3, 0, 3, 6]

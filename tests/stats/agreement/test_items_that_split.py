@@ -32,8 +32,8 @@ def test_by_label_without_a_rule():
 
 
 def test_the_overview_counts_them():
-    cells = {(item, judge): codes for item, *each in (("a", [0, 1], [0, 0]), ("b", [2, 2], [0, 0]), ("c", [0, 2], [2, 2]))
-             for judge, codes in zip("xy", each, strict=True)}  # fmt: skip
+    cells = {("a", "x"): [0, 1], ("a", "y"): [0, 0], ("b", "x"): [2, 2], ("b", "y"): [0, 0]}
+    cells |= {("c", "x"): [0, 2], ("c", "y"): [2, 2]}
     items = pd.DataFrame({"item_id": list("abc"), "answer": ["one", "two", "three"]})
     text = str(ek.Evaluation.of(judgments(cells, ORDINAL), items))
     # a: .25 apart and both fail; c: one tied verdict
