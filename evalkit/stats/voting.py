@@ -13,13 +13,7 @@ from evalkit import tables
 from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError
-from evalkit.rubrics.row_scales import (
-    Measures,
-    answer_norms,
-    halfway_labels,
-    measures,
-    nearest_labels,
-)
+from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.order_flips import (
     OF_ORDERS,
@@ -33,17 +27,7 @@ from evalkit.stats.order_flips import (
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import (
-    Flags,
-    Floats,
-    Groups,
-    Ints,
-    Objects,
-    group,
-    most_frequent,
-    refuse_doubles,
-    tally,
-)
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import USED, FolderLike, is_folder, one_table, read_parts
 from evalkit.tables.ties import tied_cells
 

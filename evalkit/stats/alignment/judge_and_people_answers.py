@@ -30,14 +30,7 @@ from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import (
-    ClustersLike,
-    Flags,
-    Floats,
-    Ints,
-    refuse_doubles,
-    used_categories,
-)
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among
 

@@ -34,14 +34,7 @@ from evalkit.stats.comparison.noise_floors import (
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.stats.result_tables import (
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table, with_id_notes
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, refuse_doubles
 
