@@ -21,7 +21,7 @@ from evalkit.stats import win_rates
 from evalkit.stats.intervals import mean_interval
 
 N, SPREAD, PAIR = 400, 1.5, '{"codes":["A","B","tie"],"better":"high"}'
-ALWAYS = 50.0
+ALWAYS, AT_ONCE = 50.0, 50
 SETTINGS = {  # bias in logits, mean difference, missing in AB and in BA, on hard items?
     "bias 1 logit, 30 % of AB": (1.0, 0.0, 0.3, 0.0, False),
     "always first, 30 % of BA": (ALWAYS, 0.0, 0.0, 0.3, False),
@@ -40,17 +40,20 @@ def preferred(draw: np.random.Generator, n: int, bias: float, better: float) -> 
 
 
 def votes(chosen: np.ndarray, read: np.ndarray) -> pd.DataFrame:
-    n = chosen.shape[1]
-    label = np.where(chosen, "A", "B").astype(object).T.ravel()
-    known = read.T.ravel()
-    score = np.where(known, label == "A", np.nan).astype(float)
-    columns = {"rubric": ["r"], "rubric_version": ["v1"], "criterion": ["c"], "judge": ["j"], "level": ["nominal"]}
+    """The votes of rounds × orders × pairs; each round is a criterion."""
+    rounds, _, n = chosen.shape
+    known, first = read.transpose(0, 2, 1).ravel(), chosen.transpose(0, 2, 1).ravel()
+    score, m = np.where(known, first, np.nan).astype(float), 2 * rounds * n
+    text = {"rubric": "r", "rubric_version": "v1", "judge": "j", "level": "nominal", "scale": PAIR}
     judgments = tables.table(
         "judgments",
-        {name: values * (2 * n) for name, values in (columns | {"scale": [PAIR]}).items()}
-        | {"item_id": np.repeat(np.arange(n), 2).astype(str), "order": ["AB", "BA"] * n, "sample": [0] * (2 * n)}
-        | {"label": np.where(known, label, None), "score": score, "score_norm": score}
-        | {"error": np.where(known, None, "unreadable").astype(object)},
+        {name: pd.Categorical.from_codes(np.zeros(m, int), [value]) for name, value in text.items()}
+        | {"criterion": np.repeat(np.arange(rounds), 2 * n).astype(str)}
+        | {"item_id": np.tile(np.repeat(np.arange(n), 2), rounds).astype(str)}
+        | {"order": pd.Categorical.from_codes(np.tile([0, 1], rounds * n), ["AB", "BA"]), "sample": np.zeros(m, int)}
+        | {"label": pd.Categorical.from_codes(np.where(known, 1 - first, -1).astype(int), ["A", "B"])}
+        | {"score": score, "score_norm": score}
+        | {"error": pd.Categorical.from_codes(np.where(known, -1, 0), ["unreadable"])},
     )
     return ek.vote(judgments)
 
@@ -60,26 +63,25 @@ def main(rounds: int) -> None:
     print(f"{'bias / coverage % / width':40} {'win_rate':>22} {'order_mean':>22} {'one is enough':>22}")
     for name, (bias, better, in_ab, in_ba, hard) in SETTINGS.items():
         truth = float(preferred(np.random.default_rng(0), 2_000_000, bias, better)[1].mean())
-        found = np.zeros((rounds, 3, 3))
-        for number in range(rounds):
-            draw = np.random.default_rng([7, number])
-            gap, chosen = preferred(draw, N, bias, better)
-            risk = np.array([in_ab, in_ba])[:, None] * np.where(hard, 2.0 * (np.abs(gap) < np.median(np.abs(gap))), 1.0)
-            read = draw.random((2, N)) >= risk
-            row = win_rates(votes(chosen, read), items).query("system == 'a' and opponent == 'all'").iloc[0]
-            some = read.any(axis=0)
-            single = (chosen & read).sum(axis=0)[some] / read.sum(axis=0)[some]
-            ends = mean_interval(single, np.arange(len(single)), bounds=(0.0, 1.0))
-            found[number, 0] = row["win_rate"], row["win_rate_low"], row["win_rate_high"]
-            found[number, 1] = row["order_mean"], row["order_mean_low"], row["order_mean_high"]
-            found[number, 2] = single.mean(), ends.low, ends.high
-        value, low, high = found.transpose(2, 0, 1)
-        shown = zip(
-            (value.mean(axis=0) - truth),
-            100 * ((low <= truth) & (truth <= high)).mean(axis=0),
-            (high - low).mean(axis=0),
-            strict=True,
-        )
+        found = list[tuple[tuple[float, float, float], ...]]()
+        for start in range(0, rounds, AT_ONCE):
+            draw = np.random.default_rng([7, start])
+            drawn = [preferred(draw, N, bias, better) for _ in range(min(AT_ONCE, rounds - start))]
+            gap, chosen = np.stack([one for one, _ in drawn]), np.stack([two for _, two in drawn])
+            easy = np.abs(gap) >= np.median(np.abs(gap), axis=1, keepdims=True)
+            risk = np.array([in_ab, in_ba])[:, None] * np.where(hard, 2.0 * ~easy, 1.0)[:, None, :]
+            read = draw.random(chosen.shape) >= risk
+            table = win_rates(votes(chosen, read), items)
+            table = table[(table["system"] == "a") & (table["opponent"] == "all")].set_index("criterion")
+            for number in range(len(drawn)):
+                row, some = table.loc[str(number)], read[number].any(axis=0)
+                single = (chosen[number] & read[number]).sum(axis=0)[some] / read[number].sum(axis=0)[some]
+                ends = mean_interval(single, np.arange(len(single)), bounds=(0.0, 1.0))
+                own = (tuple(row[[key, f"{key}_low", f"{key}_high"]]) for key in ("win_rate", "order_mean"))
+                found.append((*own, (single.mean(), ends.low, ends.high)))
+        value, low, high = np.array(found, dtype=float).transpose(2, 0, 1)
+        held = 100 * ((low <= truth) & (truth <= high)).mean(axis=0)
+        shown = zip(value.mean(axis=0) - truth, held, (high - low).mean(axis=0), strict=True)
         print(f"{name:40}" + "".join(f"{one:+9.3f} {two:6.1f} {three:6.3f}" for one, two, three in shown), flush=True)
 
 
