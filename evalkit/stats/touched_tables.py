@@ -78,8 +78,8 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule) and
-        what says whether a row is scored or tied. A judgment with both an `error` and a score loses the older of them:
-        the error if it has neither label nor `score_norm`, else the answer.
+        what says whether a row is scored or tied. A judgment with an `error` loses its score: what was not read never
+        becomes a number by this. To give it a score of your own, clear its `error`, too.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     rows = _Rows.of(frame.loc[wrong])
     old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
     if "error" in old:
-        lost = old["error"].notna().to_numpy() & (~pd.isna(label) | ~np.isnan(rows.norm))
+        lost = old["error"].notna().to_numpy()
         score[lost], label[lost] = np.nan, None
     nearest, half = nearest_labels(score, rows.measured)
     of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
@@ -117,15 +117,13 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
             f"on the scale, the first: {_shown(old, int(off.argmax()))}; correct the column `score`"
         )
     there = ~np.isnan(score) | ~pd.isna(label)
-    why: tuple[tuple[str, Any], ...] = (("error", None), ("reason", np.array([None, "tied"])[half.astype(int)]))
     made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
     made["tied_labels"] = halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
         made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
     made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
-    for key, value in why:
-        if key in old:
-            made[key] = np.where(there, value, old[key].astype(object))
+    if "reason" in old:
+        made["reason"] = np.where(there, np.array([None, "tied"])[half.astype(int)], old["reason"].astype(object))
     made["status"] = np.where(there, "ok", "unscored")
     for key in [key for key in made if key in frame]:
         cells = frame[key].astype(object).to_numpy(copy=True)

@@ -205,17 +205,17 @@ def test_harmless_edits_stay_possible():
 def test_rescored_tables_are_computed_by_hand_and_pass():
     table = judgments({("a", "x"): [2], ("b", "x"): [0], ("c", "x"): ["!unreadable"], ("d", "x"): [1], ("e", "x"): [2]})
     table.loc[0, "score"] = 1.0  # edited
-    table.loc[2, "score"] = 2.0  # read by a person: the error is older
+    table.loc[2, "score"] = 2.0  # not read: filled
     table["error"] = table["error"].astype(object)
-    table.loc[3, "error"] = "abstained"  # taken back: the answer is older
+    table.loc[3, "error"] = "abstained"  # taken back
     made = ek.rescore(table)
-    assert made["score"].tolist()[:3] + made["score"].tolist()[4:] == [1, 0, 2, 2]
-    assert math.isnan(made["score"][3])
-    assert made["score_norm"].round(2).fillna(-1).tolist() == [0.5, 0, 1, -1, 1]
-    assert made["label"].astype(object).fillna("").tolist() == ["1", "0", "2", "", "2"]
-    assert made["passed"].astype(object).fillna("").tolist() == [False, False, True, "", True]
-    assert made["error"].astype(object).fillna("").tolist() == ["", "", "", "abstained", ""]
-    assert ek.vote(made)["score"].fillna(-1).tolist() == [1, 0, 2, -1, 2]
+    assert made["score"].fillna(-1).tolist() == [1, 0, -1, -1, 2]
+    assert made["score_norm"].round(2).fillna(-1).tolist() == [0.5, 0, -1, -1, 1]
+    assert made["label"].astype(object).fillna("").tolist() == ["1", "0", "", "", "2"]
+    assert made["passed"].astype(object).fillna("").tolist() == [False, False, "", "", True]
+    assert made["error"].astype(object).fillna("").tolist() == ["", "", "unreadable", "abstained", ""]
+    read = table.assign(error=table["error"].mask(table["item_id"] == "c"))  # read by a person
+    assert ek.vote(ek.rescore(read))["score"].fillna(-1).tolist() == [1, 0, 2, -1, 2]
     assert_frame_equal(ek.rescore(made), made)
     own = made.assign(score=made["score"].where(made["item_id"] != "a", 0.0))
     assert ek.rescore(own)["passed"].tolist()[0] is False
