@@ -120,6 +120,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
     made["tied_labels"] = halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
+        verdict = np.where(rows.expected & there, rows.verdict, verdict)  # of a distribution: its own
         made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
     made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
     if "reason" in old:
