@@ -3,8 +3,8 @@
 400 pairs, one sample in each order. The judge prefers the first place by one logit, or always takes it. Replies are
 missing at random in one order, or on hard items: seven times as often where the answers are nearly equal as elsewhere.
 `win_rate` is over the pairs of which both orders were read, `order_mean` the mean of the rates in the two orders, and
-beside them is what comes out if one order is enough for a winner. Shown: bias, share of rounds whose 95 % interval holds the
-truth, mean width.
+beside them is what comes out if one order is enough for a winner. Shown: bias, share of rounds whose 95 % interval
+holds the truth, mean width.
 
 `python benchmarks/one_order.py [ROUNDS]` (default 1,000: a standard error of .7 points of coverage).
 """
