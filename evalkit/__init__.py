@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         pick_examples,
         rank,
         reliability,
+        rescore,
         split_labels,
         summarize,
         vote,
@@ -104,6 +105,7 @@ __all__ = [
     "explain",
     # from judgments to scores
     "vote",
+    "rescore",
     "aggregate",
     "combine",
     "summarize",

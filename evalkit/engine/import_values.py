@@ -177,7 +177,7 @@ class Rows:
         """Order of each entry; None if single answers are judged."""
         given = "order" if given is None and pairwise and "order" in self.frame.columns else given
         if given is None:
-            return ["AB" if pairwise else None] * len(self)
+            return [None] * len(self)
         if not pairwise:
             raise ConfigError("order= is only for pairwise rubrics, but this rubric judges single answers; omit order=")
         orders = self.values("order", given)
@@ -215,6 +215,20 @@ class Rows:
                     "two rows, or give them different sample numbers",
                 )
         return [key[-1] for key in first]
+
+    def refuse_several_systems(self, system: Column | None, inputs: Iterable[str]) -> None:
+        """InputError where one item has the answers of several systems, which would be averaged as one."""
+        names = [*(("system", "system_id") if system is None else ()), *inputs]
+        for name in [name for name in names if self.frame.columns.tolist().count(name) == 1]:
+            cells = [str(cell) for cell in self.frame[name]]
+            found = pd.Series(cells, dtype=object).groupby(self.ids).unique()
+            several = found[found.map(len) > 1]
+            if len(several):
+                raise InputError(
+                    f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: "
+                    f"{listed([text[:40] for text in several.iloc[0]], most=3)}. Scores of several answers would be "
+                    "averaged as one item's: give each answer an id of its own as item=, and its system as system="
+                )
 
     def of_items(self, name: str, given: Column) -> list[str | None]:
         """A string per item, the same in all of its rows."""

@@ -79,7 +79,8 @@ def import_judgments(
     criterion
         A column, or the name of a criterion for all rows; optional if the rubric has only one.
     order
-        For pairwise rubrics ``AB`` or ``BA``; without it all are ``AB``.
+        For pairwise rubrics ``AB`` or ``BA``; without it the order is not known, and a preference for a place cannot be
+        seen.
     score, text
         Scores, or raw replies: pass one of the two.
     read
@@ -128,6 +129,7 @@ def import_judgments(
     chosen = rubric_of(rubric)
     rows = Rows.of(as_frame(table), item, score, text)
     pairwise = chosen.mode == "pairwise"
+    rows.refuse_several_systems(system, () if pairwise else chosen.input_names)
     only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
     if (text is not None and not only_missing) or (read is not None and text is None):
         raise ConfigError(

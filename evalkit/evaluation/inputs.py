@@ -12,7 +12,8 @@ from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
 from evalkit.rubrics.human_labels import as_labels
-from evalkit.stats.alignment.label_values import with_codes
+from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
+from evalkit.tables.grouping import collected_notes
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
@@ -32,13 +33,11 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
             f"none of the labels is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); the labels "
             f"are for {there}"
         )
-    known = mine["item_id"].isin(items["item_id"])
-    if not known.any() and len(mine) and len(items):
-        raise InputError(
-            f"the labels and the items have no item_id in common: the labels have {mine['item_id'].iloc[0]!r}, the "
-            f"items {items['item_id'].iloc[0]!r}; use the same ids in both"
-        )
-    return with_codes(mine[known], rubric)
+    with collected_notes() as notes:
+        mine = of_items(mine, items["item_id"], mine["criterion"])
+    made = with_codes(mine[mine["item_id"].isin(items["item_id"])], rubric)
+    made.attrs[LOST_IDS] = [*notes]  # for the notes of figures
+    return made
 
 
 def columns_of(rubric: Rubric, inputs: Mapping[str, str], items: pd.DataFrame) -> dict[str, str]:

@@ -196,11 +196,12 @@ def _interval(row: Any, name: str) -> str:
 def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
     if len(evaluation.judges) < 2:
         return [], "one judge: nothing to compare"
-    items = dict(list(evaluation.disagreement.dropna(subset="disagreement").groupby("criterion", observed=True)))
+    items = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
     rows, notes = [], []
     for _, row in evaluation.reliability.iterrows():
         criterion = str(row["criterion"])
         compared = items.get(criterion, evaluation.disagreement[:0])
+        split, compared = compared["split"], compared.dropna(subset="disagreement")
         values = compared["disagreement"].to_numpy(dtype=np.float64)
         units = cluster_codes(clusters_of(compared["item_id"], evaluation.clusters))
         spread = mean_interval(values, units, bounds=(0, 1))
@@ -210,7 +211,7 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
                 "alpha": _interval(row, "alpha_single"),
                 "percent agreement": _interval(row, "percent_agreement"),
                 "mean disagreement": figure(values.mean() if len(values) else None, spread.low, spread.high),
-                "items that split": count_of((values > 0).sum(), len(values)),
+                "items that split": count_of(split.sum(), split.count()),
                 "compared": count_of(row["n_pairable"], row["n_items"]),
             }
         )

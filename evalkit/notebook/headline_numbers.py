@@ -135,6 +135,7 @@ def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterio
         return None
     dev, _ = _counted(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+    dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:
         return None
     return align(scores, dev, clusters=evaluation.clusters).iloc[0]

@@ -120,8 +120,10 @@ class RubricTuner(TunerController):
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
-        given = None if labels is None or labels.empty else labels[[*LABEL_KEY, "label"]]
-        return None if shown is None else replace(shown, labels=given)
+        if shown is None:
+            return None
+        given = None if labels is None else labels.loc[labels["item_id"].isin(shown.items["item_id"])]
+        return replace(shown, labels=None if given is None or given.empty else given[[*LABEL_KEY, "label"]])
 
     @property
     def versions(self) -> pd.DataFrame:

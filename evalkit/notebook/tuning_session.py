@@ -354,6 +354,7 @@ class Session(TuningState):
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
         table, _ = drop_new_annotators(self.labels_of(self.shown_criterion, counted=True))
+        table = table.loc[table["item_id"].isin(scores["item_id"])]
         made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", cache=self.cache)
         row = made.iloc[0]
         self.held_out = {

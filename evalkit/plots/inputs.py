@@ -7,11 +7,11 @@ from typing import Literal
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.label_values import labels_for
 from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import group
 
 RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
@@ -27,7 +27,7 @@ def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[st
     """The table passed, or that of an evaluation, with its types restored; votes are also taken for scores."""
     table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, name, judged)
     by_judge = name == "votes" or "judge" in getattr(table, "columns", ())
-    return tables.check(table, "votes" if by_judge else "scores", need=[*need, *(["judge"] if by_judge else [])])
+    return check_rows(table, "votes" if by_judge else "scores", need=[*need, *(["judge"] if by_judge else [])])
 
 
 def labels_of(judged: Judged, labels: LabelsLike | None) -> pd.DataFrame:

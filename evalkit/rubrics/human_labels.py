@@ -108,7 +108,7 @@ def label_text(value: Any, scale: Scale | None) -> str | None:
     word = text.casefold() if text.casefold() in ("true", "false") else None
     if scale is None:
         return word or text
-    code = scale.code(value)
+    code = scale.by_value(value)
     if code is None and word:
         return word if scale.has_rule else None
     if code is None:

@@ -187,6 +187,21 @@ class Scale(Mapping[Code, str]):
             return found if self.lowest <= found <= self.highest else None
         return found if found in self.codes else None
 
+    def by_value(self, value: object) -> Code | None:
+        """As `code`; on nominal scales a number also stands for the only code of its value ("1.0" for "1").
+
+        Examples
+        --------
+        >>> topics = Scale.of({"1": "art", "2": "law"}, level="nominal")
+        >>> topics.code("1.0"), topics.by_value("1.0")
+        (None, '1')
+        """
+        code, found = self.code(value), number(value)
+        if code is None and found is not None and self.level == "nominal":
+            same = [one for one in self.codes if number(one) == found]
+            return same[0] if len(same) == 1 else None
+        return code
+
     def named(self, text: str) -> Code | None:
         """The code whose description is this text (case does not matter); None if none or several have it."""
         wanted = text.strip().casefold()

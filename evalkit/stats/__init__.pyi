@@ -26,4 +26,5 @@ from .comparison.floor_table import noise_floor as noise_floor
 from .comparison.halos import halo as halo
 from .comparison.position_orders import position_inconsistency as position_inconsistency
 from .sample_curves import k_curve as k_curve
+from .touched_tables import rescore as rescore
 from .voting import vote as vote

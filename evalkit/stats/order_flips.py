@@ -6,13 +6,55 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit.tables.grouping import Flags, Floats, Groups, Ints, tally
+from evalkit.stats.result_tables import JUDGE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, tally
+
+ORDERS = ("AB", "BA")
+ONE_ORDER = "one_order"
+"""The reason of a vote that has no score because one of two orders was asked and not read."""
+NO_ORDER = "the two orders of the answers are not both known, so a preference for a place cannot be seen"
+OF_ORDERS = ["score_ab", "score_ba"]
+"""Columns of votes and scores on pairs: the mean score in each order."""
+
+
+def know_both_orders(judgments: pd.DataFrame) -> Flags:
+    """Per judgment, whether its judge has judgments of the criterion in both orders, scored or not."""
+    groups = group(judgments, JUDGE_KEY)
+    known = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
+    return np.asarray((known[0] & known[1])[groups.codes])
+
+
+def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:
+    """The weight of each judgment if each order counts half and all weights of a vote add up to its judgments.
+
+    1 where a vote has judgments `counted` in one order, or none.
+    """
+    if frame["order"].isna().all():
+        return np.broadcast_to(np.float64(1), len(frame))
+    weights = np.ones(len(frame))
+    rows = [counted & frame["order"].eq(name).to_numpy() for name in ORDERS]
+    counts = [groups.count(flags) for flags in rows]
+    both = (counts[0] > 0) & (counts[1] > 0)
+    for flags, n in zip(rows, counts, strict=True):
+        half = np.where(both, (counts[0] + counts[1]) / (2 * np.maximum(n, 1)), 1.0)
+        weights[flags] = half[groups.codes[flags]]
+    return weights
+
+
+def order_scores(frame: pd.DataFrame, groups: Groups, value: Floats) -> dict[str, Floats]:
+    """`OF_ORDERS` of each vote: the means of `value` over the judgments of each order that are not NaN."""
+    made = {}
+    for column, name in zip(OF_ORDERS, ORDERS, strict=True):
+        rows = frame["order"].eq(name).to_numpy() & ~np.isnan(value)
+        n = groups.count(rows)
+        made[column] = np.where(n > 0, groups.total(value, rows) / np.maximum(n, 1), np.nan)
+    return made
 
 
 def order_flips(frame: pd.DataFrame, groups: Groups, scored: Flags, answer: Ints) -> BooleanArray:
     """Per vote, whether the majority labels of the two orders differ; NA if one has none."""
     winners = np.full((len(groups), 2), -1, dtype=np.int64)
-    for place, name in enumerate(("AB", "BA")):
+    for place, name in enumerate(ORDERS):
         rows = scored & frame["order"].eq(name).to_numpy()
         winners[:, place] = tally(groups.codes[rows], answer[rows], len(groups)).single()[0]
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -12,8 +14,10 @@ from evalkit import tables
 from evalkit.errors import ConfigError, counted
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, cluster_codes, jackknife
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, collected_notes, group, small
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
@@ -120,6 +124,24 @@ def note_few_clusters(n_clusters: int, notes: list[str]) -> None:
     """Add a note if an interval comes from fewer than ten clusters."""
     if n_clusters < FEW_CLUSTERS:
         notes.append(f"only {counted(n_clusters, 'cluster')}")
+
+
+def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function whose table (or that of its result) says in `notes` which ids of labels and clusters match no item."""
+
+    @wraps(function)
+    def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with collected_notes() as said:
+            result: Any = function(*args, **kwargs)
+        if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
+            name = "summary" if hasattr(result, "summary") else "table"
+            made = result if isinstance(result, pd.DataFrame) else getattr(result, name)
+            notes = [joined([None if pd.isna(note) else note, *said]) for note in made["notes"]]
+            made = made.assign(notes=tables.categorical(notes))
+            result = made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
+        return cast(_R, result)
+
+    return noted
 
 
 def verdict_codes(passed: pd.Series) -> Ints:

@@ -31,6 +31,7 @@ from evalkit.stats.result_tables import (
     result_table,
     value_row,
     verdict_codes,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
@@ -47,6 +48,7 @@ _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20
 
 
+@with_id_notes
 def k_curve(
     judgments: pd.DataFrame | HasJudgments,
     labels: LabelsLike | None = None,

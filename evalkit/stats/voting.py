@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,30 +12,22 @@ from pandas.arrays import BooleanArray
 from evalkit import tables
 from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
-from evalkit.errors import ConfigError, InputError, counted
-from evalkit.rubrics.row_scales import (
-    Measures,
-    answer_norms,
-    halfway_labels,
-    measures,
-    nearest_labels,
-    off_scale,
-)
+from evalkit.errors import ConfigError
+from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
-from evalkit.stats.order_flips import first_rates, order_flips
-from evalkit.stats.result_tables import verdict_codes
-from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import (
-    Flags,
-    Floats,
-    Groups,
-    Ints,
-    Objects,
-    group,
-    most_frequent,
-    refuse_doubles,
-    tally,
+from evalkit.stats.order_flips import (
+    OF_ORDERS,
+    ONE_ORDER,
+    first_rates,
+    half_each,
+    know_both_orders,
+    order_flips,
+    order_scores,
 )
+from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.touched_tables import check_rows
+from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import USED, FolderLike, is_folder, one_table, read_parts
 from evalkit.tables.ties import tied_cells
 
@@ -82,7 +74,7 @@ def vote(
         - `passed`: True if more than half of all k samples passed, False if more than half failed, else
           NA; unscored samples count in k and on neither side; NA without a pass rule;
         - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
-          than half), or the samples' most frequent error when none was scored;
+          than half), ``one_order``, or the samples' most frequent error when none was scored;
         - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
           k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
           unbiased in k); NA under two. Both compare `passed` if there is a pass rule, else the code;
@@ -96,9 +88,13 @@ def vote(
           rubric units: within the distributions and between the samples. NA unless each scored sample has one; then
           `self_agreement` is NA, since such samples are no draws;
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first; a tie is half.
+          NA where the judge did not see both orders, since it cannot be told from the answers then.
 
-        Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
-        into one vote; score 1 for A, 0 for B, .5 for a tie.
+        Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded into one vote;
+        score 1 for A, 0 for B, .5 for a tie. Each order counts half, however many of its samples were read. Where a
+        judge was asked in both orders and one of them was not read, the vote is unscored (``one_order``). Judgments in
+        one order alone, or in none that is known, are counted as they are. `score_ab` and `score_ba` are the mean
+        scores in the two orders.
 
     Raises
     ------
@@ -122,9 +118,10 @@ def vote(
     if is_folder(judgments):
         options: Any = {"ties": ties, "unscored": unscored, "min_self_agreement": min_self_agreement}
         return one_table(vote(part, method=method, **options) for part in read_parts(judgments))
-    frame = tables.check(judgments, "judgments", need=USED)
+    frame = check_rows(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
+    orders = know_both_orders(frame)[asked]
     frame = frame if asked.all() else frame.loc[asked]
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
@@ -148,21 +145,31 @@ def vote(
     columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = tables.categorical(among)
-    columns["first_rate"] = first_rates(frame, samples.groups)
+    columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
+    if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
+        columns |= order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
     votes = tables.table("votes", columns)
+    if orders.any():
+        read = [votes[name].notna().to_numpy() for name in OF_ORDERS]
+        votes = _without(votes, orders[samples.groups.first] & (read[0] != read[1]), ONE_ORDER)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
 
 def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
     """The votes, those of a judge that agrees too little with itself left unscored."""
     unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
-    had = votes[["score", "label", "passed"]].notna().any(axis=1).to_numpy()
+    return _without(votes, unsure, "low_agreement")
+
+
+def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
+    """The votes, these left unscored; those that were scored or tied have the reason."""
+    had = (votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == ONE_ORDER))).to_numpy()
     answers = ["score", "score_norm", "label", "passed", "tied_labels"]
-    reason = tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object)))
-    lost = {name: votes[name].mask(unsure) for name in answers}
-    return votes.assign(**lost, tied=votes["tied"] & ~unsure, reason=reason)
+    reason = tables.categorical(np.where(lost & had, why, votes["reason"].astype(object)))
+    masked = {name: votes[name].mask(lost) for name in answers}
+    return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 
 
 def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
@@ -186,6 +193,8 @@ class _Samples:
     names: Objects  # text of each answer
     passes: Flags
     fails: Flags
+    weight: Floats  # among the scored samples: the two orders of a pair count half each
+    weight_of_all: Floats  # the same among all samples
     spread: Floats  # of the distribution that an expected score is the mean of; NaN for other scores
 
 
@@ -194,28 +203,16 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     scored = frame["error"].isna().to_numpy()
     score = frame["score"].to_numpy(dtype=np.float64)
     labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
-    nominal = measured.nominal
-    missing = np.where(nominal, labels < 0, ~np.isfinite(score))
     spread = frame["score_sd"].to_numpy(dtype=np.float64) if "score_sd" in frame else np.full(len(frame), np.nan)
     expected = scored & ~np.isnan(spread)
-    _refuse(frame, scored & (missing | off_scale(score, frame["label"], measured, between=expected)))
     verdicts = verdict_codes(frame["passed"])
     # an expected score lies between codes: what it shares with another sample is the most probable code
-    by_label = nominal | (expected & (labels >= 0))
+    by_label = measured.nominal | (expected & (labels >= 0))
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(by_label, np.nan, score))
     yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
-    return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no, spread)
-
-
-def _refuse(frame: pd.DataFrame, wrong: Flags) -> None:
-    if wrong.any():
-        row = frame[[*JUDGMENT_KEY, "score", "label"]].iloc[int(np.flatnonzero(wrong)[0])]
-        shown = ", ".join(f"{name} {str(value)!r}" for name, value in row.dropna().items())
-        raise InputError(
-            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
-            f"scale (for nominal criteria: a label); the first: {shown}. Restore the judge's answer, or store in "
-            "`error` why there is none"
-        )
+    groups = group(frame, VOTE_KEY)
+    weight, of_all = (half_each(frame, groups, rows) for rows in (scored, np.ones_like(scored)))
+    return _Samples(groups, measured, scored, score, answer, names, yes, no, weight, of_all, spread)
 
 
 def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Objects]:
@@ -240,12 +237,12 @@ def _impute(samples: _Samples, value: float) -> _Samples:
         yes[rows & missing] = verdict is True
         no[rows & missing] = verdict is False
     whole = np.ones_like(missing)
-    return _Samples(samples.groups, samples.measured, whole, score, answer, names, yes, no, samples.spread)
+    return replace(samples, scored=whole, score=score, answer=answer, names=names, passes=yes, fails=no)
 
 
 def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored
-    counts = tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
+    counts = tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups), samples.weight[rows])
     modal = counts.modal()
     at = counts.group[modal]
     n_modal = np.bincount(at, minlength=counts.n_groups)
@@ -253,8 +250,8 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
     # Entries are sorted by answer, so the last one written is the lowest.
     lowest = np.full(counts.n_groups, -1)
     lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
-    sums = np.bincount(counts.entry, weights=samples.score[rows], minlength=len(counts.group))
-    value = sums / np.maximum(counts.weight, 1)
+    sums = np.bincount(counts.entry, weights=samples.score[rows] * samples.weight[rows], minlength=len(counts.group))
+    value = sums / counts.weight
     several = modal & tied[counts.group]
     among = tied_cells(counts.group[several], samples.names[counts.value[several]], counts.n_groups)
     found = lowest >= 0
@@ -283,12 +280,13 @@ def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tu
 
 def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:
     k = samples.groups.count()
-    yes, no = samples.groups.count(samples.passes), samples.groups.count(samples.fails)
-    open_ = measured.has_rule & (2 * yes <= k) & (2 * no <= k)
+    yes, no = (samples.groups.total(samples.weight_of_all, rows) for rows in (samples.passes, samples.fails))
+    most = k * (1 + 1e-9)
+    open_ = measured.has_rule & (2 * yes <= most) & (2 * no <= most)
     verdict = np.full(len(k), None, dtype=object)
     verdict[open_] = "no_majority"
-    verdict[open_ & (yes == no) & (yes > 0)] = "tied"
-    return BooleanArray(2 * yes > k, open_ | ~measured.has_rule), verdict
+    verdict[open_ & (np.abs(yes - no) <= 1e-9 * k) & (yes > 0)] = "tied"
+    return BooleanArray(2 * yes > most, open_ | ~measured.has_rule), verdict
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +13,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
+from evalkit.tables.schemas import id_text
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 _MOST = 2**62
+_WHOLE = r"^(-?\d+)\.0+$"  # a whole number as a float
 ClustersLike = Mapping[str, Any] | pd.Series
 """item_id -> cluster."""
 
@@ -149,11 +153,56 @@ def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series
     if isinstance(clusters, pd.Series) and clusters.index.duplicated().any():
         raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")
     given = clusters if isinstance(clusters, pd.Series) else pd.Series(dict(clusters), dtype=object)
+    keys = match_ids(given.index, pd.Index(ids.unique()), "clusters", "item", many=False)
     # The prefix keeps an item's own name apart from a cluster of that name.
-    names = "cluster " + given.dropna().astype("str")
-    names.index = names.index.astype("str")
+    names = "cluster " + given.set_axis(keys).dropna().astype("str")
     found = ids.map(names[~names.index.duplicated(keep="last")])
     return found.where(found.notna(), ids)
+
+
+ID_NOTES: ContextVar[dict[str, None] | None] = ContextVar("ID_NOTES", default=None)
+"""Where `match_ids` notes what it could not match, while a function runs whose table has `notes`."""
+
+
+@contextmanager
+def collected_notes() -> Iterator[dict[str, None]]:
+    """The notes on ids made meanwhile."""
+    notes = dict[str, None]()
+    token = ID_NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        ID_NOTES.reset(token)
+
+
+def match_ids(given: pd.Index, items: pd.Index, what: str, where: str, *, many: bool = True) -> pd.Index:
+    """Ids as texts, spelled as those of the items that they equal by value: 1 and 1.0 are "1", "01" and "1 " are not.
+
+    Raises
+    ------
+    InputError
+        When under half of them are ids of `items`, and under half of the items are among them.
+    """
+    texts = pd.Index([id_text(value) for value in given], dtype="str")
+    known = texts.isin(items)
+    if not known.all():
+        plain = pd.Series(items, index=items.str.replace(_WHOLE, r"\1", regex=True))
+        plain = plain[~plain.index.duplicated(keep=False)]
+        found = pd.Series(texts.str.replace(_WHOLE, r"\1", regex=True)).map(plain)
+        texts = texts.where(known | found.isna().to_numpy(), pd.Index(found, dtype="str"))
+        known = texts.isin(items)
+    covered = items.isin(texts)
+    if len(texts) and len(items) and not known.all():
+        lost = f"{int((~known).sum())} of {len(texts)} {what} are of no {where}, such as {texts[~known][0]!r}"
+        if known.mean() < 0.5 and covered.mean() < 0.5:
+            none = f"the {what} and the {where}s have no item_id in common"
+            raise InputError(
+                f"{lost if known.any() else none}: the {what} have ids such as {texts[~known][0]!r}, the {where}s "
+                f"such as {str(items[0])!r}; use the same ids in both, and pass only {what} of these {where}s"
+            )
+        if (notes := ID_NOTES.get()) is not None and (many or not covered.all()):
+            notes[lost] = None
+    return texts
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:

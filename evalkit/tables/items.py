@@ -98,10 +98,10 @@ def as_frame(source: Any) -> pd.DataFrame:
         return source
     if isinstance(source, pd.Series):
         return as_frame([dict(source)]).set_axis([0 if source.name is None else source.name])
+    if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "column_names"):
+        return _from_hub(source)
     if isinstance(source, Mapping):
         return as_frame([source])
-    if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "to_pandas"):
-        return pd.DataFrame(source.to_pandas())
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
         if wrong is not None:
@@ -117,6 +117,21 @@ def as_frame(source: Any) -> pd.DataFrame:
     )
 
 
+def _from_hub(source: Any) -> pd.DataFrame:
+    """A `datasets.Dataset` with the names of its classes, whose numbers are no codes of a scale."""
+    if isinstance(source.column_names, Mapping):
+        raise InputError(
+            f"this is a {type(source).__name__} with the splits {listed(source.column_names)}; choose one of them, as "
+            f"in data[{next(iter(source.column_names), 'train')!r}]"
+        )
+    frame = pd.DataFrame(source.to_pandas())
+    for name, feature in source.features.items():
+        if type(feature).__name__ == "ClassLabel":
+            codes = [-1 if is_missing(code) else int(code) for code in frame[name]]
+            frame[name] = pd.Series([feature.names[code] if code >= 0 else None for code in codes], dtype=object)
+    return frame
+
+
 def id_texts(source: Any, name: str | None) -> list[str]:
     """The ids of a column (or of the index, without a name) as texts; they may repeat.
 
@@ -129,11 +144,19 @@ def id_texts(source: Any, name: str | None) -> list[str]:
     where = "the index" if name is None else f"column {name!r}"
     ids: list[str] = list(map(str, values)) if source.dtype.kind in "iu" else []
     for at, value in enumerate(values if not ids else ()):
+        if isinstance(value, int) and not isinstance(value, bool):
+            ids.append(str(value))  # also beyond 64 bits
+            continue
         text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
                 raise InputError("the items' index has several levels; pass the id column as item_id")
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
+        if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
+            raise InputError(
+                f"row {at} has the id {value!r} in {where}, which was rounded when it was read, so that ids may be "
+                "confused; store ids of so many digits as strings"
+            )
         ids.append(str(text))
     return ids
 

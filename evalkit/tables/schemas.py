@@ -55,6 +55,7 @@ _COLUMNS = {
     "rubric_scores": [
         *("rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "reason", "n_criteria", "n_scored"),
         "status",
+        *(*_MEASURE, "options"),
     ],
     "summary": [
         *("rubric", "rubric_version", "criterion", "mean", "mean_norm", "low", "high", "worst", "best", "pass_rate"),
@@ -65,7 +66,11 @@ _COLUMNS = {
 TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
-_LATER = {"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}}  # tables saved before lack them
+_LATER = {  # tables saved before lack them
+    "votes": {"tied_labels", "first_rate"},
+    "scores": {"tied_labels"},
+    "rubric_scores": {*_MEASURE, "options"},
+}
 
 
 def columns_of(name: str) -> list[str]:
@@ -94,12 +99,12 @@ def _coerced(column: Any, kind: str) -> Any:
             return column
         series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
         codes, seen = pd.factorize(series)
-        names = pd.Index([_text(name) for name in seen], dtype="str")
+        names = pd.Index([id_text(name) for name in seen], dtype="str")
         return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
     if kind == "text":
         if not isinstance(column, pd.Series):
             return pd.Series(column, dtype="str")
-        return (column.map(_text, na_action="ignore") if column.dtype.kind in "fO" else column).astype("str")
+        return (column.map(id_text, na_action="ignore") if column.dtype.kind in "fO" else column).astype("str")
     if not isinstance(column, pd.Series):
         return pd.Series(column, dtype=cast(Any, kind))
     if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
@@ -113,11 +118,15 @@ def _coerced(column: Any, kind: str) -> Any:
     return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 
-def _text(value: Any) -> str:
+def id_text(value: Any) -> str:
     """A cell as text: codes and ids that a CSV reader turned into numbers get their old form back."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, float) and value.is_integer():
+        if abs(value) >= 2**53:
+            raise ValueError(f"{value!r} was rounded when it was read; store such ids as strings")
+        return str(int(value))
+    return str(value)
 
 
 def _booleans(column: pd.Series) -> pd.Series:
@@ -188,15 +197,19 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError(
             f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)}){hint}"
         )
+    if not frame.columns.is_unique and (twice := {*frame.columns[frame.columns.duplicated()]} & {*kinds}):
+        raise InputError(f"the {name} table has column {listed(sorted(twice))} twice; keep one, or rename the other")
+    # pandas would not know whether an index or a column of one name is meant
+    plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = {}
     for column, kind in kinds.items():
-        if column not in frame.columns or _fits(frame[column], kind):
+        if column not in plain.columns or _fits(plain[column], kind):
             continue
         try:
-            restored[column] = _coerced(frame[column], kind)
+            restored[column] = _coerced(plain[column], kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
-    return frame.assign(**restored) if restored else frame
+    return plain.assign(**restored) if restored else plain
 
 
 def _fits(column: pd.Series, kind: str) -> bool:

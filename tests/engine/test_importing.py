@@ -255,9 +255,9 @@ class TestPairs:
         meant = {"model_1": "A", "model_2": "B", "draw": "tie", "?": "abstained"}
         table = ek.import_judgments(rows, "preference", judge=WHO, score="said", codes=meant)
         assert shown(table, "order", "label", "error") == [
-            ["AB", "B", None],
-            ["AB", "tie", None],
-            ["AB", None, "abstained"],
+            [None, "B", None],
+            [None, "tie", None],
+            [None, None, "abstained"],
         ]
 
 

@@ -20,7 +20,9 @@ from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
+from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.touched_tables import check_rows, votes_options
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
@@ -81,10 +83,12 @@ def aggregate(
         - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
           the most frequent reason of the votes when under quorum;
         - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
-          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
+          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA; `score_ab` and `score_ba`
+          of pairs: the judges' weighted means in the two orders;
         - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
           ``partial`` (a judge is missing, or no majority) or ``ok``;
-        - `method` that was used, its `options` (``one_coin`` or NA); `level`, `scale` of the criterion.
+        - `method` that was used; its `options`: ``one_coin``, and of the votes ``unscored=…`` and ``votes=majority``,
+          or NA; `level`, `scale` of the criterion.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def aggregate(
         if method != "dawid_skene" and weights is None:
             return one_table(aggregate(vote(part), method=method, quorum=quorum) for part in read_parts(votes))
         votes = vote(votes)  # all items and judges are needed at once
-    frame = tables.check(votes, "votes", need=_NEED)
+    frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)
     jury = _jury(frame, whole, vote_weights(frame, weights), method)
@@ -127,12 +131,11 @@ def aggregate(
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
-        methods, options = (np.full(len(whole), text, dtype=object) for text in (method, None))
-        options[fitted.one_coin] = "one_coin"
+        methods, options = np.full(len(whole), method, dtype=object), np.where(fitted.one_coin, "one_coin", "")
     else:
         score, label, tied, among = _middle(jury, measured, method)
         passed, verdict = _verdict(jury, measured, method)
-        methods, options = _methods(method, measured), np.full(len(whole), None, dtype=object)
+        methods, options = _methods(method, measured), np.full(len(whole), "")
     tied = tied | (silent & pd.isna(label))
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
@@ -143,9 +146,29 @@ def aggregate(
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, tied, verdict, score, label)
     columns["method"] = tables.categorical(methods)
-    columns["options"] = tables.categorical(options)
+    columns["options"] = _with_options_of_votes(options, frame, whole)
     columns["tied_labels"] = tables.categorical(among)
-    return tables.table("scores", columns)
+    return tables.table("scores", columns | _of_orders(frame, jury))
+
+
+def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
+    """The weighted means of the judges' scores in each order of a pair, where the votes have them."""
+    made = {}
+    for name in OF_ORDERS if {*OF_ORDERS} <= {*frame.columns} else ():
+        value = frame[name].to_numpy(dtype=np.float64)[jury.rows]
+        known = ~np.isnan(value)
+        total = jury.groups.total(jury.weight, known)
+        mean = jury.groups.total(np.where(known, value, 0.0) * jury.weight) / np.where(total > 0, total, 1.0)
+        made[name] = np.where(total > 0, mean, np.nan)
+    return made
+
+
+def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:
+    """The options of each score, with what of the votes' own rules bears on it."""
+    made = np.asarray(own, dtype=object)
+    for text, rows in votes_options(frame).items():
+        made = np.where(whole.count(rows) > 0, made + " " + text, made)
+    return tables.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
@@ -168,6 +191,7 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
 class _Jury:
     """One entry per vote that has weight, grouped by item and criterion; `of_pairs` has one per group."""
 
+    rows: Flags  # which of the votes these are
     groups: Groups
     measured: Measures
     judge: Ints
@@ -213,6 +237,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
+        there,
         groups,
         measured,
         rows["judge"].cat.codes.to_numpy().astype(np.int64),

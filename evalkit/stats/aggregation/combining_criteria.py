@@ -13,8 +13,9 @@ from evalkit import tables
 from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 
@@ -50,7 +51,8 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
           where others are unscored; one without a verdict leaves the score open (NA);
         - `reason` of the first criterion, in the rubric's order, that leaves score or verdict open
           (``not_judged`` where the item has no row for it);
-        - `n_criteria` that apply, `n_scored` of them (ties included), `status` as in `aggregate`.
+        - `n_criteria` that apply, `n_scored` of them (ties included), `status` as in `aggregate`;
+        - `level`, `scale` of `score`; `options`, of one criterion those of its score.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     [[0.625, True, 2]]
     """
     check_choice("missing", missing, MISSING_CRITERIA)
-    frame = tables.check(scores, "scores", need=_NEED)
+    frame = check_rows(scores, "scores", need=_NEED)
     _refuse_others(frame, rubric)
     refuse_doubles(frame, SCORE_KEY, "scores")
     items = group(frame, ["rubric", "rubric_version", "item_id"])
@@ -89,6 +91,10 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     columns |= {"n_criteria": np.full(len(items), int(grid.applies.sum()))}
     columns |= {"n_scored": (grid.scored & grid.applies).sum(axis=1)}
     columns |= _status(grid, score, passed, rubric)
+    one = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
+    columns |= {"level": [one.level] * len(items), "scale": [one.to_json()] * len(items)}
+    if len(rubric.criteria) == 1 and "options" in frame:
+        columns["options"] = pieces["options"].array
     return tables.table("rubric_scores", columns)
 
 

@@ -34,6 +34,7 @@ from evalkit.stats.result_tables import (
     note_few_clusters,
     result_table,
     value_row,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike
@@ -54,6 +55,7 @@ _MAY = ["reason", "tied_labels"]
 _WHOLE, _WITHOUT = "\x00jury", "\x00without "
 
 
+@with_id_notes
 def jury_value(
     votes: JudgedLike,
     labels: LabelsLike,

@@ -11,15 +11,20 @@ from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
 
 _COLUMNS = columns(
-    JUDGE_KEY, "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored; text: notes"
+    JUDGE_KEY,
+    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order; "
+    "number: worst best order_mean±; text: notes",
 )
 
 
+@with_id_notes
 def win_rates(
     judged: pd.DataFrame,
     items: ItemsLike,
@@ -56,7 +61,12 @@ def win_rates(
           Wilson's);
         - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
           whichever answer stands first;
-        - `n_items` with this system, `n_scored` of them; `notes`.
+        - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone,
+          which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
+        - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
+          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it; NA where the
+          judgments do not name both orders;
+        - `notes`.
 
         A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
         the same ones.
@@ -80,7 +90,8 @@ def win_rates(
     seen = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters)
     # each item is seen from both sides
     heads = pd.concat([seen, seen.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
-    heads["_value"] = np.concatenate([seen["_value"], 1 - seen["_value"]])
+    for name in ("_value", *OF_ORDERS):
+        heads[name] = np.concatenate([seen[name], 1 - seen[name]])
     rows: list[dict[str, Any]] = []
     for at in group(heads, JUDGE_KEY).rows():
         own = heads.iloc[at]
@@ -96,8 +107,9 @@ def compared(
 ) -> pd.DataFrame:
     """One row per vote or score: `JUDGE_KEY`, the `system` of `answer_a`, its `opponent`, `_value` and `_unit`.
 
-    `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `_unit` is the
-    number of the cluster. Errors are those of `win_rates`; `name` is the function that they name.
+    `_value` is 1 where `answer_a` is preferred, 0 where `answer_b` is, .5 for a tie, NaN if unscored; `score_ab` and
+    `score_ba` are the same in each order; `_unit` is the number of the cluster. Errors are those of `win_rates`; `name`
+    is the function that they name.
     """
     frame = _checked(judged, name)
     known = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
@@ -107,7 +119,22 @@ def compared(
     sides = (known[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
     made["system"], made["opponent"] = sides
     units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    for name in OF_ORDERS:
+        made[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
+    made["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
     return made.assign(_value=_values(frame), _unit=units)
+
+
+def _read_in_one_order(seen: pd.DataFrame) -> Flags:
+    """The rows that have no winner because one of the two orders was not read."""
+    return np.asarray(seen["_value"].isna() & (seen[OF_ORDERS[0]].isna() != seen[OF_ORDERS[1]].isna()))
+
+
+def notes_on_orders(seen: pd.DataFrame) -> list[str]:
+    """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
+    n, known = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
+    notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
+    return notes if known.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
 
 
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
@@ -119,6 +146,7 @@ def _checked(judged: Any, caller: str) -> pd.DataFrame:
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
         wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
         raise InputError(f"{caller} needs pairwise {name} with the labels A, B or tie; these have {wrong}")
+    frame = check_rows(frame, name, need=key)
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 
@@ -163,6 +191,7 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     notes = [interval.reason] if interval.reason is not None else []
     n_units = len(np.unique(units))
     notes += [f"only {n_units} clusters"] if 1 < n_units < FEW_CLUSTERS else []
+    notes += notes_on_orders(part)
     row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
     row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
     return row | {
@@ -171,5 +200,27 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
         "ties": int((value == 0.5).sum()),
         "n_items": len(part),
         "n_scored": int(scored.sum()),
+        "n_one_order": int(_read_in_one_order(part).sum()),
+        **_both_orders(part),
         "notes": joined(notes),
     }
+
+
+def _both_orders(part: pd.DataFrame) -> dict[str, float]:
+    """The mean of the win rates in the two orders; and the bounds of `win_rate`, whatever was not read."""
+    value, first, second = (part[name].to_numpy(dtype=np.float64) for name in ("_value", *OF_ORDERS))
+    one = np.where(_read_in_one_order(part), np.fmax(first, second), np.nan)  # of the order that was read
+    # with all samples of that order on one side, the other order can at most make a tie of it
+    worst = np.where(np.isnan(value), np.where(one == 1, 0.5, 0.0), value)
+    best = np.where(np.isnan(value), np.where(one == 0, 0.5, 1.0), value)
+    row = {"worst": float(worst.mean()), "best": float(best.mean())}
+    if np.isnan(first).all() or np.isnan(second).all():
+        return row
+    means = [float(np.nanmean(side)) for side in (first, second)]
+    # each item's part in the mean of both, by which clusters vary
+    parts = [
+        len(side) / np.sum(~np.isnan(side)) * np.nan_to_num(side - mean) / 2
+        for side, mean in zip((first, second), means, strict=True)
+    ]
+    ends = mean_interval(sum(means) / 2 + parts[0] + parts[1], part["_unit"].to_numpy(), bounds=(0.0, 1.0))
+    return row | figure_row("order_mean", sum(means) / 2, ends)

@@ -13,7 +13,8 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes
+from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes, with_id_notes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.judgment_folders import FolderLike, is_folder
@@ -21,6 +22,7 @@ from evalkit.tables.judgment_folders import FolderLike, is_folder
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
 
+@with_id_notes
 def summarize(
     scores: pd.DataFrame | FolderLike,
     *,
@@ -78,7 +80,7 @@ def summarize(
     """
     scores = aggregate(scores) if is_folder(scores) else scores
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
-    frame = tables.check(scores, name, need=_NEED)
+    frame = check_rows(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])
     of_items = None if items is None else as_items(items).set_index("item_id")
     frame = _with_columns(frame, by, of_items)
@@ -120,13 +122,14 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     labelled = rows["label"].notna().to_numpy() if "label" in rows else np.zeros(len(rows), dtype=bool)
     level, scale = _scale(rows)
     valued, tied = ~np.isnan(norm), (rows["status"] == "tied").to_numpy()
-    scored = tied | (labelled if level == "nominal" else ~np.isnan(score) | valued)
+    by_label = level == "nominal" and "label" in rows
+    scored = tied | (labelled if by_label else ~np.isnan(score) | valued)
     low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
     unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
     rate = rate_interval(passed, units[verdict >= 0])
     n = len(rows)
-    comparable = bool(valued.any() or level != "nominal")
+    comparable = bool(valued.any() or not by_label)
     return {
         "mean": _mean(score),
         "mean_norm": _mean(norm),

@@ -9,9 +9,17 @@ import pandas as pd
 
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
-from evalkit.stats.aggregation.pairwise_wins import compared
+from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, mean_interval
-from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.result_tables import (
+    CRITERION_KEY,
+    JUDGE_KEY,
+    columns,
+    figure_row,
+    joined,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 
@@ -28,6 +36,7 @@ _NO_END = "an order explains every win and tie, or every vote of a judge: no fin
 _NO_VOTES = "no vote with a winner"
 
 
+@with_id_notes
 def rank(
     judged: pd.DataFrame,
     items: ItemsLike,
@@ -111,7 +120,9 @@ def rank(
     for at in group(seen, key).rows():
         own = seen.iloc[at]
         head = {name: own[name].iloc[0] for name in key}
-        rows += [head | row for row in _ranked(own, ties, discrimination=discrimination)]
+        notes = notes_on_orders(own)
+        for row in _ranked(own, ties, discrimination=discrimination):
+            rows.append(head | row | {"notes": joined([row["notes"], *notes])})
     return result_table(rows, columns(JUDGE_KEY, _COLUMNS.format(_OF_JUDGES * discrimination)))
 
 

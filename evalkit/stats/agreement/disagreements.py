@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.arrays import BooleanArray
 
-from evalkit import tables
 from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
+from evalkit.stats.result_tables import verdict_codes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
@@ -35,6 +37,8 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
           of pairs with unequal labels;
         - `range` and `sd` (ddof 1) of `score_norm`;
         - `entropy` 0-1: of the labels, divided by the log of the smaller of judges and levels;
+        - `split`: do two judges differ in their verdicts (without pass rule: labels)? A judge without one, as by a tie,
+          counts on neither side; NA under two verdicts;
         - `dissent_rate` 0-1: share of the judges whose label is not the most frequent one;
         - `n_judges`, `n_scored`.
 
@@ -57,7 +61,7 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     """
     if is_folder(votes):
         return one_table(disagreement(vote(part)) for part in read_parts(votes))
-    frame = tables.check(votes, "votes", need=_NEED)
+    frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:
         frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]
@@ -70,6 +74,7 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     columns: dict[str, Any] = {key: frame[key].iloc[groups.first].array for key in SCORE_KEY}
     columns["disagreement"] = item_disagreement(groups, measured, norm, label, scored)
     columns |= _width(groups, norm) | _mixture(groups, measured, label)
+    columns["split"] = _split(frame, groups, measured, label)
     columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)}
     return pd.DataFrame(columns)
 
@@ -96,6 +101,14 @@ def item_disagreement(groups: Groups, measured: Measures, norm: Floats, label: I
     counts = tally(groups.codes[rows], label[rows], len(groups))
     result[n > 1] = 1 - counts.pairs()[n > 1] / (n * (n - 1))[n > 1]
     return result
+
+
+def _split(frame: pd.DataFrame, groups: Groups, measured: Measures, label: Ints) -> BooleanArray:
+    verdict = verdict_codes(frame["passed"]) if "passed" in frame else label
+    answer = np.where(measured.has_rule, verdict, label)
+    rows = answer >= 0
+    counts = tally(groups.codes[rows], answer[rows], len(groups))
+    return BooleanArray(np.bincount(counts.group, minlength=len(groups)) > 1, groups.count(rows) < 2)
 
 
 def _width(groups: Groups, norm: Floats) -> dict[str, Floats]:

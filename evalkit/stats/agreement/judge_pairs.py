@@ -21,6 +21,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
@@ -34,6 +35,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def judge_agreement(
     judged: pd.DataFrame,
     *,

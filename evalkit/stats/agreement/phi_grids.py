@@ -18,6 +18,7 @@ from evalkit.stats.result_tables import (
     jackknife_row,
     joined,
     result_table,
+    with_id_notes,
 )
 from evalkit.tables.grouping import ClustersLike
 
@@ -26,6 +27,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def phi_grid(
     judgments: pd.DataFrame,
     *,

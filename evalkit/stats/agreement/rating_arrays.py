@@ -17,6 +17,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
@@ -39,10 +40,10 @@ def checked(judged: Any, form: str) -> pd.DataFrame:
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
-        frame = tables.check(judged, "judgments", need=_NEED)
+        frame = check_rows(judged, "judgments", need=_NEED)
         refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     else:
-        frame = tables.check(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
+        frame = check_rows(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
         refuse_doubles(frame, VOTE_KEY, "votes")
     return frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
 

@@ -19,6 +19,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
@@ -35,6 +36,7 @@ _COLUMNS = columns(
 _FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±")
 
 
+@with_id_notes
 def reliability(
     judged: pd.DataFrame | FolderLike,
     *,

@@ -20,7 +20,7 @@ from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.result_tables import JUDGE_KEY, columns, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, columns, joined, result_table, with_id_notes
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -89,6 +89,7 @@ class AltTest:
         ]
 
 
+@with_id_notes
 def alt_test(
     judged: JudgedLike,
     labels: LabelsLike,

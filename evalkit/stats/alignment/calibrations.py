@@ -34,7 +34,7 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
@@ -140,6 +140,7 @@ class Calibration:
         types = columns("text: item_id criterion judge; number: calibrated; text: codes; count: n_codes")
         return result_table(rows, types).astype({"item_id": "str"})
 
+    @with_id_notes
     def check(
         self,
         judged: JudgedLike,
@@ -221,6 +222,7 @@ class Calibration:
         return {"date": self.date, "figure": self.figure, "key": self.key, "maps": maps}
 
 
+@with_id_notes
 def fit_calibration(
     judged: JudgedLike,
     labels: LabelsLike,

@@ -20,7 +20,7 @@ from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
@@ -57,6 +57,7 @@ class Estimated:
         return bounded_interval(self.mean, math.sqrt(self.variance), bounds=bounds, freedom=n_clusters - 1)
 
 
+@with_id_notes
 def corpus_estimate(
     judged: JudgedLike,
     labels: LabelsLike,

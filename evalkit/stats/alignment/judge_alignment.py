@@ -17,6 +17,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
+from evalkit.errors import counted as counted_items
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, KindOptions, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
@@ -41,6 +42,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -58,6 +60,7 @@ _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
 
 
+@with_id_notes
 def align(
     judged: JudgedLike,
     labels: LabelsLike,
@@ -320,6 +323,8 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes = [chosen] if chosen else []
+    if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
+        notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
     if _FIRST in options.figures:
         row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
@@ -22,20 +21,16 @@ from evalkit.stats.alignment.label_values import (
     are_verdicts,
     kinds_of,
     labels_for,
+    of_items,
 )
 from evalkit.stats.intervals import cluster_codes
+from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import (
-    ClustersLike,
-    Flags,
-    Floats,
-    Ints,
-    refuse_doubles,
-    used_categories,
-)
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among
 
@@ -69,6 +64,8 @@ class Panel:
         Label -> its number.
     first
         Judge -> per item, the share of its samples for the answer shown first and their number, if the table has them.
+    one_order
+        Judge -> per item, whether its vote is unscored because one of two orders was not read.
     """
 
     head: dict[str, Any]
@@ -80,6 +77,7 @@ class Panel:
     verdicts: bool
     kinds: dict[str, int]
     first: dict[str, tuple[Floats, Ints]]
+    one_order: dict[str, Flags]
 
     def classes(self) -> dict[str, int]:
         """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
@@ -119,7 +117,7 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
         judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
         name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
         key = VOTE_KEY if name == "votes" else SCORE_KEY
-        frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
+        frame = check_rows(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
         refuse_doubles(frame, key, name)
         if name == "scores":
             frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
@@ -130,7 +128,7 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
             f"the labels are for criterion {listed(said['criterion'].unique())}, but criterion "
             f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
         )
-    return frame, said
+    return frame, of_items(said, frame["item_id"], frame["criterion"])
 
 
 def panels(
@@ -186,13 +184,15 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     verdicts = scale.has_rule if want == "rule" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
-    found, shown = {}, {}
+    found, shown, lost = {}, {}, {}
     for judge in piece["judge"].unique():
         own = piece.loc[(piece["judge"] == judge).to_numpy()]
         found[str(judge)] = _answers(own, items, kinds, verdicts=verdicts)
+        if "reason" in own and ONE_ORDER in own["reason"].cat.categories:
+            lost[str(judge)] = np.asarray(items.isin(own["item_id"][own["reason"].eq(ONE_ORDER).fillna(value=False)]))
         if {"first_rate", "n_scored"} <= set(own):
             shown[str(judge)] = _first(own, items)
-    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown)
+    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown, lost)
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

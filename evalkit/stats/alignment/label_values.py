@@ -17,8 +17,11 @@ from evalkit.rubrics.human_labels import as_labels
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, refuse_doubles, tally
+from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
+
+LOST_IDS = "labels of no item"
+"""In the `attrs` of an evaluation's labels: notes on those that were left out."""
 
 
 class HasVotes(Protocol):
@@ -46,6 +49,23 @@ def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
     return as_labels(labels, *(getattr(judged, name, None) for name in known))
 
 
+def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
+    """Labels with ids spelled as those of the items; those of no item are noted (`match_ids`) and stay.
+
+    Raises
+    ------
+    InputError
+        When under half of the labels and of the items match.
+    """
+    if (notes := ID_NOTES.get()) is not None:
+        notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
+    judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
+    known = pd.Index(items.unique(), dtype="str")
+    ids = labels["item_id"].astype(object)
+    ids[judged] = match_ids(pd.Index(ids[judged]), known, "labels", "item")
+    return labels.assign(item_id=ids.astype("str"))
+
+
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
     """The clusters passed, else those of an evaluation."""
     own = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
@@ -67,7 +87,7 @@ def read_label(text: str, scale: Scale) -> Reading | None:
     Codes are codes. ``true`` and ``false`` are verdicts, if the criterion has a pass rule. On ordinal
     scales a number between the codes is a mean of people's codes: a score without label and verdict.
     """
-    code = scale.code(text)
+    code = scale.by_value(text)
     if code is not None:
         return Reading(code_text(code), scale.score(code), scale.passed(code))
     verdict = {"true": True, "false": False}.get(text.strip().casefold())

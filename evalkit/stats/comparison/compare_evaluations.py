@@ -18,7 +18,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
-from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for
+from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
@@ -34,13 +34,7 @@ from evalkit.stats.comparison.noise_floors import (
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.stats.result_tables import (
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-)
+from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table, with_id_notes
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, refuse_doubles
 
@@ -53,6 +47,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def compare(
     before: JudgmentsLike,
     after: JudgmentsLike,
@@ -150,6 +145,8 @@ def compare(
     known, note = (
         labels_of_sides(before, after) if labels is None else (labels_for(_with_items(before, after), labels), "")
     )
+    if known is not None:
+        known = of_items(known, sides[0].votes["item_id"], sides[0].votes["criterion"])
     options = _Options(None if known is None or known.empty else known, clusters, repeats, note)
     made = [_row(first, second, options) for first, second in matched]
     table = result_table(made, _COLUMNS)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.alignment.label_values import clusters_for
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table, with_id_notes
+from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = columns(
@@ -23,6 +23,7 @@ _COLUMNS = columns(
 _Z2 = 3.84
 
 
+@with_id_notes
 def noise_floor(
     judgments: JudgmentsLike,
     *,
@@ -106,7 +107,7 @@ def check_half_width(half_width: float) -> None:
 def _parts(given: JudgmentsLike) -> list[Part]:
     """Every criterion and judge, and the jury of an evaluation of several judges."""
     if isinstance(given, pd.DataFrame):
-        frame = tables.check(given, "judgments", need=NEED)
+        frame = check_rows(given, "judgments", need=NEED)
         sides = [side_of(part, "the table") for part in by_keys(frame, ["rubric", "rubric_version"]).values()]
     else:
         sides = [side_of(given, "the evaluation")]

@@ -24,6 +24,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of
 
@@ -36,6 +37,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def halo(
     single: JudgmentsLike,
     together: JudgmentsLike,

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.order_flips import shown_first
+from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     columns,
@@ -18,6 +18,7 @@ from evalkit.stats.result_tables import (
     joined,
     note_few_clusters,
     result_table,
+    with_id_notes,
 )
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
@@ -28,6 +29,7 @@ _COLUMNS = columns(
 )
 
 
+@with_id_notes
 def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | None = None) -> pd.DataFrame:
     """How often each judge names the same winner in both orders, and how much it likes the first place.
 
@@ -71,7 +73,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     refuse_pointwise(frame)
     votes = vote(frame)
     units = cluster_codes(clusters_of(votes["item_id"], clusters))
-    first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
+    both = know_both_orders(frame)
+    first, placed = np.where(both, shown_first(frame), np.nan), cluster_codes(clusters_of(frame["item_id"], clusters))
     groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
@@ -83,7 +86,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
         row |= _row(flips[mine], known[mine], units[mine])
         row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
-        rows.append(row | {"n_judgments": int(own.sum())})
+        notes = [row["notes"], None if both[samples.codes == number].all() else NO_ORDER]
+        rows.append(row | {"n_judgments": int(own.sum()), "notes": joined(notes)})
     return result_table(rows, _COLUMNS)
 
 
@@ -92,8 +96,8 @@ def refuse_pointwise(judgments: pd.DataFrame) -> None:
     missing = int(judgments["order"].isna().sum())
     if missing:
         raise InputError(
-            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: this rubric is not "
-            "pairwise; pass judgments of a rubric with mode: pairwise"
+            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: pass judgments of a "
+            "rubric with mode: pairwise and, to import_judgments, the column of their orders (AB or BA) as order="
         )
 
 

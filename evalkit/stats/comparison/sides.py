@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
@@ -18,6 +17,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
+from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Floats, refuse_doubles
@@ -61,7 +61,7 @@ def judgments_of(source: JudgmentsLike, name: str) -> pd.DataFrame:
             f"{name} is not a judgments table and has no .judgments (got {type(source).__name__}); "
             "pass what judge, evaluate or sample_again returned"
         )
-    return tables.check(judgments, "judgments", need=NEED)
+    return check_rows(judgments, "judgments", need=NEED)
 
 
 def side_of(source: JudgmentsLike, name: str) -> Side:
@@ -75,8 +75,8 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     judgments = judgments_of(source, name)
     refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
     votes, scores = (getattr(source, table, None) for table in ("votes", "scores"))
-    votes = vote(judgments) if votes is None else tables.check(votes, "votes")
-    scores = None if scores is None else tables.check(scores, "scores")
+    votes = vote(judgments) if votes is None else check_rows(votes, "votes")
+    scores = None if scores is None else check_rows(scores, "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:

@@ -521,8 +521,9 @@ def test_votes_have_the_spread_of_one_draw_and_no_self_agreement(tmp_path):
     assert votes["self_agreement"].isna().all()
     frame = judgments_of(tmp_path, {"a": [{"4": 0.5, "2": 0.5}]}, 2).assign(score=[2.0, 4.0], score_sd=[1.0, 3.0])
     # within: (1 + 9) / 2 = 5; between: (1 + 1) / 2 = 1
-    assert ek.vote(frame)["score_sd"].tolist() == pytest.approx([math.sqrt(6)])
-    assert ek.vote(frame.assign(score_sd=[1.0, math.nan], score=[2.0, 4.0]))["score_sd"].isna().all()
+    assert ek.vote(ek.rescore(frame))["score_sd"].tolist() == pytest.approx([math.sqrt(6)])
+    half = ek.rescore(frame.assign(score_sd=[1.0, math.nan], score=[2.0, 4.0]))
+    assert ek.vote(half)["score_sd"].isna().all()
 
 
 def test_reliability_and_the_plot_say_how_much_one_draw_would_vary(tmp_path):
@@ -531,9 +532,9 @@ def test_reliability_and_the_plot_say_how_much_one_draw_would_vary(tmp_path):
     # variances 1 and 0 on a scale of width 4: (1 / 16 + 0) / 2
     for form in (judgments, ek.vote(judgments)):
         assert ek.reliability(form)["spread_draw"].tolist() == pytest.approx([1 / 32], abs=1e-3)
-    without = judgments.drop(columns="score_sd").assign(score=[4.0, 4.0, 5.0, 5.0])
+    without = ek.rescore(judgments.drop(columns="score_sd").assign(score=[4.0, 4.0, 5.0, 5.0]))
     assert ek.reliability(without)["spread_draw"].isna().all()
-    unread = judgments.assign(error=["low_mass", "low_mass", None, None])
+    unread = ek.rescore(judgments.assign(error=["low_mass", "low_mass", None, None]))
     assert ek.reliability(unread)["spread_draw"].tolist() == pytest.approx([0.0], abs=1e-3)
     (tmp_path / "out").mkdir()
     judgments.to_parquet(tmp_path / "out" / "part.parquet")
@@ -550,7 +551,8 @@ def test_expected_scores_agree_by_distance_and_by_their_labels(tmp_path):
     replies: dict[str, list[dict[Token, float]]] = {"a": [{"4": 0.9, "2": 0.1}], "b": [{"2": 0.8, "1": 0.2}]}
     expected = judgments_of(tmp_path, replies, 1).assign(judge="expected", score=[3.8, 1.8])
     text = expected.assign(judge="text", score=[4.0, 2.0], score_sd=math.nan)
-    (row,) = ek.reliability(pd.concat([expected, text], ignore_index=True)).to_dict("records")
+    both = ek.rescore(pd.concat([expected, text], ignore_index=True))
+    (row,) = ek.reliability(both).to_dict("records")
     assert (row["metric"], row["percent_agreement"]) == ("interval", 1.0)
     # α = 1 − Do/De: Do = .2²; De = mean square over the 6 pairs of 3.8, 4, 1.8, 2: (2 · .04 + 2 · 4 + 2.2² + 1.8²) / 6
     assert row["alpha_single"] == pytest.approx(1 - 0.04 / ((0.08 + 8 + 4.84 + 3.24) / 6))

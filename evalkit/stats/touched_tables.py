@@ -1,0 +1,311 @@
+"""Touched tables: rows whose columns contradict each other, and `rescore`, which recomputes what follows from `score`.
+
+Which rows no function of evalkit can have made was derived and simulated for every rule: a verdict comes from a vote of
+verdicts, so in votes and scores it may differ from what the mean score would pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, counted
+from evalkit.rubrics.row_scales import (
+    PAIR_SCORES,
+    Measures,
+    halfway_labels,
+    label_norms,
+    measures,
+    nearest_labels,
+    off_scale,
+)
+from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
+from evalkit.tables.grouping import Flags, Floats, Ints, Objects
+from evalkit.tables.ties import labels_among, tied_text
+
+_OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
+_UNSCORED = re.compile(r"unscored=\S+")
+_SCALED = ["level", "scale"]
+_SHOWN = [*tables.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
+_NEAR, _SAME = 0.01, 1e-6  # of the scale's width
+_ROWS = 1_000_000  # checked at a time, which bounds the memory
+
+
+def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.DataFrame:
+    """As `tables.check`, with codes in `label` spelled as on the row's scale ("1.0" for 1 is "1").
+
+    Raises
+    ------
+    InputError
+        Also for rows that contradict themselves, and for two scales of one rubric, version and criterion.
+    """
+    made: pd.DataFrame = tables.check(frame, name, need=need)
+    if not {*_SCALED} <= {*made.columns} or made[_SCALED].isna().any(axis=None):
+        return made
+    made, found = _spelled(made, name), dict[str, list[int]]()
+    for start in range(0, len(made), _ROWS):
+        for reason, wrong in _faults(_Rows.of(made.iloc[start : start + _ROWS]), name).items():
+            found.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
+    if rows := sorted({row for several in found.values() for row in several}):
+        numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
+        raise InputError(
+            f"{counted(len(rows), 'row')} of {len(made)} of the {name} table cannot be right, because "
+            f"{'; '.join(reason for reason in found if found[reason])} (rows {numbers}, from 0; the first: "
+            f"{_shown(made, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
+        )
+    return made
+
+
+def rescore(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose `score` was changed, with the columns that follow from it computed again.
+
+    Only rows that contradict themselves change: other votes and scores keep their verdicts, which come from a vote of
+    verdicts. To give rows a verdict of your own, set `passed` after this call.
+
+    Parameters
+    ----------
+    table
+        Judgments, votes, scores or rubric scores, of which `score` (on nominal scales: `label`) is right.
+
+    Returns
+    -------
+    DataFrame
+        The table with `score_norm`, `label` (the nearest code; NA for an exact half), `passed` (by the pass rule) and
+        what says whether a row is scored or tied. A judgment with an `error` loses its score: what was not read never
+        becomes a number by this. To give it a score of your own, clear its `error`, too.
+
+    Raises
+    ------
+    InputError
+        When it is none of these tables, or a score is not on its scale.
+
+    Examples
+    --------
+    >>> judgments = tables.table("judgments", {
+    ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
+    ...     "judge": ["j"] * 2, "sample": [0] * 2, "score": [0.0, 2.0], "score_norm": [1.0, 1.0], "label": ["2", "2"],
+    ...     "passed": [True, True], "level": ["ordinal"] * 2,
+    ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 2})
+    >>> rescore(judgments)[["score", "score_norm", "label", "passed"]].values.tolist()
+    [[0.0, 0.0, '0', False], [2.0, 1.0, '2', True]]
+    """
+    columns = {*getattr(table, "columns", ())}
+    of_scores = "scores" if "criterion" in columns else "rubric_scores"
+    name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
+    frame = _spelled(tables.check(table, name, need=["score", *_SCALED]), name)
+    wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
+    rows = _Rows.of(frame.loc[wrong])
+    old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
+    if "error" in old:
+        lost = old["error"].notna().to_numpy()
+        score[lost], label[lost] = np.nan, None
+    nearest, half = nearest_labels(score, rows.measured)
+    of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
+    label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
+    place, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
+    off = np.abs(place - 0.5) > 0.5 + _SAME
+    if off.any():
+        raise InputError(
+            f"rescore: {counted(int(off.sum()), 'score')} of the {name} table {'is' if off.sum() == 1 else 'are'} not "
+            f"on the scale, the first: {_shown(old, int(off.argmax()))}; correct the column `score`"
+        )
+    there = ~np.isnan(score) | ~pd.isna(label)
+    made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
+    made["tied_labels"] = halfway_labels(score, rows.measured, half)
+    if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
+        verdict = np.where(rows.expected & there, rows.verdict, verdict)  # of a distribution: its own
+        made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
+    made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
+    if "reason" in old:
+        made["reason"] = np.where(there, np.array([None, "tied"])[half.astype(int)], old["reason"].astype(object))
+    made["status"] = np.where(there, "ok", "unscored")
+    for key in [key for key in made if key in frame]:
+        cells = frame[key].astype(object).to_numpy(copy=True)
+        cells[wrong] = made[key]
+        frame = frame.assign(**{key: pd.Series(cells, index=frame.index).where(pd.notna(cells), None)})
+    return check_rows(frame, name, need=["score"])
+
+
+def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
+    """What of their own rules bears on scores made of votes, imputed scores and majorities: text -> the votes."""
+    if not {"options", "method"} <= {*votes.columns}:
+        return {}
+    majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
+    found, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    for at, cell in enumerate(votes["options"].cat.categories):
+        found |= {text: found.get(text, False) | (codes == at) for text in _UNSCORED.findall(cell)}
+    return found
+
+
+def _shown(frame: pd.DataFrame, row: int) -> str:
+    cells = frame[[name for name in _SHOWN if name in frame]].iloc[row].dropna()
+    return ", ".join(f"{name} {str(value)!r}" for name, value in cells.items())
+
+
+def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """With the scale's spelling of codes; InputError for two scales of one rubric, version and criterion."""
+    measured, changed = measures(frame), dict[str, Any]()  # an error for a cell that is no scale
+    scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
+    keys = [key for key in CRITERION_KEY if key in frame]
+    for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
+        found = scales.setdefault(tuple(head), {})
+        found.setdefault(Scale.from_json(level, text), f"{level} {text}")
+        if len(found) > 1:
+            raise InputError(
+                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; "
+                "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
+            )
+    for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
+        texts = list(frame[column].cat.categories) if column in frame else []
+        meant = [[spell(text, scale) for text in texts] for scale in measured.scales]
+        if any(row != texts for row in meant):
+            cells = np.array([[*row, None] for row in meant], dtype=object)
+            changed[column] = tables.categorical(cells[measured.codes, frame[column].cat.codes])
+    return frame.assign(**changed) if changed else frame
+
+
+def _spell(text: str, scale: Scale) -> str:
+    code = scale.by_value(text)
+    return text if code is None else code_text(code)
+
+
+def _spell_all(cell: str, scale: Scale) -> str:
+    return tied_text([_spell(text, scale) for text in labels_among(cell)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The columns of some rows as arrays; what the table lacks is missing in every row."""
+
+    frame: pd.DataFrame
+    measured: Measures
+    score: Floats
+    norm: Floats
+    label: Objects
+    value: Floats  # what the label stands for
+    known: Flags  # is the label a code of the scale, or missing?
+    verdict: Ints
+    expected: Flags  # is the score the mean of a distribution?
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> _Rows:
+        measured, none = measures(frame), np.full(len(frame), np.nan)
+        numbers = (
+            frame[key].to_numpy(np.float64) if key in frame else none for key in ("score", "score_norm", "score_sd")
+        )
+        score, norm, spread = numbers
+        texts = [*(frame["label"].cat.categories if "label" in frame else ())]
+        codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
+        known = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]
+        value = np.array([*(PAIR_SCORES.get(text, number(text)) for text in texts), None], dtype=float)[codes]
+        verdict = verdict_codes(frame["passed"]) if "passed" in frame else np.full(len(frame), -1)
+        of_scale = np.array(known, dtype=bool).reshape(-1, len(texts) + 1)[measured.codes, codes]
+        label = np.array([*texts, None], dtype=object)[codes]
+        return cls(frame, measured, score, norm, label, value, of_scale, verdict, ~np.isnan(spread))
+
+    @property
+    def apart(self) -> Flags:
+        """Has the row a label and a score that is not this label's?"""
+        return ~pd.isna(self.label) & ~(np.abs(self.value - self.score) <= _SAME * np.maximum(1, np.abs(self.score)))
+
+
+def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measures) -> Floats:
+    """What `score_norm` follows from: the place on the scale, cut to 0-1 only where scores off it were imputed."""
+    texts = [*(frame["options"].cat.categories if "options" in frame else ()), ""]
+    given = [[float(text.partition("=")[2]) for text in _UNSCORED.findall(cell)] or [np.nan] for cell in texts]
+    at = frame["options"].cat.codes.to_numpy() if "options" in frame else np.full(len(frame), -1)
+    least, most = (np.array([pick(one) for one in given])[at] for pick in (min, max))
+    made = np.where(np.isnan(score), label_norms(label, measured), score)  # of nominal scales
+    for scale, rows in measured.parts():
+        if scale.level != "nominal":
+            share = (score - scale.lowest) / (scale.highest - scale.lowest)
+            cut = (score >= np.fmin(least, scale.lowest)) & (score <= np.fmax(most, scale.highest))
+            share = np.where(cut, np.clip(share, 0, 1), share)
+            made[rows] = (1 - share if scale.better == "low" else share)[rows]
+    return made
+
+
+def _rule(score: Floats, label: Objects, measured: Measures) -> Ints:
+    """The pass rule's verdict on each answer, 1 or 0; −1 without answer or rule."""
+    made = np.full(len(score), -1, dtype=np.int64)
+    for scale, rows in measured.parts():
+        if scale.pass_if is not None:
+            at, texts = pd.factorize(label[rows])
+            codes = [scale.by_value(text) for text in texts]
+            made[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[at]
+        elif scale.pass_at is not None:
+            gap = (score[rows] - scale.pass_at) * (1 if scale.better == "high" else -1)
+            made[rows] = np.where(np.isnan(gap), -1, gap >= -_SAME)
+    return made
+
+
+def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
+    """Reason -> the rows that it holds for."""
+    frame, found = rows.frame, dict[str, Flags]()
+    if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
+        found = _faults_of_judgments(rows)
+    elif name in ("votes", "scores"):
+        found = _faults_of_votes(rows)
+    if "score" in frame and not np.isnan(rows.norm).all():
+        place = _places(frame, rows.score, rows.label, rows.measured)
+        right = (np.abs(rows.norm - place) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(place))
+        # a pair that failed a critical criterion has the norm 0
+        found["score_norm does not follow from score"] = ~right & ~(rows.measured.nominal & (name == "rubric_scores"))
+    return found
+
+
+def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
+    scored, nominal, labelled = rows.frame["error"].isna().to_numpy(), rows.measured.nominal, ~pd.isna(rows.label)
+    off = off_scale(rows.score, rows.frame["label"], rows.measured, between=rows.expected & scored)
+    lost = scored & (np.where(nominal, ~labelled, ~np.isfinite(rows.score)) | off)
+    if lost.any():
+        raise InputError(
+            f"{counted(int(lost.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
+            f"scale (for nominal criteria: a label); the first: {_shown(rows.frame, int(lost.argmax()))}. Restore the "
+            "judge's answer, or store in `error` why there is none"
+        )
+    answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
+    found = {"an error stands beside an answer": ~scored & answer}
+    read = scored & ~rows.expected
+    found["label is not the code of score"] = read & rows.apart & (~nominal | ~np.isnan(rows.score))
+    if (rows.verdict >= 0).any():  # else the table has no verdicts
+        found["passed is not what the pass rule gives"] = read & (
+            rows.verdict != _rule(rows.score, rows.label, rows.measured)
+        )
+    return found
+
+
+def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
+    """What no rule of voting gives, where no score can be a majority's or stand for unscored samples."""
+    frame, score, none = rows.frame, rows.score, pd.Series([None] * len(rows.frame), dtype=object)
+    method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
+    loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
+    strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
+    averaged, has_score = method.ne("dawid_skene").to_numpy(bool), ~np.isnan(score)
+    strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
+    strange |= rows.measured.nominal & averaged & has_score & rows.apart
+    for scale, own in rows.measured.parts():
+        if scale.level == "nominal":
+            continue
+        codes = np.array(scale.codes, dtype=float)
+        at, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])
+        nearest = np.minimum(np.abs(score - codes[at - 1]), np.abs(score - codes[at]))
+        strange |= own & strict & averaged & (np.abs(rows.value - score) > nearest + near)
+        passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
+        if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
+            for end in (codes[0], codes[-1]):
+                ends |= own & strict & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+    unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
+    return {
+        "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,
+        "there is a score and n_scored is 0": strict & has_score & unread,
+        "label is not the code of score": strange,
+        "passed contradicts a score at the end of the scale": ends,
+    }

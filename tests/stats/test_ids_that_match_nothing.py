@@ -1,0 +1,118 @@
+"""Labels and clusters whose ids match no item are counted and named; under half of them is an error."""
+
+import pandas as pd
+import pytest
+from judgment_tables import BINARY, judgments
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.stats import alt_test, jury_value, position_inconsistency, win_rates  # noqa: F401 -- the names exist
+from evalkit.tables.grouping import clusters_of
+
+N = 24
+
+
+def scores(ids=None, judges="xy"):
+    ids = [str(at) for at in range(N)] if ids is None else ids
+    cells = {
+        (item, judge): [(at * (2 + number)) % 3 % 2]
+        for at, item in enumerate(ids)
+        for number, judge in enumerate(judges)
+    }
+    return ek.vote(judgments(cells, BINARY))
+
+
+def people(ids, annotators=("p",)):
+    rows = [(item, "c", name, str(at % 2)) for name in annotators for at, item in enumerate(ids)]
+    return pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+
+
+def notes(table):
+    return " ".join(table["notes"].dropna().astype(str))
+
+
+def test_labels_of_no_item_are_counted_in_notes():
+    labels = people([str(at) for at in range(N)], ("p", "q"))
+    plain = ek.align(scores(), labels)
+    assert "labels are of" not in notes(plain)
+    blank = labels["item_id"].where(labels["annotator"] == "p", labels["item_id"] + " ")
+    lost = ek.align(scores(), labels.assign(item_id=blank))
+    assert f"{N} of {2 * N} labels are of no item, such as '0 '" in notes(lost)
+    assert lost["n_annotators"].tolist() == [1, 1]
+    zeros = labels["item_id"].str.zfill(2)  # "01" is not 1: 14 of 24 are the same
+    for run in (
+        lambda given: ek.align(scores(), given),
+        lambda given: alt_test(scores(), given, epsilon=0.1).summary,
+        lambda given: jury_value(scores(), given),
+        lambda given: ek.compare(judgments({(str(at), "j"): [at % 2] for at in range(N)}, BINARY),
+                                 judgments({(str(at), "j"): [1] for at in range(N)}, BINARY), labels=given).table,
+    ):  # fmt: skip
+        assert "20 of 48 labels are of no item, such as '00'" in notes(run(labels.assign(item_id=zeros)))
+
+
+def test_ids_are_compared_by_value():
+    labels = people([str(at) for at in range(N)])
+    expected = ek.align(scores(), labels)["accuracy"].tolist()
+    for ids in (range(N), [float(at) for at in range(N)], [f"{at}.0" for at in range(N)]):
+        made = ek.align(scores(), labels.assign(item_id=list(ids)))
+        assert made["accuracy"].tolist() == expected
+        assert "labels are of" not in notes(made)
+    groups = {at: at // 3 for at in range(N)}
+    for keys in (
+        groups,
+        {float(at): one for at, one in groups.items()},
+        {f"{at}.0": one for at, one in groups.items()},
+    ):
+        assert clusters_of(pd.Series([str(at) for at in range(N)]), keys).nunique() == N // 3
+    # two names of one value are two items
+    both = scores(["1", "1.0", "2", "3"])
+    assert ek.align(both, people(["1", "1.0", "2", "3"]))["n_labelled"].tolist() == [4, 4]
+
+
+def test_under_half_is_an_error_that_shows_both():
+    with pytest.raises(InputError, match=r"labels and the items have no item_id in common.*'i0'.*'0'"):
+        ek.align(scores(), people([f"i{at}" for at in range(N)]))
+    with pytest.raises(InputError, match=r"15 of 24 labels are of no item, such as '24'.*same ids"):
+        ek.align(scores(), people([str(at) for at in range(15, 15 + N)]))
+    with pytest.raises(InputError, match="clusters and the items have no item_id in common"):
+        ek.summarize(ek.aggregate(scores()), clusters={f"i{at}": at // 3 for at in range(N)})
+    items = [{"item_id": str(at), "question": "q", "context": "c", "answer": f"a{at}"} for at in range(4)]
+    given = people(["x0", "x1", "x2", "3"]).assign(criterion="faithfulness")
+    with pytest.raises(InputError, match="3 of 4 labels are of no item"):
+        ek.evaluate(items, "faithfulness", "fake:strict", labels=given, progress=False)
+
+
+def test_what_is_no_error():
+    # a part of the items is labelled, and a part of the labelled items is judged
+    some = ek.align(scores(), people([str(at) for at in range(5)]))
+    assert some["n_labelled"].tolist() == [5, 5]
+    assert "labels are of" not in notes(some)
+    part = ek.align(scores([str(at) for at in range(5)]), people([str(at) for at in range(N)]))
+    assert part["n_labelled"].tolist() == [5, 5]
+    assert "19 of 24 labels are of no item" in notes(part)
+    # clusters of some items, and clusters of more items than there are
+    table = ek.aggregate(scores())
+    for clusters in ({"0": "a", "1": "a"}, {str(at): at // 3 for at in range(200)}, {}):
+        assert "clusters are" not in notes(ek.summarize(table, clusters=clusters))
+    other = people(["x", "y"]).assign(criterion="other")  # of another criterion
+    assert "labels are of" not in notes(ek.align(scores(), pd.concat([people([str(at) for at in range(N)]), other])))
+
+
+def test_clusters_that_match_in_part_are_named():
+    clusters = {f"{at:02d}": at // 3 for at in range(N)}
+    table = scores()
+    for made in (
+        ek.summarize(ek.aggregate(table), clusters=clusters),
+        ek.align(table, people([str(at) for at in range(N)]), clusters=clusters),
+        ek.reliability(table, clusters=clusters),
+    ):
+        assert "10 of 24 clusters are of no item, such as '00'" in notes(made)
+
+
+def test_evaluations_keep_the_count():
+    items, labels = ek.load_example("support")
+    half = labels.assign(item_id=labels["item_id"].where(labels["annotator"] != "ann2", labels["item_id"] + " "))
+    made = ek.evaluate(items, "faithfulness", "fake:strict", labels=half, progress=False)
+    assert "24 of 48 labels are of no item" in notes(made.alignment)
+    assert "24 of 48 labels are of no item" in " ".join(str(made).split())
+    assert len(made.wide()) == len(items)

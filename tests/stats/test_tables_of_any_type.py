@@ -1,0 +1,169 @@
+"""Every table function on tables of other types and orders: the same figures as before, or a clear error."""
+
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from judgment_tables import ORDINAL, PAIR, judgments
+
+import evalkit as ek
+from evalkit import tables
+from evalkit.errors import ConfigError, InputError
+from evalkit.stats import (
+    alt_test,
+    confusion,
+    judge_agreement,
+    jury_value,
+    k_curve,
+    noise_floor,
+    pass_threshold,
+    phi_grid,
+    position_inconsistency,
+    win_rates,
+)
+
+N = 24
+DRAW = np.random.default_rng(1)
+JUDGED = judgments(
+    {
+        (at, judge): ["!unreadable" if DRAW.random() < 0.1 else int(DRAW.integers(0, 3)) for _ in range(4)]
+        for at in range(N)
+        for judge in ("x", "y", "z")
+    },
+    ORDINAL,
+)
+PAIRED = judgments(
+    {(at, "x"): {order: [str(DRAW.choice(["A", "B", "tie"]))] for order in ("AB", "BA")} for at in range(N)}, PAIR
+)
+ITEMS = pd.DataFrame({"item_id": [str(at) for at in range(N)], "system_a": "new", "system_b": "old", "answer": "x"})
+PEOPLE = pd.DataFrame(
+    [(str(at), "c", name, str((at + number) % 3)) for at in range(N) for number, name in enumerate("pqr")],
+    columns=["item_id", "criterion", "annotator", "label"],
+)
+VOTES, PAIR_VOTES = ek.vote(JUDGED), ek.vote(PAIRED)
+SCORES = ek.aggregate(VOTES)
+RUBRIC = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "a", 1: "b", 2: "c"}, "pass_at": 2}])
+RUBRIC_SCORES = SCORES.assign(rubric_version=RUBRIC.label)
+
+FUNCTIONS = {
+    "vote": (JUDGED, ek.vote),
+    "vote of pairs": (PAIRED, ek.vote),
+    "aggregate": (VOTES, ek.aggregate),
+    "aggregate majority": (VOTES, lambda t: ek.aggregate(t, method="majority")),
+    "aggregate dawid_skene": (VOTES, lambda t: ek.aggregate(t, method="dawid_skene")),
+    "disagreement": (VOTES, ek.disagreement),
+    "summarize": (SCORES, ek.summarize),
+    "combine": (RUBRIC_SCORES, lambda t: ek.combine(t, RUBRIC)),
+    "reliability": (JUDGED, ek.reliability),
+    "judge_agreement": (VOTES, judge_agreement),
+    "phi_grid": (JUDGED, phi_grid),
+    "align": (VOTES, lambda t: ek.align(t, PEOPLE)),
+    "align by labels": (PEOPLE, lambda t: ek.align(VOTES, t)),
+    "alt_test": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).summary),
+    "confusion": (VOTES, lambda t: confusion(t, PEOPLE)),
+    "jury_value": (VOTES, lambda t: jury_value(t, PEOPLE)),
+    "pass_threshold": (SCORES, lambda t: pass_threshold(t, PEOPLE)),
+    "corpus_estimate": (SCORES, lambda t: ek.corpus_estimate(t, PEOPLE)),
+    "k_curve": (JUDGED, k_curve),
+    "noise_floor": (JUDGED, noise_floor),
+    "compare": (JUDGED, lambda t: ek.compare(t, JUDGED).table),
+    "split_labels": (PEOPLE, ek.split_labels),
+    "next_labels": (VOTES, lambda t: ek.next_labels(t, 5)),
+    "win_rates": (PAIR_VOTES, lambda t: win_rates(t, ITEMS)),
+    "rank": (PAIR_VOTES, lambda t: ek.rank(t, ITEMS)),
+    "position_inconsistency": (PAIRED, position_inconsistency),
+}
+
+
+def as_type(table, kind, columns):
+    return table.astype({name: kind for name in columns if name in table})
+
+
+NUMBERS = ("score", "score_norm", "agreement", "self_agreement", "disagreement", "weight", "score_ab", "score_ba")
+COUNTS = ("sample", "n_samples", "n_scored", "n_judges")
+TEXTS = ("item_id", "rubric", "rubric_version", "criterion", "judge", "annotator", "label", "level", "scale", "error")
+
+
+def objects(table):
+    return pd.DataFrame({name: table[name].astype(object).where(table[name].notna(), None) for name in table})
+
+
+MUTATIONS = {
+    "shuffled": lambda t: t.sample(frac=1, random_state=3),
+    "doubled index": lambda t: t.set_axis([0] * len(t)),
+    "MultiIndex": lambda t: t.set_index(["item_id", "criterion"], drop=False),
+    "index of texts": lambda t: t.set_axis([f"row {at}" for at in range(len(t))]),
+    "Int64": lambda t: as_type(t, "Int64", COUNTS),
+    "float counts": lambda t: as_type(t, "float64", COUNTS),
+    "Float64": lambda t: as_type(t, "Float64", NUMBERS),
+    "float32": lambda t: as_type(t, "float32", NUMBERS),
+    "object": objects,
+    "categorical": lambda t: as_type(t, "category", TEXTS),
+    "texts": lambda t: as_type(t, "string", TEXTS),
+    "pyarrow": lambda t: t.convert_dtypes(dtype_backend="pyarrow"),
+    "numpy_nullable": lambda t: t.convert_dtypes(dtype_backend="numpy_nullable"),
+    "Decimal": lambda t: t.assign(
+        **{name: t[name].map(lambda cell: Decimal(repr(float(cell))), na_action="ignore").astype(object)
+           for name in ("score", "score_norm") if name in t}
+    ),
+    "numpy texts": lambda t: t.assign(item_id=np.array(t["item_id"].tolist(), dtype=np.str_).astype(object)),
+    "whole ids": lambda t: t.assign(item_id=t["item_id"].astype("int64")),
+    "unused categories": lambda t: t.assign(
+        **{name: t[name].cat.add_categories(["never"]) for name in t
+           if isinstance(t[name].dtype, pd.CategoricalDtype) and name not in ("tied_labels", "scale")}
+    ),
+    "verdicts in words": lambda t: t.assign(
+        **{name: t[name].astype(object).map({True: "True", False: "false"}) for name in ("passed",) if name in t}
+    ),
+}  # fmt: skip
+
+
+def plain(table):
+    """The rows of a table as Python values, in an order of their own."""
+    rows = table.astype(object).itertuples(index=False, name=None)
+    return sorted(tuple(map(_text, row)) for row in rows)
+
+
+def _text(cell):
+    if pd.isna(cell):
+        return "NA"
+    return f"{cell + 3e-7:.4f}" if isinstance(cell, float) else str(cell)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_same_figures_or_a_clear_error(name):
+    table, function = FUNCTIONS[name]
+    expected = function(table)
+    assert len(expected)
+    wrong = {}
+    for kind, mutate in MUTATIONS.items():
+        try:
+            made = function(mutate(table))
+        except Exception as problem:  # noqa: BLE001 -- all kinds of one function are shown
+            wrong[kind] = repr(problem)[:200]
+            continue
+        if list(made) != list(expected) or plain(made) != plain(expected):
+            wrong[kind] = next(
+                (pair for pair in zip(plain(made), plain(expected), strict=False) if pair[0] != pair[1]), 0
+            )
+    assert not wrong
+    twice = pd.concat([table, table[["item_id"]]], axis="columns")
+    with pytest.raises(InputError, match=r"'item_id' twice"):
+        function(twice)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_row_one_row_and_nothing_scored(name):
+    table, function = FUNCTIONS[name]
+    empty = table.iloc[:0]
+    silent = table.assign(**{key: None for key in ("score", "score_norm", "label", "passed") if key in table})
+    silent = silent.assign(**{"error": "unreadable"} if "error" in table else {})
+    silent = silent.assign(**{"n_scored": 0, "tied": False} if "n_scored" in table else {})
+    for part in (empty, table.iloc[:1], silent, tables.empty("judgments") if "error" in table else empty):
+        try:
+            made = function(part)
+        except (InputError, ConfigError):
+            continue
+        numbers = made.select_dtypes("number").to_numpy(dtype=float)
+        assert not np.isinf(numbers).any()
