@@ -34,12 +34,14 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, columns, figure_row, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
 _TABLE = columns(
-    JUDGE_KEY, "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; text: notes"
+    JUDGE_KEY,
+    "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; "
+    "number: n_clusters_effective; text: notes",
 )
 _POINTS = columns(JUDGE_KEY, "number: score; count: n_labelled; number: people± calibrated")
 _CHECK = columns(JUDGE_KEY, "number: residual± margin; text: status; count: n_labelled n_clusters; text: notes")
@@ -265,7 +267,7 @@ def _fitted(
 ) -> tuple[dict[str, Any], list[dict[str, Any]], _Map | None]:
     """The row of the table, the points and the map of one judge."""
     f, raw, y, weights, unit = _labelled(panel, judge, said, figure)
-    row: dict[str, Any] = {"n_labelled": len(y), "n_clusters": len(np.unique(unit))}
+    row: dict[str, Any] = {"n_labelled": len(y)} | cluster_counts(unit)
     why = _why_not(panel, y, row, figure)
     if why is not None:
         return row | {"notes": f"no map: {why}"}, [], None

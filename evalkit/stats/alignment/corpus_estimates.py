@@ -20,7 +20,7 @@ from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, columns, figure_row, joined, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
@@ -34,7 +34,7 @@ _FOLDS = 10
 _COLUMNS = columns(
     JUDGE_KEY,
     "text: figure; number: estimate± raw± human± n_effective worth; text: method; count: n_items n_labelled "
-    "n_unscored n_clusters; text: notes",
+    "n_unscored n_clusters; number: n_clusters_effective; text: notes",
 )
 
 
@@ -199,7 +199,7 @@ def _row(
     weights /= max(weights.sum(), _NOTHING)
     labelled = weights > 0
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
-    row["n_clusters"] = len(np.unique(unit[labelled]))
+    row |= cluster_counts(unit[labelled])
     own = mean_interval(f[scored], unit[scored], bounds=bounds)
     row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, own)
     if labelled.any():

@@ -35,6 +35,7 @@ from evalkit.stats.alignment.within_and_between_systems import figures as figure
 from evalkit.stats.intervals import TOO_LITTLE, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
+    cluster_counts,
     columns,
     figure_row,
     interval_columns,
@@ -49,8 +50,8 @@ LevelOption = Literal["corpus", "group", "system"]
 
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = columns(
-    "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; Int64: n_tied_references; count: "
-    "n_tied n_left_out"
+    "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
+    "Int64: n_tied_references; count: n_tied n_left_out"
 )
 _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
@@ -142,7 +143,8 @@ def align(
           an interval: on few items a ceiling is as unsure as the judge's figure;
         - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
           `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict (without pass rule: a label; a tie is
-          none), `n_annotators`, `n_tied_references`, `n_clusters`;
+          none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective` (n²/Σm² for clusters of m of
+          the n items: fewer than `n_clusters` if these are unequal);
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
           figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
           on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
@@ -315,7 +317,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
-    row |= {"n_scored": int(scored.sum()), "n_clusters": len(np.unique(panel.unit[used]))}
+    row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
     row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
@@ -343,7 +345,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
     if options.interval is not None:
-        note_few_clusters(row["n_clusters"], notes)
+        note_few_clusters(panel.unit[used], notes)
     return row | {"notes": joined(notes)}
 
 

@@ -19,7 +19,15 @@ from evalkit.stats.alignment.agreement_measures import (
     average,
     compare_each,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
+from evalkit.stats.intervals import (
+    Interval,
+    Transform,
+    effective_clusters,
+    jackknife,
+    jackknife_groups,
+    percentiles,
+    resamples,
+)
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
 
@@ -101,8 +109,10 @@ def figures(answers: Answers, references: list[Answers], level: Level, *, interv
         values = average(each, level.figures, n_units)
     else:
         values = compare_each(answers, references, unit, n_units, level.options)
+    effective = effective_clusters(unit)
     found = {
-        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None) for name, one in values.items()
+        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None, effective)
+        for name, one in values.items()
     }
     return _bootstrapped(found, answers, references, level) if interval == "bootstrap" else found
 
@@ -117,10 +127,12 @@ def _bootstrapped(found: Found, answers: Answers, references: list[Answers], lev
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
-def _found(name: str, value: float, leave_out: Floats | None) -> tuple[float, Interval | None]:
+def _found(
+    name: str, value: float, leave_out: Floats | None, effective: float | None = None
+) -> tuple[float, Interval | None]:
     if leave_out is None:
         return value, None
-    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"))
+    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"), effective=effective)
 
 
 def figures_once(one: Answers, other: Answers, level: Level) -> dict[str, float]:

@@ -35,6 +35,7 @@ from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgm
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.stats.result_tables import (
+    cluster_counts,
     columns,
     figure_row,
     joined,
@@ -46,8 +47,9 @@ from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, refuse_doub
 
 _COLUMNS = columns(
     ROW,
-    "text: version_before version_after; count: n_common n_clusters n_scored n_verdicts changed n_asked_again; "
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; "
+    "text: version_before version_after; count: n_common n_clusters; number: n_clusters_effective; "
+    "count: n_scored n_verdicts changed n_asked_again; number: change_p change_p_holm chance_up_to floor±; "
+    "text: floor_source; count: fixed broke; text: against; "
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd "
     "item_change sign_flip_p sign_flip_p_holm; text: notes",
 )
@@ -95,7 +97,8 @@ def compare(
         a side has several judges or they differ):
 
         - `version_before`, `version_after`: the rubric versions;
-        - `n_common` items on both sides, in `n_clusters` clusters; `n_verdicts` of the items with a verdict (without
+        - `n_common` items on both sides, in `n_clusters` clusters (`n_clusters_effective`: fewer if these are unequal);
+          `n_verdicts` of the items with a verdict (without
           pass rule: a label) on both;
         - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
           `floor_source` is ``same replies``: nothing changed by chance;
@@ -216,7 +219,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         "version_before": a.version,
         "version_after": b.version,
         "n_common": len(common),
-        "n_clusters": len(np.unique(units)),
+        **cluster_counts(units),
         "n_verdicts": int(known.sum()),
     }
     row["changed"] = int((known & (kind_a != kind_b)).sum())
@@ -234,7 +237,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     notes += row.pop("note", None), options.note
     row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
-    note_few_clusters(row["n_clusters"], notes)
+    note_few_clusters(units, notes)
     return row | {"notes": joined(notes)}
 
 

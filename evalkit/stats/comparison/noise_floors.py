@@ -15,7 +15,14 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
+from evalkit.stats.intervals import (
+    Interval,
+    bounded_interval,
+    cluster_codes,
+    cluster_variance,
+    effective_clusters,
+    wilson,
+)
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
@@ -186,9 +193,9 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     if n_clusters < 2:
         ends = Interval.none("fewer than two clusters")
     elif variance <= 0 or not 0 < rate < 1:
-        ends = wilson(rate, n_clusters)
+        ends = wilson(rate, effective_clusters(units))
     else:
-        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * n_clusters)
+        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * effective_clusters(units))
         error = math.sqrt(rate * (1 - rate) / n_eff)
         ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
     return Floor(rate, ends, len(values), float(values.std()), "measured", ends.reason)

@@ -110,7 +110,7 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     notes = (
         [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
     )
-    note_few_clusters(len(np.unique(units)), notes)
+    note_few_clusters(units, notes)
     return row | {"notes": joined(notes)}
 
 
