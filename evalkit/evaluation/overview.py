@@ -269,7 +269,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
     items = (
         "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
     )
-    said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
+    said = [_among_people(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(filter(None, said))
 
 
@@ -295,17 +295,17 @@ def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
         yield f"false {'pass' if no_fail else 'fail'}: people {'failed' if no_fail else 'passed'} none of them"
 
 
-def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
+def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
     said = []
     for _, row in table.drop_duplicates("criterion").iterrows():
         known = [
-            f"{title} {figure(row[f'{name}_ceiling'])}"
+            f"{title} {figure(row[f'{name}_among_people'])}"
             for name, title in titles.items()
-            if f"{name}_ceiling" in row and not pd.isna(row[f"{name}_ceiling"])
+            if f"{name}_among_people" in row and not pd.isna(row[f"{name}_among_people"])
         ]
         if known:
             said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")
-    return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
+    return f"people among themselves: {'; '.join(said)}" if said else ""
 
 
 def tiles(evaluation: Evaluation) -> str:

@@ -22,7 +22,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 
 _VERDICTS = {True: "true", False: "false", None: None}
 Mark = Literal["", "better", "worse"]
-Place = Literal["head", "ceiling", "change", "fact"]
+Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 
@@ -166,12 +166,12 @@ def _people(
         moved, mark = _moved(row, last, one, name)
         tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
         who_and_how = ""  # the first tile shows it for both
-    if pd.isna(row["accuracy_ceiling"]):
-        tiles.append(Tile("Agreement among people", "NA", "only one annotator", place="ceiling"))
+    if pd.isna(row["accuracy_among_people"]):
+        tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
     else:
-        value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
-        note = f"the ceiling; {counted(row['n_annotators'], 'annotator')}"
-        tiles.append(Tile("Agreement among people", value, note, place="ceiling"))
+        value = f"{figure(row['accuracy_among_people'])}, κ {figure(row['kappa_among_people'])}"
+        note = counted(row["n_annotators"], "annotator")
+        tiles.append(Tile("People among themselves", value, note, place="people"))
     return tiles
 
 

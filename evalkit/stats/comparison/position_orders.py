@@ -82,7 +82,9 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         own = (samples.codes == number) & ~np.isnan(first)
         row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
         row |= _row(flips[mine], known[mine], units[mine])
-        row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
+        # an item as a whole varies: its two orders pull in opposite directions by design
+        shares = pd.Series(first[own]).groupby(frame["item_id"].to_numpy()[own]).transform("mean").to_numpy()
+        row |= _rate("first_rate", shares, mean_interval(shares, placed[own], bounds=(0.0, 1.0)))
         rows.append(row | {"n_judgments": int(own.sum())})
     return result_table(rows, _COLUMNS)
 
