@@ -147,7 +147,7 @@ def align(
           `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
           are too narrow: simulated, those of `quadratic_kappa` covered 88-91 % at 30 and 60 items;
         - `…_among_people`: people among themselves, the same figure averaged over pairs of annotators or, against
-          ``mean`` and ``majority``, over each annotator against the others. It is no upper limit, because people err, too:
+          ``mean`` and ``majority``, over each annotator against the others. It is no upper limit: people err, too, and
           two who err on 20 % of the items agree on 68 %, and a perfect judge agrees with each on 80 %;
           `…_as_peer`, against ``mean`` and ``majority``: the judge in the place of each annotator, to compare with
           `…_among_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
