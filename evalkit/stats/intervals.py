@@ -221,18 +221,30 @@ def cluster_variance(values: Floats, clusters: Ints) -> tuple[float, int]:
     0-1) implies: if clusters are very unequal, or happen to balance, the first alone is too small.
     """
     codes = np.unique(clusters, return_inverse=True)[1]
-    sizes, gaps = np.bincount(codes), values - values.mean()
-    sums, n, n_clusters = np.bincount(codes, weights=gaps), len(values), len(sizes)
-    if n_clusters < 2:
-        return math.nan, n_clusters
-    between = float(np.sum(sums**2 / sizes))
-    within = max(0.0, float(gaps @ gaps) - between) / max(1, n - n_clusters)
-    usual = (n - float(np.sum(sizes**2)) / n) / (n_clusters - 1)
-    shared = max(0.0, between / (n_clusters - 1) - within) / usual
-    rho = shared / (shared + within) if shared > 0 else 0.0
+    sizes, n = np.bincount(codes), len(values)
+    if len(sizes) < 2:
+        return math.nan, len(sizes)
+    sums, rho = np.bincount(codes, weights=values - values.mean()), intraclass_correlation(values, codes)
     robust = float(np.sum(sums**2 / (1 - sizes / n)))
     common = float(values.var()) * float(np.sum(sizes * (1 + (sizes - 1) * rho)))
-    return max(robust, common) / n**2, n_clusters
+    return max(robust, common) / n**2, len(sizes)
+
+
+def intraclass_correlation(values: Floats, codes: Ints) -> float:
+    """The correlation of two values of one cluster, from the analysis of variance, cut to 0-1; two clusters or more.
+
+    Examples
+    --------
+    >>> intraclass_correlation(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
+    1.0
+    """
+    sizes, n = np.bincount(codes), len(values)
+    sums, spread = np.bincount(codes, weights=values - values.mean()), float(values.var()) * n
+    between = float(np.sum(sums**2 / sizes))
+    within = max(0.0, spread - between) / max(1, n - len(sizes))
+    usual = (n - float(np.sum(sizes**2)) / n) / (len(sizes) - 1)
+    shared = max(0.0, between / (len(sizes) - 1) - within) / usual
+    return shared / (shared + within) if shared > 0 else 0.0
 
 
 def mean_interval(

@@ -27,6 +27,7 @@ from evalkit.stats.alignment.agreement_measures import (
     Pair,
     same_rows,
 )
+from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
@@ -159,7 +160,8 @@ def align(
           figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
           on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
           on verdicts are; those on scores leave out what has no score;
-        - `notes`: why something is NA, and what to mind.
+        - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
+          all (|z| > 3.3), as if they were picked by hand.
 
     Raises
     ------
@@ -354,6 +356,9 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
+    f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
+    if panel.verdicts or panel.scale.level != "nominal":
+        notes += filter(None, [unlike_all(f[there], labelled[there].astype(np.float64), panel.unit[there])])
     if options.interval is not None:
         note_few_clusters(panel.unit[used], notes)
     return row | {"notes": joined(notes)}
