@@ -39,7 +39,7 @@ from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, label
 from evalkit.stats.comparison.significance import holm
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, columns, figure_row, joined, result_table
-from evalkit.tables.grouping import ClustersLike, Floats, Ints
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
 _MAP_FOLDS, _LEVEL, _NOTHING, _SAME = 25, 0.05, 1e-20, 1e-12
@@ -85,7 +85,7 @@ class Calibration:
         A hash of rubric, judges, templates, number of samples and rules; None if they are not known.
     errors
         (criterion, judge) -> the standard error of each value of the map, from which `check` knows how sure it is; of a
-        line, the third number is the correlation of the errors at its two ends.
+        line, one more number: the correlation of the errors at both ends.
     """
 
     table: pd.DataFrame
@@ -204,9 +204,9 @@ class Calibration:
                 f, _, y, weights, unit = _labelled(panel, judge, said, dev, self.figure)
                 width = _width(panel, self.figure)
                 rest = (y - np.interp(f, *self.maps[key])) / width
-                spread = _map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
+                spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
                 row = {"margin": margin, "n_labelled": len(y), "notes": note} | cluster_counts(unit)
-                rows.append(panel.head | {"judge": judge} | row | _residual(rest, weights, unit, spread))
+                rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
         made = result_table(rows, _CHECK)
         made["p_holm"] = holm(made["p"].to_numpy())
         status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
@@ -296,26 +296,47 @@ def _fitted(
     why = _why_not(panel, y, row, figure)
     if why is not None:
         return row | {"notes": f"no map: {why}"}, [], None
-    scores, counts = np.unique(f, return_counts=True)
-    enough = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
-    fit: Fit = isotonic_fit if enough else linear_fit
-    at, values = fit(f, y, weights)
     bounds = (0.0, 1.0) if figure == "passed" else (panel.scale.lowest, panel.scale.highest)
-    values = np.clip(values, *bounds)
+    fit, (at, values), errors = fitted_map(f, y, weights, unit, bounds)
     guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
     width = _width(panel, figure)
-    row |= {"method": "isotonic" if enough else "linear", "error": float(weights @ (y - guess) ** 2) / width**2}
+    row |= {
+        "method": "isotonic" if fit is isotonic_fit else "linear",
+        "error": float(weights @ (y - guess) ** 2) / width**2,
+    }
     row["error_raw"] = float(weights @ (y - raw) ** 2) / width**2
     row["residual"] = _reach(np.abs(y - guess), weights, row["n_clusters"])
     points = []
-    for score in scores:
+    for score in np.unique(f):
         here = f == score
         ends = mean_interval(y[here], unit[here], bounds=bounds)
         mean = float(np.average(y[here], weights=weights[here]))
         point = {"score": score, "n_labelled": int(here.sum()), "calibrated": float(np.interp(score, at, values))}
         points.append(point | figure_row("people", mean, ends))
-    errors = _step_errors(f, y, weights, unit, at, values) if enough else _line_errors(f, y, weights, unit, bounds)
     return row, points, ((at.tolist(), values.tolist()), errors)
+
+
+def fitted_map(
+    f: Floats, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float]
+) -> tuple[Fit, tuple[Floats, Floats], list[float]]:
+    """The kind of fit, the map from scores to labels, and its standard errors (see `Calibration`)."""
+    counts = np.unique(f, return_counts=True)[1]
+    steps = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
+    fit: Fit = isotonic_fit if steps else linear_fit
+    scores, values = fit(f, y, weights)
+    if steps:
+        return fit, (scores, values), _step_errors(f, y, weights, unit, scores, values)
+    knots = np.unique(
+        [*scores, *(_crossing(scores, values, bound) for bound in bounds if values[0] < bound < values[1])]
+    )
+    line = np.interp(knots, scores, values)
+    inside = (line >= bounds[0] - _SAME) & (line <= bounds[1] + _SAME)  # beyond, the map is flat
+    return fit, (knots, np.clip(line, *bounds)), _line_errors(f, y, weights, unit, knots, inside)
+
+
+def _crossing(ends: Floats, values: Floats, bound: float) -> float:
+    """The score at which a line reaches an end of the labels' scale."""
+    return float(ends[0] + (bound - values[0]) / (values[1] - values[0]) * (ends[1] - ends[0]))
 
 
 def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floats, values: Floats) -> list[float]:
@@ -329,17 +350,17 @@ def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floa
     return errors
 
 
-def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float]) -> list[float]:
-    """The standard errors at both ends, and their correlation: a jackknife over 25 groups of clusters."""
+def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Floats, inside: Flags) -> list[float]:
+    """The standard error at each knot that is inside, 0 at others, and their correlation: a jackknife of 25 groups."""
     codes = np.unique(unit, return_inverse=True)[1]
-    order = np.random.default_rng(0).permutation(codes.max() + 1) % _MAP_FOLDS
-    fold, ends = order[codes], np.array([f.min(), f.max()])
+    fold = (np.random.default_rng(0).permutation(codes.max() + 1) % _MAP_FOLDS)[codes]
     kept = [fold != number for number in np.unique(fold)]
-    rows = np.array([_line_at(ends, *linear_fit(f[rows], y[rows], weights[rows])) for rows in kept])
-    gaps = np.clip(rows, *bounds) - np.clip(rows, *bounds).mean(axis=0)
+    rows = np.array([_line_at(knots[inside], *linear_fit(f[rows], y[rows], weights[rows])) for rows in kept])
+    gaps = rows - rows.mean(axis=0)
     spread = (len(rows) - 1) / len(rows) * gaps.T @ gaps
-    errors = np.sqrt(np.diag(spread))
-    return [*errors.tolist(), float(spread[0, 1] / max(errors.prod(), _NOTHING))]
+    errors = np.zeros(len(knots))
+    errors[inside] = np.sqrt(np.diag(spread))
+    return [*errors.tolist(), float(spread[0, -1] / max(math.sqrt(spread[0, 0] * spread[-1, -1]), _NOTHING))]
 
 
 def _line_at(scores: Floats, ends: Floats, values: Floats) -> Floats:
@@ -353,17 +374,19 @@ def _blocks(values: Floats) -> Ints:
     return np.cumsum(np.diff(values, prepend=values[0]) > _SAME).astype(np.int64)
 
 
-def _map_variance(f: Floats, weights: Floats, known: _Map, errors: list[float] | None) -> float:
+def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: list[float] | None) -> float:
     """The variance of the mean calibrated score of some items, which the map's own labels leave; NaN if not known."""
     if not errors or not len(f):
         return math.nan
-    scores, values = map(np.array, known)
+    (scores, values), at_knots = map(np.array, known), np.array(errors)
+    if len(errors) > len(scores):  # a line: the map is sure where it is flat
+        inside = np.flatnonzero(at_knots[:-1])
+        ends = [np.interp(f, scores[inside], one, left=0, right=0) for one in np.eye(len(inside))]
+        parts = np.array([float(weights @ one) for one in ends]) * at_knots[inside]
+        return float(parts @ parts + 2 * at_knots[-1] * parts[:1].sum() * parts[1:].sum())
     shares = np.array([float(weights @ np.interp(f, scores, one)) for one in np.eye(len(scores))])
-    if len(errors) > len(scores):
-        low, high = shares * errors[:2]
-        return float(low**2 + high**2 + 2 * errors[2] * low * high)
     blocks = _blocks(values)
-    parts = np.bincount(blocks, weights=shares * np.array(errors))  # the error is the same in a block
+    parts = np.bincount(blocks, weights=shares * at_knots)  # the error is the same in a block
     return float(parts @ parts)
 
 
@@ -408,7 +431,8 @@ def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
     return float(distance[order][min(at, len(order) - 1)])
 
 
-def _residual(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
+def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
+    """The mean residual of fresh labels, with its interval and its p, or why there is none."""
     n_clusters = len(np.unique(unit))
     if len(rest) < FEWEST or n_clusters < FEW_CLUSTERS:
         return {
