@@ -232,18 +232,17 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     if row is None:
         return Tile("Changed", "NA", why, place="change")
     value = f"{count_of(row['changed'], row['n_verdicts'])}"
-    ruled = not pd.isna(row["against"])
-    what = "verdict" if ruled else "label"
+    what = "verdict" if row["against"] in ("labels", "verdicts") else "label"
     moves = Counter(item.change for item in items)
     steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
     moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
     note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
-    if not ruled:
+    if pd.isna(row["fixed"]):
         return Tile("Changed", value, note, place="change")
-    up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    up, down = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
-    if row["against"] == "labels":
+    if row["against"] != "verdicts":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
     return Tile("Changed", value, note, counts, mark, "change")

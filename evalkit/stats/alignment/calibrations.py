@@ -441,9 +441,12 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
     if math.isnan(map_variance):
         return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
     found = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
-    found = replace(found, variance=found.variance + map_variance)
-    row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0)))
-    return row | {"p": _p_of_zero(found, freedom_of(weights, unit))}
+    variance, freedom = found.variance + map_variance, freedom_of(weights, unit)
+    if variance > _NOTHING:  # Welch and Satterthwaite, the map as of 25 groups
+        freedom = variance**2 / (found.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
+    found = replace(found, variance=variance)
+    row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0), freedom))
+    return row | {"p": _p_of_zero(found, freedom)}
 
 
 def _p_of_zero(found: Estimated, freedom: float) -> float:

@@ -53,14 +53,16 @@ class Estimated:
     variance: float
     n_effective: float
 
-    def interval(self, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float]) -> Interval:
-        """The 95 % interval, with t of `freedom_of`; where nothing varies, that of equal labels."""
+    def interval(
+        self, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float], freedom: float | None = None
+    ) -> Interval:
+        """The 95 % interval, with t of `freedom_of` or as given; where nothing varies, that of equal labels."""
         labelled = weights > 0
         if len(np.unique(unit[labelled])) < 2:
             return Interval.none("fewer than two clusters")
         if self.variance <= _NOTHING:
             return mean_interval(y[labelled], unit[labelled], bounds=bounds)
-        freedom = freedom_of(weights, unit)
+        freedom = freedom_of(weights, unit) if freedom is None else freedom
         return bounded_interval(self.mean, math.sqrt(self.variance), bounds=bounds, freedom=freedom)
 
 
