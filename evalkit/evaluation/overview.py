@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Rows = list[dict[str, str]]
 
 _ALL = "all criteria"
+_FAR_APART = 0.05
+_APART = (
+    "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
+)
 _BY_VERDICT = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -108,8 +112,8 @@ def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
-    rows, notes = [], []
-    for row in _summaries(evaluation):
+    rows, notes, summaries = [], [], _summaries(evaluation)
+    for row in summaries:
         name = str(row["criterion"])
         rows.append(
             {
@@ -122,8 +126,9 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
             }
         )
         notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
-    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows), ", ")]
-    return rows, "\n".join(said)
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad"]
+    said += [_APART] * any(abs(row["mean_norm"] - row["pass_rate"]) > _FAR_APART for row in summaries)
+    return rows, "\n".join([*said, *noted(notes, len(rows), ", ")])
 
 
 def _mean(row: dict[str, Any]) -> str:

@@ -302,7 +302,7 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
     z = (seen.mean - float(f.mean())) / error
     if abs(z) <= _UNLIKE:
         return None
-    means = f"mean {seen.mean:.3g}, of all {f.mean():.3g}; z {z:.1f}"
+    means = f"mean {seen.mean:.3g}, of all {f.mean():.3g}, z {z:.1f}"
     return f"the judge scores the labelled items otherwise than all ({means}): they may not represent the others"
 
 

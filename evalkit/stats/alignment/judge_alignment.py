@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import figure
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
@@ -25,6 +26,7 @@ from evalkit.stats.alignment.agreement_measures import (
     Answers,
     KindOptions,
     Pair,
+    compare_each,
     same_rows,
 )
 from evalkit.stats.alignment.corpus_estimates import unlike_all
@@ -41,7 +43,7 @@ from evalkit.stats.alignment.within_and_between_systems import (
     system_names,
 )
 from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
-from evalkit.stats.intervals import TOO_LITTLE, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, effective_clusters, jackknife, jackknife_groups, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     cluster_counts,
@@ -66,6 +68,7 @@ _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
+_SEVERAL = 3
 
 
 def align(
@@ -161,7 +164,8 @@ def align(
           on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
           on verdicts are; those on scores leave out what has no score;
         - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
-          all (|z| > 3.3), as if they were picked by hand.
+          all (|z| > 3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
+          above the next on the same items (paired, with its interval): the best of several looks better than it is.
 
     Raises
     ------
@@ -292,9 +296,43 @@ def _rows(
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
     of_scores = set(FIGURES[4:]) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
-    return [
-        panel.head | {"judge": judge} | row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges
+    rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
+    _note_best(rows, panel, level, options)
+    return [panel.head | {"judge": judge} | row for judge, row in rows.items()]
+
+
+def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
+    """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
+    for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
+        ranked = sorted(
+            (judge for judge in rows if not np.isnan(rows[judge].get(name, np.nan))),
+            key=lambda judge: -rows[judge][name],
+        )
+        if len(ranked) < _SEVERAL:
+            continue
+        best, second = ranked[:2]
+        note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
+        if options.level == "corpus":
+            note += f": {_lead(name, best, second, panel, level, options)} above {second}, on the same items"
+        rows[best]["notes"] = joined([rows[best]["notes"], note])
+        return
+
+
+def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
+    """The paired difference of a figure between two judges, with its interval."""
+    parts = [_used(panel, judge, options)[int(name in FIGURES[4:])] for judge in (best, second)]
+    both = parts[0] & parts[1]
+    references = [one.take(both) for one in panel.annotators.references(options.reference)]
+    at_level = level.take(both, options.counting)
+    unit, n_units = jackknife_groups(at_level.unit)
+    n_units = n_units if options.interval is not None else 0
+    values = [
+        compare_each(panel.judges[judge][0].take(both), references, unit, n_units, at_level.options)[name]
+        for judge in (best, second)
     ]
+    gap = values[0] - values[1]
+    ends = jackknife(float(gap[0]), gap[1:], transform="none", effective=effective_clusters(unit))
+    return figure(gap[0], ends.low, ends.high)
 
 
 def _classes(panel: Panel, options: _Options) -> dict[str, int]:
