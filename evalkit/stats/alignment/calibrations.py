@@ -326,17 +326,11 @@ def fitted_map(
     scores, values = fit(f, y, weights)
     if steps:
         return fit, (scores, values), _step_errors(f, y, weights, unit, scores, values)
-    knots = np.unique(
-        [*scores, *(_crossing(scores, values, bound) for bound in bounds if values[0] < bound < values[1])]
-    )
+    crossings = [np.interp(bound, values, scores) for bound in bounds if values[0] < bound < values[1]]
+    knots = np.unique([*scores, *crossings])
     line = np.interp(knots, scores, values)
     inside = (line >= bounds[0] - _SAME) & (line <= bounds[1] + _SAME)  # beyond, the map is flat
     return fit, (knots, np.clip(line, *bounds)), _line_errors(f, y, weights, unit, knots, inside)
-
-
-def _crossing(ends: Floats, values: Floats, bound: float) -> float:
-    """The score at which a line reaches an end of the labels' scale."""
-    return float(ends[0] + (bound - values[0]) / (values[1] - values[0]) * (ends[1] - ends[0]))
 
 
 def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floats, values: Floats) -> list[float]:
@@ -453,9 +447,7 @@ def _p_of_zero(found: Estimated, freedom: float) -> float:
     """The p of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`."""
     from scipy.special import stdtr
 
-    error = math.sqrt(found.variance / max(1 - found.mean**2, _NOTHING))
-    if error <= _NOTHING:
-        return float(abs(found.mean) <= _SAME)
+    error = math.sqrt(max(found.variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
     return 2 * float(stdtr(freedom, -abs(found.mean) / error))
 
 

@@ -182,8 +182,8 @@ def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) 
 def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
 
-    n_eff is at most 1.6 per cluster, that of halves of three samples: where few clusters waver, and those little, their
-    small variance does not cover clusters that were not drawn.
+    n_eff is at most 1.6 per effective cluster, that of halves of three samples: where few clusters waver, and those
+    little, their small variance does not cover clusters that were not drawn.
     """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
