@@ -193,17 +193,17 @@ def test_each_annotator_and_people_among_themselves():
         # One annotator in the judge's place.
         pairs.append(one([code if code is not None else None for code in people[first]], {"x": people[second]}))
     for name in ("accuracy", "kappa", "quadratic_kappa", "spearman"):
-        assert row[f"{name}_among_people"] == pytest.approx(np.average([each[name] for each in pairs], weights=[6, 4, 4]))
+        assert row[f"{name}_people"] == pytest.approx(np.average([each[name] for each in pairs], weights=[6, 4, 4]))
     assert row["n_annotators"] == 3
-    assert math.isnan(single[0]["accuracy_among_people"])
+    assert math.isnan(single[0]["accuracy_people"])
 
 
 def test_one_item_has_no_kappa_and_does_not_lower_that_of_people():
     # a and b agree on all six; c shares one item with each, and disagrees there: one pair is no kappa, not one of 0.
     # Of the 6 + 1 + 1 pairs of labels six agree.
     row = one([1, 0, 1, 0, 1, 0], {"a": [1, 0, 1, 0, 1, 0], "b": [1, 0, 1, 0, 1, 0], "c": [0] + [None] * 5}, BINARY)
-    assert row["kappa_among_people"] == 1
-    assert row["accuracy_among_people"] == pytest.approx(6 / 8)
+    assert row["kappa_people"] == 1
+    assert row["accuracy_people"] == pytest.approx(6 / 8)
     assert row["kappa"] == 1
     alone = one([1], {"c": [0]}, BINARY)
     assert math.isnan(alone["kappa"])
@@ -222,7 +222,7 @@ def test_against_the_mean_each_annotator_meets_the_others_and_so_does_the_judge(
         others = np.mean([people[other] for other in people if other != name], axis=0)
         own.append(np.corrcoef(pd.Series(people[name]).rank(), pd.Series(others).rank())[0, 1])
         peer.append(np.corrcoef(pd.Series(codes).rank(), pd.Series(others).rank())[0, 1])
-    assert row["spearman_among_people"] == pytest.approx(np.mean(own))
+    assert row["spearman_people"] == pytest.approx(np.mean(own))
     assert row["spearman_as_peer"] == pytest.approx(np.mean(peer))
 
 

@@ -304,9 +304,9 @@ def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
     said = []
     for _, row in table.drop_duplicates("criterion").iterrows():
         known = [
-            f"{title} {figure(row[f'{name}_among_people'])}"
+            f"{title} {figure(row[f'{name}_people'])}"
             for name, title in titles.items()
-            if f"{name}_among_people" in row and not pd.isna(row[f"{name}_among_people"])
+            if f"{name}_people" in row and not pd.isna(row[f"{name}_people"])
         ]
         if known:
             said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")

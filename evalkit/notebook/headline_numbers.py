@@ -166,10 +166,10 @@ def _people(
         moved, mark = _moved(row, last, one, name)
         tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
         who_and_how = ""  # the first tile shows it for both
-    if pd.isna(row["accuracy_among_people"]):
+    if pd.isna(row["accuracy_people"]):
         tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
     else:
-        value = f"{figure(row['accuracy_among_people'])}, κ {figure(row['kappa_among_people'])}"
+        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])}"
         note = counted(row["n_annotators"], "annotator")
         tiles.append(Tile("People among themselves", value, note, place="people"))
     return tiles

@@ -165,7 +165,7 @@ class Session(TuningState):
     def people_agreement(self) -> float | None:
         """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
         row = self._alignment(self.current)
-        return None if row is None or pd.isna(row["accuracy_among_people"]) else float(row["accuracy_among_people"])
+        return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
 
     # -- chance
     @property

@@ -98,7 +98,7 @@ def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
 
 def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     lines = rows.to_dict("records")
-    people = rows.get(f"{measure}_among_people", pd.Series(dtype=float)).dropna()
+    people = rows.get(f"{measure}_people", pd.Series(dtype=float)).dropna()
     alt = "; ".join(
         f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, "
         f"{figure(line[measure], *_ends(line, measure))} ({count_of(line['n_scored'], line['n_labelled'])})"

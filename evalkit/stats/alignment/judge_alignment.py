@@ -150,11 +150,11 @@ def align(
           1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
           `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
           are too narrow: simulated, those of `quadratic_kappa` covered 88-91 % at 30 and 60 items;
-        - `…_among_people`: people among themselves, the same figure averaged over pairs of annotators or, against
+        - `…_people`: people among themselves, the same figure averaged over pairs of annotators or, against
           ``mean`` and ``majority``, over each annotator against the others. It is no upper limit: people err, too, and
           two who err on 20 % of the items agree on 68 %, and a perfect judge agrees with each on 80 %;
           `…_as_peer`, against ``mean`` and ``majority``: the judge in the place of each annotator, to compare with
-          `…_among_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
+          `…_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
         - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
           `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict (without pass rule: a label; a tie is
           none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective` (n²/Σm² for clusters of m of
@@ -304,10 +304,8 @@ def _rows(
 def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
     for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
-        ranked = sorted(
-            (judge for judge in rows if not np.isnan(rows[judge].get(name, np.nan))),
-            key=lambda judge: -rows[judge][name],
-        )
+        known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
+        ranked = sorted(known, key=lambda judge: -rows[judge][name])  # an evaluation's jury is no judge (\x00)
         if len(ranked) < _SEVERAL:
             continue
         best, second = ranked[:2]
@@ -462,7 +460,7 @@ def _among_people(annotators: Annotators, level: Level, options: _Options) -> di
     pairs = list(combinations(people, 2))
     if options.reference != "each":
         pairs = list(zip(people, _others(annotators, options.reference), strict=True)) if len(people) > 1 else []
-    return _of_people("among_people", pairs, level.take(slice(None)), options)
+    return _of_people("people", pairs, level.take(slice(None)), options)
 
 
 def _as_peer(
@@ -526,7 +524,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
     extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
     figures = interval_columns(options.figures)
-    figures += [f"{name}_{kind}" for kind in ("among_people", "as_peer") for name in _with_people(options)]
+    figures += [f"{name}_{kind}" for kind in ("people", "as_peer") for name in _with_people(options)]
     types = columns("text: judge") | _COUNTS | dict.fromkeys(extra, "Int64") | columns("number: coverage")
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]

@@ -87,3 +87,12 @@ def test_the_lead_of_the_best_of_equally_good_judges_holds_nothing(m):
         assert sum(TEXT in note for note in notes(table).values()) == 1
         above.append(table["accuracy"].max() - 0.8)
     assert np.mean(above) > 0.02
+
+
+def test_the_jury_of_an_evaluation_is_not_one_of_several():
+    items, labels = ek.load_example("support")
+    two = ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient"], labels=labels).alignment
+    assert not any("looks better than it is" in note for note in notes(two).values())
+    three = ek.evaluate(items, "faithfulness", ["fake:strict", "fake:lenient", "fake:verbose"], labels=labels).alignment
+    assert [name for name, note in notes(three).items() if f"best of 3 judges {TEXT}" in note] == ["fake:lenient"]
+    assert "\x00" not in "".join(notes(three).values())

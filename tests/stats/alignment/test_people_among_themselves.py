@@ -93,7 +93,7 @@ def test_an_annotator_counts_by_the_items_that_are_compared():
     c = [0] + [None] * 9 + [4] * 90
     row = ek.align(votes_of([4] * 100), labels_of({"a": a, "b": b, "c": c}), reference="majority").iloc[0]
     # item 0: a against b, c (4 and 0: a tie, no reference), b alike, c against 4 and 4; items 1-8 both, item 9 none
-    assert row["accuracy_among_people"] == pytest.approx((8 + 8 + 0) / (9 + 9 + 1))
+    assert row["accuracy_people"] == pytest.approx((8 + 8 + 0) / (9 + 9 + 1))
     # the judge passes everything: as a it meets b's ten without item 0 (8 right of 9), as b a's nine, as c item 0
     assert row["accuracy_as_peer"] == pytest.approx((8 + 9 + 1) / (9 + 9 + 1))
 
@@ -126,13 +126,13 @@ def test_random_tables_are_as_in_plain_python():
         for level, expected in (("corpus", plain), ("group", inside)):
             row = ek.align(table, labels, level=level, clusters=clusters, interval=None).iloc[0]
             for name in FIGURES:
-                made = row[f"{name}_among_people"]
+                made = row[f"{name}_people"]
                 assert made == pytest.approx(expected[name], nan_ok=True, abs=1e-9), (number, level, name)
         for how in ("mean", "majority"):
-            found = {"among_people": [], "as_peer": []}
+            found = {"people": [], "as_peer": []}
             for name, own in people.items():
                 others = [combined([people[o][i] for o in people if o != name], how) for i in items]
-                for kind, side in (("among_people", own), ("as_peer", judge)):
+                for kind, side in (("people", own), ("as_peer", judge)):
                     rows = [i for i in asked if own[i] is not None and side[i] is not None]
                     verdicts = [(4 * (side[i] >= 3), 4 * others[i][0]) for i in rows if others[i][0] is not None]
                     scores = [(side[i], others[i][1]) for i in rows if others[i][1] is not None]
@@ -157,7 +157,7 @@ def test_inside_groups_people_are_averaged_first():
     row = ek.align(
         votes_of([4] * 8), labels_of({"a": a, "b": b, "c": c}), figures=["accuracy"], level="group", clusters=clusters
     ).iloc[0]
-    assert row["accuracy_among_people"] == pytest.approx((1 / 4 + 1 / 6) / 2)
+    assert row["accuracy_people"] == pytest.approx((1 / 4 + 1 / 6) / 2)
     # as the judge's own: in g against a 4 of 4 and b 1 of 4; in h against a 4 of 4, b 1 of 1, c 0 of 4
     assert row["accuracy"] == pytest.approx((5 / 8 + 5 / 9) / 2)
 
@@ -168,7 +168,7 @@ def test_a_perfect_judge_is_above_people_among_themselves():
     a, b = ([4 if one else 0 for one in side] for side in zip(*rows, strict=True))
     row = ek.align(votes_of([4] * 25), labels_of({"a": a, "b": b})).iloc[0]
     assert row["accuracy"] == pytest.approx(0.8)
-    assert row["accuracy_among_people"] == pytest.approx(0.68)
+    assert row["accuracy_people"] == pytest.approx(0.68)
 
 
 def test_a_judge_that_was_not_asked_is_not_wrong_in_an_annotators_place():
