@@ -41,7 +41,7 @@ def estimated(codes, people, scale=PLAIN, **options):
 
 
 def _plainly(y, f, step=2.0):
-    """The difference estimator with ĝ = λf, item by item: θ, and the variance with the term of one more error, half the width."""
+    """The difference estimator with ĝ = λf: θ, and its variance with one more error, of half the width."""
     n, size = len(y), len(f)
     own = f[:n]
     power = ((y - y.mean()) * (own - own.mean())).sum() / n / f.var()
