@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.stats.alignment.corpus_estimates import isotonic, isotonic_fit, linear, weighted_mean
+from evalkit.stats.alignment.corpus_estimates import best_estimate, isotonic_fit, weighted_mean
 from evalkit.stats.alignment.label_draws import FLOOR
 from evalkit.stats.intervals import mean_interval
 
@@ -59,9 +59,8 @@ def one_round(draw: np.random.Generator, n: int, *where: float, **how: bool) -> 
     alone = weighted_mean(np.zeros(ITEMS), said, weights, one.unit)
     if labelled.sum() < 2 or np.ptp(one.said[labelled]) == 0:
         return {"none": 1.0}
-    guess = (linear if labelled.sum() < 100 else isotonic)(one.score, said, weights, one.unit)
-    found = weighted_mean(guess, said, weights, one.unit, one_more=1.0)
-    ends, human = (figure.interval(said, weights, one.unit, bounds) for figure in (found, alone))
+    _, mean, ends, _ = best_estimate(one.score, said, weights, one.unit, bounds=bounds, largest_error=1.0)
+    human = alone.interval(said, weights, one.unit, bounds)
     fitted = np.interp(one.score, *isotonic_fit(one.score[labelled], one.said[labelled], weights[labelled]))
     plug = mean_interval(fitted, one.unit, bounds=bounds)
     return {
@@ -69,7 +68,7 @@ def one_round(draw: np.random.Generator, n: int, *where: float, **how: bool) -> 
         "covers": ends.low <= truth <= ends.high,
         "width": ends.high - ends.low,
         "human": human.high - human.low,
-        "error": (found.mean - truth) ** 2,
+        "error": (mean - truth) ** 2,
         "plug": plug.low <= truth <= plug.high,
     }
 

@@ -89,7 +89,7 @@ def _align(args: argparse.Namespace) -> None:
         clusters=read_groups(args),
         **{name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")},
     )
-    figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_ceiling")]
+    figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_people")]
     put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
         print(f"ties: {args.ties}, unscored: {args.unscored}")

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Rows = list[dict[str, str]]
 
 _ALL = "all criteria"
+_FAR_APART = 0.05
+_APART = (
+    "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
+)
 _BY_VERDICT = {
     "accuracy": "accuracy",
     "kappa": "kappa",
@@ -110,8 +114,8 @@ def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
-    rows, notes = [], []
-    for row in _summaries(evaluation):
+    rows, notes, summaries = [], [], _summaries(evaluation)
+    for row in summaries:
         name = str(row["criterion"])
         rows.append(
             {
@@ -124,8 +128,9 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
             }
         )
         notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
-    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows), ", ")]
-    return rows, "\n".join(said)
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad"]
+    said += [_APART] * any(abs(row["mean_norm"] - row["pass_rate"]) > _FAR_APART for row in summaries)
+    return rows, "\n".join([*said, *noted(notes, len(rows), ", ")])
 
 
 def _mean(row: dict[str, Any]) -> str:
@@ -272,7 +277,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
     items = (
         "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
     )
-    said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
+    said = [_among_people(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(filter(None, said))
 
 
@@ -298,17 +303,17 @@ def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
         yield f"false {'pass' if no_fail else 'fail'}: people {'failed' if no_fail else 'passed'} none of them"
 
 
-def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
+def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
     said = []
     for _, row in table.drop_duplicates("criterion").iterrows():
         known = [
-            f"{title} {figure(row[f'{name}_ceiling'])}"
+            f"{title} {figure(row[f'{name}_people'])}"
             for name, title in titles.items()
-            if f"{name}_ceiling" in row and not pd.isna(row[f"{name}_ceiling"])
+            if f"{name}_people" in row and not pd.isna(row[f"{name}_people"])
         ]
         if known:
             said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")
-    return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
+    return f"people among themselves: {'; '.join(said)}" if said else ""
 
 
 def tiles(evaluation: Evaluation) -> str:

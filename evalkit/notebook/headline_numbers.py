@@ -22,7 +22,7 @@ from evalkit.stats.comparison.comparison_table import chance_sentences
 
 _VERDICTS = {True: "true", False: "false", None: None}
 Mark = Literal["", "better", "worse"]
-Place = Literal["head", "ceiling", "change", "fact"]
+Place = Literal["head", "people", "change", "fact"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 
@@ -167,12 +167,12 @@ def _people(
         moved, mark = _moved(row, last, one, name)
         tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
         who_and_how = ""  # the first tile shows it for both
-    if pd.isna(row["accuracy_ceiling"]):
-        tiles.append(Tile("Agreement among people", "NA", "only one annotator", place="ceiling"))
+    if pd.isna(row["accuracy_people"]):
+        tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
     else:
-        value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
-        note = f"the ceiling; {counted(row['n_annotators'], 'annotator')}"
-        tiles.append(Tile("Agreement among people", value, note, place="ceiling"))
+        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])}"
+        note = counted(row["n_annotators"], "annotator")
+        tiles.append(Tile("People among themselves", value, note, place="people"))
     return tiles
 
 
@@ -233,18 +233,17 @@ def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequ
     if row is None:
         return Tile("Changed", "NA", why, place="change")
     value = f"{count_of(row['changed'], row['n_verdicts'])}"
-    ruled = not pd.isna(row["against"])
-    what = "verdict" if ruled else "label"
+    what = "verdict" if row["against"] in ("labels", "verdicts") else "label"
     moves = Counter(item.change for item in items)
     steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
     moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
     note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
-    if not ruled:
+    if pd.isna(row["fixed"]):
         return Tile("Changed", value, note, place="change")
-    up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    up, down = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
-    if row["against"] == "labels":
+    if row["against"] != "verdicts":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
     return Tile("Changed", value, note, counts, mark, "change")

@@ -20,7 +20,7 @@ from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables import ItemsLike, as_items, check, empty
 
-_LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
+_LABEL_TILES = ("Agreement with people", "Kappa", "People among themselves", "Changed")
 """Tiles that need labels or a second version."""
 _FILTERS = ("split", "tied", "unscored")
 """Filters that need neither."""

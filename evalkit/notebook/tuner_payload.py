@@ -97,8 +97,8 @@ def figures_payload(session: Session) -> dict[str, Any]:
             }
             for key, version in versions.items()
         ],
-        "ceiling": session.ceiling,
-        "axis": _axis([*points.values(), Point(session.ceiling)]),
+        "people": session.people_agreement,
+        "axis": _axis([*points.values(), Point(session.people_agreement)]),
         "current": session.current,
         "against": session.against,
         "diff": [asdict(change) for change in changes_of(versions[session.against], versions[session.current])]

@@ -162,10 +162,10 @@ class Session(TuningState):
         }
 
     @property
-    def ceiling(self) -> float | None:
-        """Agreement among people, 0-1, on the labels that the version shown is compared with."""
+    def people_agreement(self) -> float | None:
+        """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
         row = self._alignment(self.current)
-        return None if row is None or pd.isna(row["accuracy_ceiling"]) else float(row["accuracy_ceiling"])
+        return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
 
     # -- chance
     @property

@@ -39,7 +39,7 @@ def plot_cost(
     -------
     matplotlib.figure.Figure
         One panel per criterion: US$ per 1,000 items (what the replies cost when they were bought, all criteria and
-        samples together) against the figure with its 95 % interval; the agreement among people as a line. Judges
+        samples together) against the figure with its 95 % interval; people among themselves as a line. Judges
         of unknown price are named below.
 
     Raises
@@ -98,7 +98,7 @@ def _of(evaluation: HasJudgments, prefix: str) -> pd.DataFrame:
 
 def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     lines = rows.to_dict("records")
-    ceiling = rows.get(f"{measure}_ceiling", pd.Series(dtype=float)).dropna()
+    people = rows.get(f"{measure}_people", pd.Series(dtype=float)).dropna()
     alt = "; ".join(
         f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, "
         f"{figure(line[measure], *_ends(line, measure))} ({count_of(line['n_scored'], line['n_labelled'])})"
@@ -117,9 +117,9 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
             face = palette.paper if at // len(_MARKS) % 2 else colour  # a second round of marks is hollow
             style: Any = {"marker": mark, "markerfacecolor": face, "markersize": 8, "linestyle": "none"}
             axes.plot([x], [line[measure]], color=colour, label=name, **style)
-        if len(ceiling):
+        if len(people):
             style = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
-            axes.axhline(float(ceiling.iloc[0]), label="agreement among people", **style)
+            axes.axhline(float(people.iloc[0]), label="people among themselves", **style)
         axes.set_ylim(-0.03 if measure == "accuracy" else -0.23, 1.05)
         axes.set_xlim(min(0.0, places.min()) - 0.08 * spread, places.max() + 0.1 * spread)
         if not costs.any():

@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import counted
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
 from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
-from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, wilson
+from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, wilson
 from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables import records
@@ -132,7 +132,7 @@ def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
     if not n:
         return ["no item has a verdict on both sides"]
     notes = [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
-    note_few_clusters(len(np.unique(units)), notes)
+    note_few_clusters(units, notes)
     return notes
 
 
@@ -149,7 +149,7 @@ def excess_interval(flipped: Floats, expected: Floats, units: Ints) -> Interval:
     middle = float(excess.mean())
     if np.ptp(flipped) <= _TOLERANCE:
         rate, floor = float(flipped[0]), float(expected.mean())
-        flips, chance = wilson(rate, n_units), mean_interval(expected, units, bounds=(0.0, 1.0))
+        flips, chance = wilson(rate, effective_clusters(units)), mean_interval(expected, units, bounds=(0.0, 1.0))
         low = middle - math.hypot(rate - flips.low, chance.high - floor)
         high = middle + math.hypot(flips.high - rate, floor - chance.low)
         return Interval(max(-1.0, low), min(1.0, high))

@@ -21,7 +21,10 @@ from evalkit.tables.grouping import Floats, Ints, used_categories
 Transform = Literal["atanh", "logit", "log", "none"]
 
 FEW_CLUSTERS = 10
-"""With fewer clusters, a note says that the interval comes from few clusters."""
+"""With fewer effective clusters, a note says that the interval comes from few clusters."""
+
+LARGE_CLUSTER, NOT_PROMISED = 0.25, 0.4
+"""A note names a cluster with the first share of the items; with the second in one, coverage can be under 93 %."""
 
 FEWEST_OTHERS = 3
 """Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
@@ -86,10 +89,25 @@ def jackknife_groups(clusters: Ints) -> tuple[Ints, int]:
     return shuffled[clusters] % _RANDOM_GROUPS, _RANDOM_GROUPS
 
 
-def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh") -> Interval:
+def effective_clusters(clusters: Ints) -> float:
+    """G_eff = n²/Σm² for clusters of m items: their number if they are equal, fewer if some hold most items.
+
+    Examples
+    --------
+    >>> effective_clusters(np.array([0, 0, 1, 1])), effective_clusters(np.array([0, 0, 0, 1]))
+    (2.0, 1.6)
+    """
+    sizes = np.unique(clusters, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
+
+
+def jackknife(
+    value: float, leave_out: Floats, *, transform: Transform = "atanh", effective: float | None = None
+) -> Interval:
     """The leave-one-cluster-out interval of a figure.
 
-    z = atanh θ (logit for shares), se² = (G−1)/G · Σ (z₋g − z̄)², z ± t_{G−1} se, back-transformed.
+    z = atanh θ (logit for shares), se² = (G−1)/G · Σ (z₋g − z̄)², z ± t se, back-transformed, with t of G_eff − 1
+    degrees of freedom (at least 1).
 
     Parameters
     ----------
@@ -100,6 +118,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     transform
         ``atanh`` for figures in (−1, 1), ``logit`` for shares in (0, 1), ``log`` for distances above 0, ``none``
         for those without bounds.
+    effective
+        G_eff, the number of `effective_clusters`; by default G.
 
     Returns
     -------
@@ -132,7 +152,7 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     error = math.sqrt((n_groups - 1) / n_groups * float(np.sum((z - z.mean()) ** 2)))
     if error <= _NO_ERROR * max(1.0, abs(center)):
         return Interval.none("leaving out a cluster never changes it")
-    half = _t(n_groups - 1) * error
+    half = _t(max(1.0, min(n_groups, effective or n_groups) - 1)) * error
     return Interval(float(backward(center - half)), float(backward(center + half)))
 
 
@@ -166,7 +186,7 @@ _TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = 
 }
 
 
-def _t(freedom: int) -> float:
+def _t(freedom: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, _TAIL))
@@ -194,17 +214,47 @@ def wilson(rate: float, n: float) -> Interval:
 
 
 def cluster_variance(values: Floats, clusters: Ints) -> tuple[float, int]:
-    """SE² = G/(G−1) · Σ_g (Σ_{i∈g}(s_i − s̄))² / n², and G."""
-    _, codes = np.unique(clusters, return_inverse=True)
-    sums = np.bincount(codes, weights=values - values.mean())
-    n_clusters = len(sums)
-    if n_clusters < 2:
-        return math.nan, n_clusters
-    return n_clusters / (n_clusters - 1) * float(np.sum(sums**2)) / len(values) ** 2, n_clusters
+    """SE² of a mean over items in clusters, and the number G of clusters.
+
+    The larger of Σ_g u_g²/(1 − h_g)/n² (u_g: sum of s − s̄ in cluster g, h_g: its share of the items) and of
+    s² Σ_g m_g(1 + (m_g − 1)ρ)/n², what the common intraclass correlation ρ (from the analysis of variance, cut to
+    0-1) implies: if clusters are very unequal, or happen to balance, the first alone is too small.
+    """
+    codes = np.unique(clusters, return_inverse=True)[1]
+    sizes, n = np.bincount(codes), len(values)
+    if len(sizes) < 2:
+        return math.nan, len(sizes)
+    sums, rho = np.bincount(codes, weights=values - values.mean()), intraclass_correlation(values, codes)
+    robust = float(np.sum(sums**2 / (1 - sizes / n)))
+    common = float(values.var()) * float(np.sum(sizes * (1 + (sizes - 1) * rho)))
+    return max(robust, common) / n**2, len(sizes)
 
 
-def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float] | None = None) -> Interval:
-    """The interval of a mean, with cluster errors and t_{G−1}.
+def intraclass_correlation(values: Floats, codes: Ints) -> float:
+    """The correlation of two values of one cluster, from the analysis of variance, cut to 0-1; two clusters or more.
+
+    Examples
+    --------
+    >>> intraclass_correlation(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
+    1.0
+    """
+    sizes, n = np.bincount(codes), len(values)
+    sums, spread = np.bincount(codes, weights=values - values.mean()), float(values.var()) * n
+    between = float(np.sum(sums**2 / sizes))
+    within = max(0.0, spread - between) / max(1, n - len(sizes))
+    usual = (n - float(np.sum(sizes**2)) / n) / (len(sizes) - 1)
+    shared = max(0.0, between / (len(sizes) - 1) - within) / usual
+    return shared / (shared + within) if shared > 0 else 0.0
+
+
+def mean_interval(
+    values: Floats,
+    clusters: Ints,
+    *,
+    bounds: tuple[float, float] | None = None,
+    freedom: float | None = None,
+) -> Interval:
+    """The interval of a mean, with cluster errors (`cluster_variance`) and t_{G−1}.
 
     Parameters
     ----------
@@ -214,8 +264,10 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
         The cluster of each value.
     bounds
         The ends of the scale. The interval is then Wilson's with the effective number of items (see
-        `bounded_interval`) and never leaves them; if all values (or clusters) are equal it is that of the mean's
-        place between them and the number of clusters, never [1, 1].
+        `bounded_interval`) and never leaves them; if all values are equal it is that of the mean's
+        place between them and the number of effective clusters, never [1, 1].
+    freedom
+        Degrees of freedom of t, instead of G − 1.
 
     Examples
     --------
@@ -227,20 +279,20 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
     variance, n_clusters = cluster_variance(values, clusters)
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
-    mean = float(values.mean())
-    if np.ptp(values) <= 1e-12 or math.sqrt(variance) <= _NO_ERROR * float(np.ptp(values)):
+    mean, freedom = float(values.mean()), n_clusters - 1 if freedom is None else freedom
+    if np.ptp(values) <= 1e-12:
         if bounds is None:
-            return Interval.none("all values are equal" if np.ptp(values) <= 1e-12 else "all clusters are equal")
+            return Interval.none("all values are equal")
         low, high = bounds
-        place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), n_clusters)
+        place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), effective_clusters(clusters))
         return Interval(low + (high - low) * place.low, low + (high - low) * place.high)
-    error, t = math.sqrt(variance), _t(n_clusters - 1)
+    error = math.sqrt(variance)
     if bounds is None:
-        return Interval(mean - t * error, mean + t * error)
-    return bounded_interval(mean, error, bounds=bounds, freedom=n_clusters - 1)
+        return Interval(mean - _t(freedom) * error, mean + _t(freedom) * error)
+    return bounded_interval(mean, error, bounds=bounds, freedom=freedom)
 
 
-def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], freedom: int) -> Interval:
+def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], freedom: float) -> Interval:
     """Wilson's interval of a mean on a bounded scale, from its standard error > 0 and t.
 
     All m with |mean − m| ≤ t · error · √(m(1 − m) / (mean(1 − mean))) on 0-1: Wilson's (1927) with n_eff =
@@ -279,7 +331,7 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
 
     Agresti and Min (2005), for matched proportions: half an item more in each of the four cells of the paired
     table, so n + 2 items and a change seen once more; with cluster errors and t_{G−1}. Where no item changes, or
-    all change alike, each cluster counts once.
+    all change alike, each effective cluster counts once.
 
     Examples
     --------
@@ -291,18 +343,16 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
     variance, n_clusters = cluster_variance(steps, clusters)
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
-    n = float(len(steps) if np.ptp(steps) > 0 else n_clusters)
+    n = float(len(steps) if np.ptp(steps) > 0 else effective_clusters(clusters))
     place = float(steps.mean()) * n / (n + 2)
     half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + place**2) / (n + 2) ** 2)
     return Interval(max(-1.0, place - half), min(1.0, place + half))
 
 
 def rate_interval(flags: Floats, clusters: Ints) -> Interval:
-    """Wilson's interval of a share of items, with n_eff = n / deff.
+    """The interval of a share of items: Wilson's with n_eff = s̄(1 − s̄)/SE² (`cluster_variance`) and t_{G−1}.
 
-    deff = cluster variance of the mean / its variance if items were independent, at least 1: a few clusters
-    that happen to balance out do not make more items of them. Where all items agree it cannot be seen, and
-    each cluster counts once.
+    Where all items agree, their variance cannot be seen, and each effective cluster counts once.
 
     Parameters
     ----------
@@ -313,17 +363,16 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
 
     Examples
     --------
-    >>> rate_interval(np.array([1.0, 1.0, 1.0, 0.0]), np.arange(4)) == wilson(0.75, 4)
-    True
+    >>> rate_interval(np.array([1.0, 1.0, 1.0, 0.0]), np.arange(4))
+    Interval(low=0.130..., high=0.983..., reason=None)
     """
     if not len(flags):
         return Interval.none("nothing has a verdict")
     variance, n_clusters = cluster_variance(flags, clusters)
-    rate, n = float(flags.mean()), len(flags)
+    rate = float(flags.mean())
     if rate in (0.0, 1.0) or n_clusters < 2:
-        return wilson(rate, n_clusters)
-    deff = max(1.0, variance / (rate * (1 - rate) / (n - 1)))
-    return wilson(rate, n / deff)
+        return wilson(rate, effective_clusters(clusters))
+    return bounded_interval(rate, math.sqrt(variance), bounds=(0.0, 1.0), freedom=n_clusters - 1)
 
 
 def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:

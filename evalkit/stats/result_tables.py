@@ -12,7 +12,16 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, counted
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, cluster_codes, jackknife
+from evalkit.stats.intervals import (
+    FEW_CLUSTERS,
+    LARGE_CLUSTER,
+    NOT_PROMISED,
+    Interval,
+    Transform,
+    cluster_codes,
+    effective_clusters,
+    jackknife,
+)
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, collected_notes, group, small
 
@@ -103,27 +112,55 @@ def figure_row(name: str, value: float, interval: Interval, notes: list[str] | N
     return {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def jackknife_row(name: str, values: Floats, transform: Transform, notes: list[str], why: str) -> dict[str, float]:
+def jackknife_row(
+    name: str, values: Floats, transform: Transform, notes: list[str], why: str, unit: Ints | None = None
+) -> dict[str, float]:
     """A figure with its jackknife interval; `values` is the figure on all items, then without each unit.
 
-    The reason for a missing figure (`why`) or a missing interval is added to `notes`.
+    `unit` is the unit of each item: if they are very unequal, t has fewer degrees of freedom. The reason for a missing
+    figure (`why`) or a missing interval is added to `notes`.
     """
     if np.isnan(values[0]):
         notes.append(f"{name}: {why}")
         return {name: np.nan}
-    return figure_row(name, float(values[0]), jackknife(float(values[0]), values[1:], transform=transform), notes)
+    effective = None if unit is None else effective_clusters(unit)
+    ends = jackknife(float(values[0]), values[1:], transform=transform, effective=effective)
+    return figure_row(name, float(values[0]), ends, notes)
 
 
-def value_row(name: str, values: Floats, transform: Transform, notes: list[str], why: str) -> dict[str, float]:
+def value_row(
+    name: str, values: Floats, transform: Transform, notes: list[str], why: str, unit: Ints | None = None
+) -> dict[str, float]:
     """As `jackknife_row`, in the columns `value`, `low` and `high`."""
-    row = jackknife_row(name, values, transform, notes, why)
+    row = jackknife_row(name, values, transform, notes, why, unit)
     return {"value": row[name], "low": row.get(f"{name}_low", np.nan), "high": row.get(f"{name}_high", np.nan)}
 
 
-def note_few_clusters(n_clusters: int, notes: list[str]) -> None:
-    """Add a note if an interval comes from fewer than ten clusters."""
-    if n_clusters < FEW_CLUSTERS:
-        notes.append(f"only {counted(n_clusters, 'cluster')}")
+def cluster_counts(clusters: Ints) -> dict[str, float]:
+    """The number of clusters of some items, and to how many equal ones they are equivalent (`effective_clusters`)."""
+    return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}
+
+
+def note_few_clusters(clusters: Ints, notes: list[str]) -> None:
+    """Add a note if an interval comes from fewer than ten effective clusters, or mostly from one.
+
+    Examples
+    --------
+    >>> notes: list[str] = []
+    >>> note_few_clusters(np.array([0] * 7 + list(range(1, 14))), notes)
+    >>> notes
+    ['only 6.5 effective clusters: 14 of unequal size', 'one cluster has 35 % of the items']
+    """
+    sizes = np.unique(clusters, return_counts=True)[1]
+    effective = effective_clusters(clusters)
+    if len(sizes) < FEW_CLUSTERS:
+        notes.append(f"only {counted(len(sizes), 'cluster')}")
+    elif effective < FEW_CLUSTERS:
+        notes.append(f"only {effective:.1f} effective clusters: {len(sizes)} of unequal size")
+    if len(sizes) > 1 and sizes.max() >= max(LARGE_CLUSTER * sizes.sum(), sizes.min() + 1):
+        share = sizes.max() / sizes.sum()
+        narrow = ": intervals may be too narrow" if share >= NOT_PROMISED else ""
+        notes.append(f"one cluster has {100 * share:.0f} % of the items{narrow}")
 
 
 def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:

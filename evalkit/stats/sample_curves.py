@@ -259,6 +259,7 @@ class _Drawn:
 
     prefix: dict[str, Floats]
     each: list[dict[str, Floats]]
+    unit: Ints
 
 
 def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
@@ -274,7 +275,7 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting:
         answers = _voted(one, k, panel, method).take(rows)
         return compare_each(answers, people, unit, units, KindOptions(panel.verdicts, counting))
 
-    drawn = _Drawn(figures(cube, 0), [])
+    drawn = _Drawn(figures(cube, 0), [], unit)
     for number in range(rounds):
         order = np.argsort(np.where(cube.there, draw.random((n_items, most)), 2.0), axis=1, kind="stable")
         drawn.each.append(figures(cube.take(order.astype(np.int64)), n_units if number < _BAND_DRAWS else 0))
@@ -287,9 +288,9 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> di
     known = values[~np.isnan(values)]
     defined = bool(len(known)) and len(known) >= 0.95 * len(values)
     means = np.append(known.mean() if defined else np.nan, left_out)
-    row = value_row(name, means, TRANSFORM[name], notes, "not defined in over 5 % of the draws")
+    row = value_row(name, means, TRANSFORM[name], notes, "not defined in over 5 % of the draws", drawn.unit)
     if defined:
-        note_few_clusters(len(left_out), notes)
+        note_few_clusters(drawn.unit, notes)
         if len(known) > 1 and 2 * k <= most:
             row["sd_subsets"] = float(known.std(ddof=1))
     return row | {"prefix": float(drawn.prefix[name][0]), "n_draws": len(values)}

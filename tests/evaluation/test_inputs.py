@@ -33,6 +33,7 @@ NAMED = [{"item_id": f"i{n}", "question": f"q {n}", "answer": f"a {n}"} for n in
 OTHER = [{"item_id": f"i{n}", "prompt": f"q {n}", "response": f"a {n}"} for n in range(4)]
 COLUMNS = {"question": "prompt", "answer": "response"}
 JURY = ["fake:strict", "fake:noisy"]
+COUNTS = ("n_clusters", "n_clusters_effective")
 
 
 def gaps(*numbers: int) -> list[dict]:
@@ -250,15 +251,15 @@ class TestMissing:
         for name in ("votes", "scores", "rubric_scores", "disagreement"):
             table = getattr(whole, name)
             same(table[table["item_id"].isin(rest["item_id"])].reset_index(drop=True), getattr(part, name))
-        same(whole.summary, part.summary, but=("n_items", "n_clusters", "worst", "best", "notes"))
+        same(whole.summary, part.summary, but=("n_items", *COUNTS, "worst", "best", "notes"))
         # its jackknife counts all clusters, those without a score included
         ends = tuple(name for name in whole.reliability if name.endswith(("_low", "_high")))
-        same(whole.reliability, part.reliability, but=("n_items", "n_clusters", "coverage", "notes", *ends))
+        same(whole.reliability, part.reliability, but=("n_items", *COUNTS, "coverage", "notes", *ends))
         tables = [ek.compare(*pair).table for pair in ((whole, after_whole), (part, after_part))]
-        same(*tables, but=("n_common", "n_clusters", "notes"))
+        same(*tables, but=("n_common", *COUNTS, "notes"))
         known = labels[labels["item_id"].isin(rest["item_id"])]
         aligned = [ek.align(one.votes, known, clusters=one.clusters) for one in (whole, part)]
-        same(*aligned, but=("n_items", "n_clusters"))
+        same(*aligned, but=("n_items", *COUNTS))
         same(*(ek.stats.noise_floor(sample_again(one, progress=False), samples=2) for one in (whole, part)))
 
     def test_the_tuner_skips_and_maps(self, tmp_path):

@@ -145,8 +145,9 @@ def test_suite_bounds_need_twenty_tests_and_intervals_decide() -> None:
 
 @pytest.mark.parametrize(
     ("n", "n_failed", "low", "status"),
-    # Wilson's lower end at 95 %, z² = 3.8415: n/(n + z²) where all pass; else by hand from (p + z²/2n − …)/(1 + z²/n)
-    [(20, 0, "0.84", "fail"), (23, 0, "0.86", "pass"), (40, 1, "0.87", "pass"), (40, 2, "0.83", "fail")],
+    # Wilson's lower end at 95 %, z² = 3.8415: n/(n + z²) where all pass; else (p + w/2 − √(w p(1 − p) + w²/4))/(1 + w)
+    # with w = t²/(n − 1), t₃₉ = 2.0227: w = .1049
+    [(20, 0, "0.84", "fail"), (23, 0, "0.86", "pass"), (40, 1, "0.86", "pass"), (40, 2, "0.83", "fail")],
 )
 def test_min_pass_rate_binds_by_the_lower_end(n: int, n_failed: int, low: str, status: str) -> None:
     said = {"rubric_version": "v1", "agreement": 1.0}

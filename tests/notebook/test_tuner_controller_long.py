@@ -321,12 +321,12 @@ def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, joins, counts)
         session.label(f"i{at:02d}", "0" if at % 2 else "2")
     if joins:
         session.count_labels("eva")
-    agreement, _, ceiling = session.tiles()[:3]
+    agreement, _, among = session.tiles()[:3]
     assert agreement.value.startswith("0.55" if counts else "1.00")
     assert agreement.note.startswith("12 of 12 labelled items, dev")
     assert ("; without eva (under 10 labels)" in agreement.note) is (joins and not counts)
     assert ("without eva (not in the figures yet)" in agreement.note) is not joins
-    assert ceiling.value.startswith("0.00" if counts else "NA")
+    assert among.value.startswith("0.00" if counts else "NA")
     assert sum(cell.n for cell in session.cells()) == 12 + n  # in matrix and rows every label counts at once
     assert {row.item_id: row.people for row in session.rows()}["i00"] == {"ann": "0", "eva": "2"}
 

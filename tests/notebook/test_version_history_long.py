@@ -156,7 +156,7 @@ def test_without_labels_the_pass_rate_is_the_large_figure(tmp_path):
     assert heads == ["Pass rate"]
     assert point["text"].startswith("pass rate ")
     assert point["text"].endswith("12 items")
-    assert tuner.state["figures"]["ceiling"] is None
+    assert tuner.state["figures"]["people"] is None
 
 
 def test_differences_are_words():

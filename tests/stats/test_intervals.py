@@ -30,28 +30,37 @@ def test_wilson_is_that_of_statsmodels():
     assert wilson(0.5, 0).reason == "no items"
 
 
-@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=4, max_size=30))
+def common_variance(values, clusters):
+    """What the common intraclass correlation implies, cluster by cluster."""
+    groups = [values[clusters == cluster] for cluster in np.unique(clusters)]
+    n, sizes = len(values), [len(group) for group in groups]
+    within = sum(((group - group.mean()) ** 2).sum() for group in groups) / max(n - len(groups), 1)
+    among = sum(m * (group.mean() - values.mean()) ** 2 for m, group in zip(sizes, groups, strict=True))
+    usual = (n - sum(m**2 for m in sizes) / n) / (len(groups) - 1)
+    shared = max(0.0, (among / (len(groups) - 1) - within) / usual)
+    rho = shared / (shared + within) if shared + within > 0 else 0.0
+    return ((values - values.mean()) ** 2).mean() * sum(m * (1 + (m - 1) * rho) for m in sizes) / n**2
+
+
+@given(st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=1, max_size=10))
 @pytest.mark.long
-def test_the_cluster_error_is_that_of_statsmodels(rows):
+def test_the_error_of_equal_clusters_is_that_of_statsmodels(rows):
     import statsmodels.api as sm
     from scipy.stats import t
 
-    values = np.array([value for value, _ in rows])
-    clusters = np.array([cluster for _, cluster in rows])
-    n_clusters = len(set(clusters.tolist()))
+    values, clusters = np.array(rows).ravel(), np.repeat(np.arange(len(rows)), 3)
     made = mean_interval(values, clusters)
-    if n_clusters < 2:
+    if len(rows) < 2:
         assert made.reason == "fewer than two clusters"
         return
     if made.reason is not None:
-        sums = pd.Series(values - values.mean()).groupby(clusters).sum()
-        assert made.reason == ("all values are equal" if np.ptp(values) <= 1e-12 else "all clusters are equal")
-        assert np.abs(sums).max() <= 1e-8 * max(1.0, np.ptp(values) * len(values))
+        assert made.reason == "all values are equal"
+        assert np.ptp(values) <= 1e-12
         return
     # Their small-sample factor is G/(G−1)·(n−1)/(n−k); for a mean k = 1, so it is G/(G−1), as here.
     fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
-    half = t.ppf(0.975, n_clusters - 1) * math.sqrt(fit.cov_params()[0, 0])
-    assert made.high - made.low == pytest.approx(2 * half, rel=1e-6, abs=1e-9)
+    error = math.sqrt(max(fit.cov_params()[0, 0], common_variance(values, clusters)))
+    assert made.high - made.low == pytest.approx(2 * t.ppf(0.975, len(rows) - 1) * error, rel=1e-6, abs=1e-9)
 
 
 def test_singleton_clusters_give_the_ordinary_t_interval():
@@ -70,7 +79,6 @@ def test_singleton_clusters_give_the_ordinary_t_interval():
 )
 def test_a_bounded_mean_has_the_wilson_interval_of_statsmodels(rows, bounds):
     # Theirs by n_eff = p(1 − p)/SE² items, with the level at which z is our t.
-    import statsmodels.api as sm
     from scipy.stats import norm, t
     from statsmodels.stats.proportion import proportion_confint
 
@@ -84,10 +92,12 @@ def test_a_bounded_mean_has_the_wilson_interval_of_statsmodels(rows, bounds):
     assert low <= made.low <= values.mean() <= made.high <= high
     assert made.low < made.high
     place = (values - low) / (high - low)
-    fit = sm.OLS(place, np.ones(len(place))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
-    variance, p = float(fit.cov_params()[0, 0]), place.mean()
-    if variance < 1e-12:
-        expected = proportion_confint(p * n_clusters, n_clusters, method="wilson")
+    sums = {c: ((place - place.mean())[clusters == c].sum(), (clusters == c).mean()) for c in clusters.tolist()}
+    variance = sum(total**2 / (1 - share) for total, share in sums.values()) / len(place) ** 2
+    variance, p = max(variance, common_variance(place, clusters)), place.mean()
+    if np.ptp(place) == 0:
+        n = len(place) ** 2 / sum((clusters == c).sum() ** 2 for c in set(clusters.tolist()))
+        expected = proportion_confint(p * n, n, method="wilson")
     else:
         n = p * (1 - p) / variance
         expected = proportion_confint(p * n, n, alpha=2 * norm.sf(t.ppf(0.975, n_clusters - 1)), method="wilson")
@@ -190,15 +200,17 @@ def test_kappas_and_correlations_need_three_clusters_that_differ(person, cluster
     assert jackknife(float(made["accuracy"][0]), made["accuracy"][1:], transform="logit").reason is None
 
 
-def test_rate_interval_uses_the_design_effect():
-    # 20 clusters of five items that always agree, half of them pass: n_eff = 100/deff, near 20.
+def test_rate_interval_uses_the_variance_between_clusters():
+    # 20 clusters of five items that always agree, half of them pass: each cluster is one item.
     flags = np.repeat(np.arange(20) % 2, 5).astype(float)
     made = rate_interval(flags, np.repeat(np.arange(20), 5))
-    # Σ_g (5·(±.5))² = 20·6.25 = 125; 20/19·125/10⁴ = .0131579; if independent .25/99 = .00252525; deff 5.21053.
-    expected = wilson(0.5, 100 / 5.2105263)
-    assert (made.low, made.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
-    # Clusters that balance out (each half and half) do not make more items of them.
-    assert rate_interval(flags, np.tile(np.arange(5), 20)) == wilson(0.5, 100)
+    # Σ_g (5·(±.5))² = 20·6.25 = 125; 125/(1 − 1/20)/10⁴ = .0131579, over .25·100·(1 + 4)/10⁴ = .0125; t₁₉ = 2.093024.
+    # Wilson: w = t²·.0131579/.25 = .2305658; half = √(.25 w + w²/4)/(1 + w) = .216429.
+    assert (made.low, made.high) == pytest.approx((0.5 - 0.216429, 0.5 + 0.216429), abs=1e-6)
+    # Clusters that balance out (each half and half) do not make more items of them: w = t₄²/100, t₄ = 2.776445.
+    balanced, w = rate_interval(flags, np.tile(np.arange(5), 20)), 2.776445**2 / 100
+    half = math.sqrt(0.25 * w + w * w / 4) / (1 + w)
+    assert (balanced.low, balanced.high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-6)
     assert rate_interval(np.ones(10), np.repeat([0, 1], 5)) == wilson(1.0, 2)
 
 

@@ -516,7 +516,7 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
     labels = pd.concat([labels_of([n % 2 for n in range(40)]), labels_of([1, 0, 1], "bob")])
     row = only(align(votes, labels))
     assert row["accuracy"] == pytest.approx(40 / 43)
-    assert row["accuracy_ceiling"] == 0
+    assert row["accuracy_people"] == 0
     # of what people fail: 20 of ann, all failed; 1 of bob, passed
     assert row["false_pass_rate"] == pytest.approx(1 / 21)
     assert only(pass_threshold(votes, labels))["present"] == pytest.approx(40 / 43)

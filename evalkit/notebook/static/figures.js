@@ -27,19 +27,19 @@ function figuresPart(ctx) {
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
     const gone = others.length ? `<div class="ekw-held">Not counted: ${esc(others.join(", "))}; the version shown has no such criterion.</div>` : "";
     const newcomers = Object.entries(figures.newcomers || {}).map(([who, n]) => `<div class="ekw-held">${counted(n, "label")} of ${esc(who)} ${n === 1 ? "is" : "are"} not in the figures. <button data-do="count_labels" data-key="count ${esc(who)}" data-name="${esc(who)}">Count labels of ${esc(who)}</button></div>`).join("");
-    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("ceiling")}</dl>${drawPoints(figures)}<dl class="ekw-tiles ekw-change">${at("change")}</dl></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
+    put(".ekw-top", tabs + (tiles.length ? `<div class="ekw-strip"><dl class="ekw-tiles">${at("head")}${at("people")}</dl>${drawPoints(figures)}<dl class="ekw-tiles ekw-change">${at("change")}</dl></div><dl class="ekw-facts">${at("fact")}</dl>` : ""));
     put(".ekw-notes", measure + split + strays + off + gone + newcomers);
   }
   const drawTile = (tile) => `<div class="ekw-tile ekw-at-${esc(tile.place)}"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
     tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`;
-  // One point with its interval per version; the dashed line is the agreement among people.
-  function drawPoints({ versions = [], axis, ceiling, current, against }) {
+  // One point with its interval per version; the dashed line is that of people among themselves.
+  function drawPoints({ versions = [], axis, people, current, against }) {
     if (!axis) return "";
     const y = (value) => (100 * (value - axis[0])) / (axis[1] - axis[0]), line = (name, low, high) => `<i class="ekw-${name}" style="bottom:${y(low)}%;height:${y(high) - y(low)}%"></i>`;
     const buttons = versions.filter(({ point }) => point).map(({ key, name, note, point }) => {
       const use = key === current ? "shown" : key === against ? "compared with" : "", about = [`${name}: ${point.text}`, use, note].filter(Boolean).join("; ");
       const marks = point.value === null ? "" : (point.low === null ? "" : line("whisker", point.low, point.high)) + line("point", point.value, point.value);
-      return `<button class="ekw-dot ${use && `ekw-${use.split(" ")[0]}`}" data-do="version" data-key="version ${esc(key)}" data-version="${esc(key)}" aria-pressed="${key === current}" aria-label="${esc(about)}" title="${esc(about)}. Click: show. Shift-click: compare with it."><span class="ekw-plot">${ceiling === null ? "" : line("limit", ceiling, ceiling)}${marks}</span>${esc(name)}</button>`;
+      return `<button class="ekw-dot ${use && `ekw-${use.split(" ")[0]}`}" data-do="version" data-key="version ${esc(key)}" data-version="${esc(key)}" aria-pressed="${key === current}" aria-label="${esc(about)}" title="${esc(about)}. Click: show. Shift-click: compare with it."><span class="ekw-plot">${people === null ? "" : line("limit", people, people)}${marks}</span>${esc(name)}</button>`;
     });
     return `<div class="ekw-dots" role="group" aria-label="Versions, with 95 % intervals"><span class="ekw-axis" aria-hidden="true"><small>${axis[1].toFixed(1)}</small><small>${axis[0].toFixed(1)}</small></span>${buttons.join("")}</div>`;
   }

@@ -240,9 +240,10 @@ def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: list[str] = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
     why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
-    row = value_row(name, values, TRANSFORM[name], notes, why)
+    unit = compared.panel.unit[rows]
+    row = value_row(name, values, TRANSFORM[name], notes, why, unit)
     if not np.isnan(values[0]):
-        note_few_clusters(len(values) - 1, notes)
+        note_few_clusters(unit, notes)
     return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}
 
 
@@ -255,7 +256,7 @@ def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: list[str]) 
     whole, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
     effect = (rest - whole) if compared.name == "mae" else (whole - rest)
     why = "not defined on the items that the jury scores with and without it"
-    return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why)
+    return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])
 
 
 def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, float]:
@@ -276,5 +277,5 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
     if np.isnan(values[0]):
         return {}
     with np.errstate(invalid="ignore", divide="ignore"):
-        logarithm = jackknife_row("n_eff", np.log(values), "none", notes, "")
+        logarithm = jackknife_row("n_eff", np.log(values), "none", notes, "", panel.unit[annotators.labelled])
     return {name: float(np.exp(value)) for name, value in logarithm.items()}

@@ -10,9 +10,17 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
+from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    columns,
+    figure_row,
+    joined,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
@@ -189,8 +197,8 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     value, units = value[scored], units[scored]
     interval = mean_interval(value, units, bounds=(0.0, 1.0))
     notes = [interval.reason] if interval.reason is not None else []
-    n_units = len(np.unique(units))
-    notes += [f"only {n_units} clusters"] if 1 < n_units < FEW_CLUSTERS else []
+    if interval.reason is None:
+        note_few_clusters(units, notes)
     notes += notes_on_orders(part)
     row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
     row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)

@@ -12,8 +12,16 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.result_tables import columns, joined, note_few_clusters, result_table, verdict_codes, with_id_notes
+from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, rate_interval
+from evalkit.stats.result_tables import (
+    cluster_counts,
+    columns,
+    joined,
+    note_few_clusters,
+    result_table,
+    verdict_codes,
+    with_id_notes,
+)
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
@@ -54,12 +62,13 @@ def summarize(
           Wilson's by cluster errors and t_{G−1}; if all items are equal too, so
           never [1, 1]. Nominal criteria have no mean; the mean of ordinal codes assumes equal steps;
         - `worst` and `best`: `mean_norm` with the unscored items at 0 and at 1: what is unscored is not random;
-        - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
+        - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson's, as of the mean)
           and `n_passed`, `n_verdicts`;
         - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
           left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters` (of scored
-          items);
-        - `notes`: why an interval is NA, or that one comes from fewer than 10 clusters; else NA.
+          items), `n_clusters_effective` (n²/Σm² for clusters of m items: fewer if some hold most items);
+        - `notes`: why an interval is NA, or that one comes from fewer than 10 effective clusters, or mostly from
+          one; else NA.
 
         Judges are fixed: the intervals are about other items, not other judges.
 
@@ -99,7 +108,8 @@ def summarize(
 
 _FIGURES = columns(
     "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean; "
-    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters; text: notes"
+    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters; "
+    "number: n_clusters_effective; text: notes"
 )
 
 
@@ -149,7 +159,7 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "pass_high": rate.high,
         "n_passed": int(passed.sum()),
         "n_verdicts": len(passed),
-        "n_clusters": len(np.unique(units[scored])),
+        **cluster_counts(units[scored]),
         "notes": _notes(unit, [units[valued], units[verdict >= 0]]),
     }
 
@@ -172,5 +182,5 @@ def _notes(interval: Interval, units: list[Ints]) -> str | None:
         # the pass rate may have an interval (Wilson's), so the note says which figure has none
         return f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"
     notes: list[str] = []
-    note_few_clusters(min(len(np.unique(used)) for used in units if len(used)), notes)
+    note_few_clusters(min((used for used in units if len(used)), key=effective_clusters), notes)
     return joined(notes)

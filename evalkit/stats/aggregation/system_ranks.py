@@ -10,13 +10,14 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, mean_interval
+from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     JUDGE_KEY,
     columns,
     figure_row,
     joined,
+    note_few_clusters,
     result_table,
     with_id_notes,
 )
@@ -77,8 +78,9 @@ def rank(
         - `rank` from 1; equal strengths share one;
         - `strength` on the log scale, with mean 0: a system that is stronger by 1 wins 73 % of the comparisons that
           are no ties (Davidson). `strength_low` and `strength_high` are its 95 % interval by clusters: cluster-robust
-          (sandwich) variance with the factor G/(G − 1), t with G − 1. Judges are fixed. Intervals compare a system
-          with the mean of all; those of two systems may overlap though their difference is clear;
+          (sandwich) variance with the factor G/(G − 1), t with G_eff − 1 (G_eff = n²/Σm² for clusters of m of the n
+          items). Judges are fixed. Intervals compare a system with the mean of all; those of two systems may overlap
+          though their difference is clear;
         - `tie_parameter`: ν (0 without ties) or θ (1 without ties);
         - `wins`, `losses`, `ties`, `n_items` with this system, `n_scored` of them (one per judge for ``all``); `notes`.
 
@@ -147,7 +149,9 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     strength[core] = found.strength if found else np.nan
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
     for at, name in enumerate(names):
-        row = _row("strength", found, int(np.searchsorted(core, at)), why[at] or (None if found else _NO_END))
+        row = _row(
+            "strength", found, int(np.searchsorted(core, at)), why[at] or (None if found else _NO_END), used.unit
+        )
         row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[at]}
         row["tie_parameter"] = found.tie[0] if found and not discrimination and not why[at] else np.nan
         rows.append(row | _counts(whole, whole.first == at, whole.second == at))
@@ -155,20 +159,24 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     places = {number: place for place, number in enumerate(np.unique(used.judge))} if found else {}
     for at, name in enumerate(judges[: len(judges) * discrimination]):
         place, own = places.get(at), whole.judge == at
-        row = _row("discrimination", found, len(core) + (place or 0), None if place is not None else _NO_VOTES)
+        row = _row(
+            "discrimination", found, len(core) + (place or 0), None if place is not None else _NO_VOTES, used.unit
+        )
         row |= {"judge": str(name), "tie_parameter": found.tie[place] if found and place is not None else np.nan}
         rows.append(row | _counts(whole, own, own))
     return rows
 
 
-def _row(name: str, found: Fit | None, column: int, why: str | None) -> dict[str, Any]:
+def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints) -> dict[str, Any]:
     """The figure with its interval, or why there is none."""
     if why is not None or found is None:
         return {"notes": why}
-    values, notes = found.clusters[:, column], list[str]()
+    values, notes, freedom = found.clusters[:, column], list[str](), max(1.0, effective_clusters(units) - 1)
     varies = len(values) < 2 or np.ptp(values) > _SAME  # a single γ is 1, and judges may have the same votes
-    interval = mean_interval(values, np.arange(len(values))) if varies else Interval.none("equal in all clusters")
-    notes += [f"only {len(values)} clusters"] if 1 < len(values) < FEW_CLUSTERS else []
+    ends = mean_interval(values, np.arange(len(values)), freedom=freedom)
+    interval = ends if varies else Interval.none("equal in all clusters")
+    if len(values) > 1:
+        note_few_clusters(units, notes)
     return figure_row(name, float(values.mean()), interval, notes) | {"notes": joined(notes)}
 
 

@@ -138,15 +138,15 @@ def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, e
     units, unit[there] = np.unique(data.cells.unit[there], return_inverse=True)
     sums = partial(sums_without_each, unit=unit[named], n_units=len(units))
     agreed, kappa = _on_labels(shares[named, pair[0]], shares[named, pair[1]], sums)
-    row |= jackknife_row("percent_agreement", agreed, "logit", notes, "no item has a label of both judges")
+    row |= jackknife_row("percent_agreement", agreed, "logit", notes, "no item has a label of both judges", unit[named])
     why = "both judges always give one and the same answer" if named.any() else "no item has a label of both judges"
-    row |= jackknife_row("cohen_kappa", kappa, "atanh", notes, why)
+    row |= jackknife_row("cohen_kappa", kappa, "atanh", notes, why, unit[named])
     if data.scale.level != "nominal":
         first, second = scores[scored].T
         quadratic = moments(first, second, unit[scored], len(units) + 1)["quadratic_kappa"]
         why = "both judges always give one and the same answer" if scored.sum() > 1 else "fewer than two items"
-        row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why)
-    note_few_clusters(len(units), notes)
+        row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why, unit[scored])
+    note_few_clusters(data.clusters[there], notes)
     return row | {"notes": joined(notes)}
 
 

@@ -100,7 +100,7 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
                 notes.append("phi: from one sample per judge, nothing can be said about more samples")
             else:
                 values = dependability(found, n_judges, n_samples)
-                row |= jackknife_row("phi", values, "logit", notes, "nothing varies")
+                row |= jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)
                 if found.cut[0]:
                     notes.append("a negative variance component was set to 0")
             yield data.head | row | {"notes": joined(notes)}

@@ -70,8 +70,8 @@ class Answered:
         The judges.
     labels
         The answers that have a label.
-    n_clusters
-        Number of clusters.
+    clusters
+        The cluster of each item.
     n_samples
         The most rows of one judge on one item.
     k
@@ -89,7 +89,7 @@ class Answered:
     scored: Flags
     names: tuple[str, ...]
     labels: Cells
-    n_clusters: int
+    clusters: Ints
     n_samples: int
     k: int
 
@@ -214,9 +214,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     most = int(np.bincount(_cells(items, judges, len(people))).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
-    return Answered(
-        head, rows, form, metric, scale, cells, items, judges, scored, people, labels, int(of_item.max()) + 1, most, k
-    )
+    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, most, k)
 
 
 def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:

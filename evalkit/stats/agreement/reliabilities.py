@@ -14,6 +14,7 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
+    cluster_counts,
     columns,
     jackknife_row,
     joined,
@@ -29,9 +30,9 @@ from evalkit.tables.ties import check_counting
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
 _COLUMNS = columns(
     CRITERION_KEY,
-    "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters; number: alpha_single± "
-    "alpha_vote± percent_agreement± phi± spread_item spread_judge spread_item_judge spread_sample "
-    "spread_draw; count: n_tied; text: ties",
+    "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters; "
+    "number: n_clusters_effective alpha_single± alpha_vote± percent_agreement± phi± spread_item "
+    "spread_judge spread_item_judge spread_sample spread_draw; count: n_tied; text: ties",
 )
 _FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±")
 
@@ -78,8 +79,8 @@ def reliability(
           distribution leaves out of the other components. After an explanation it is too small;
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
-          `n_clusters`; `ties` as chosen, `n_tied`: votes without a label because of a tie; `notes`: why something is
-          NA, and what to mind.
+          `n_clusters`, `n_clusters_effective` (fewer if clusters are unequal); `ties` as chosen, `n_tied`: votes
+          without a label because of a tie; `notes`: why something is NA, and what to mind.
 
         With `full`, one vote per judge (of judgments: the mean of the samples and the code nearest to it, nominal
         the majority; a tie has no label), never one coder per sample:
@@ -127,19 +128,19 @@ def reliability(
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     notes: list[str] = []
     row: dict[str, Any] = {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
-    row |= {"n_samples": data.k or data.n_samples, "n_clusters": data.n_clusters}
+    row |= {"n_samples": data.k or data.n_samples} | cluster_counts(data.clusters)
     row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
     name = "alpha_single" if data.form == "samples" else "alpha_vote"
     if row["n_pairable"] == 0:
         notes.append("no item was scored by two judges" if data.n_judges > 1 else "one judge: nothing to compare")
     else:
-        row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
+        row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies", data.clusters)
         shares = percent_agreement(data.labels)
-        row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels")
+        row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels", data.clusters)
     row |= _spread(data, notes) | {"spread_draw": data.drawn}
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
-    note_few_clusters(data.n_clusters, notes)
+    note_few_clusters(data.clusters, notes)
     return row | {"notes": joined(notes)}
 
 
@@ -163,7 +164,7 @@ def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
     parts = [found.item, found.judge, found.both, found.sample]
     row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
     values = dependability(found, data.n_judges, data.n_samples)
-    return row | jackknife_row("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
+    return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters) | {"n_blocks": n_blocks}
 
 
 def _full(data: Answered, votes: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
@@ -179,15 +180,17 @@ def _full(data: Answered, votes: Answered, notes: list[str], *, pairs: bool) -> 
         return row
     if data.form == "samples":
         values = alpha(votes.cells, votes.metric)
-        row |= jackknife_row("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
+        row |= jackknife_row(
+            "alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes", data.clusters
+        )
     if scale.level == "interval":
         notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
         return row
     why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
-    row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
+    row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why, data.clusters)
     weights = {"gwet_ac1": np.eye(len(scale))}
     if scale.level == "ordinal":
         weights["gwet_ac2"] = quadratic_weights(np.array([float(code) for code in scale.codes]))
     for name, near in weights.items():
-        row |= jackknife_row(name, gwet_ac(labels, near), "atanh", notes, "no item has two labels")
+        row |= jackknife_row(name, gwet_ac(labels, near), "atanh", notes, "no item has two labels", data.clusters)
     return row

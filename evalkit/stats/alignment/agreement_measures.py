@@ -63,6 +63,15 @@ class Answers:
         among = None if self.among is None else self.among[rows]
         return Answers(self.kind[rows], self.score[rows], self.tied[rows], among, self.sets)
 
+    def where(self, other: Answers) -> Answers:
+        """The labels and scores of the items where another has them too."""
+        score = np.where(np.isnan(other.score), np.nan, self.score)
+        return Answers(np.where(other.kind < 0, -1, self.kind), score, self.tied)
+
+
+Pair = tuple[Answers, Answers]
+"""Who is compared with whom, on the same items."""
+
 
 def same_rows(counted: Iterable[Flags]) -> bool:
     """Are several judges compared on the same items?"""
@@ -95,7 +104,14 @@ class KindOptions:
 def compare_each(
     one: Answers, references: Sequence[Answers], unit: Ints, n_units: int, options: KindOptions
 ) -> dict[str, Floats]:
-    """All figures of `one`, averaged over the references against which they are defined, by their numbers of items.
+    """`compare_pairs` of one with each of several references."""
+    return compare_pairs([(one, reference) for reference in references], unit, n_units, options)
+
+
+def compare_pairs(pairs: Sequence[Pair], unit: Ints, n_units: int, options: KindOptions) -> dict[str, Floats]:
+    """All figures of the first of each pair against the second, averaged over the pairs that have them.
+
+    The weight of a pair is the number of items that the figure compares, of error rates that of their denominator.
 
     `unit` is the unit with which each item is left out; if `n_units` is 0, nothing is left out.
 
@@ -112,7 +128,7 @@ def compare_each(
     InputError
         For ``half`` if it is not known among which labels a tie is.
     """
-    found = [_compared(one, reference, unit, n_units, options) for reference in references]
+    found = [_compared(one, reference, unit, n_units, options) for one, reference in pairs]
     return average(found, [*FIGURES, *options.extra], n_units)
 
 

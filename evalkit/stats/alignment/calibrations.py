@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -20,29 +20,48 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
     FEWEST,
+    Estimated,
     FigureOption,
     Fit,
     cross_fitted,
+    freedom_of,
     fresh_labels,
     isotonic_fit,
     judge_and_people,
     linear_fit,
+    unlike_all,
     weighted_mean,
 )
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
+from evalkit.stats.comparison.significance import holm
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
-from evalkit.tables.grouping import ClustersLike, Floats, Ints
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    cluster_counts,
+    columns,
+    figure_row,
+    joined,
+    result_table,
+    with_id_notes,
+)
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
+_MAP_FOLDS, _LEVEL, _NOTHING, _SAME = 25, 0.05, 1e-20, 1e-12
 _TABLE = columns(
-    JUDGE_KEY, "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; text: notes"
+    JUDGE_KEY,
+    "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; "
+    "number: n_clusters_effective; text: notes",
 )
 _POINTS = columns(JUDGE_KEY, "number: score; count: n_labelled; number: people± calibrated")
-_CHECK = columns(JUDGE_KEY, "number: residual± margin; text: status; count: n_labelled n_clusters; text: notes")
+_CHECK = columns(
+    JUDGE_KEY,
+    "number: residual± margin p p_holm; text: status; count: n_labelled n_clusters; number: n_clusters_effective; "
+    "text: notes",
+)
 _Map = tuple[list[float], list[float]]
 
 
@@ -72,6 +91,9 @@ class Calibration:
         When it was fitted, as YYYY-MM-DD (UTC).
     key
         A hash of rubric, judges, templates, number of samples and rules; None if they are not known.
+    errors
+        (criterion, judge) -> the standard error of each value of the map, from which `check` knows how sure it is; of a
+        line, one more number: the correlation of the errors at both ends.
     """
 
     table: pd.DataFrame
@@ -81,6 +103,7 @@ class Calibration:
     date: str
     key: str | None = None
     fitted_on: frozenset[tuple[str, str]] = field(default=frozenset(), repr=False)
+    errors: Mapping[tuple[str, str], list[float]] = field(default_factory=dict, repr=False)
 
     def apply(self, judged: JudgedLike) -> pd.DataFrame:
         """Votes or scores with a column `calibrated`: points without an interval; NA without map or score.
@@ -162,8 +185,10 @@ class Calibration:
         -------
         DataFrame
             One row per map: `residual`, the mean of label − calibrated score as a share of the width, with its 95 %
-            interval; `status`: ``holds`` (the interval is within ± margin), ``does not hold`` (0 is outside of it),
-            else ``not known``; `n_labelled`, `n_clusters`, `notes`.
+            interval, which allows for the labels that the map itself was fitted on; `p` of a residual of 0, and
+            `p_holm`, adjusted over the maps of this call; `status`: ``holds`` (the interval is within ± margin), ``does
+            not hold`` (`p_holm` is at most .05), else ``not known``, and `notes` has the half width; `n_labelled`,
+            `n_clusters`, `n_clusters_effective`.
 
         Raises
         ------
@@ -178,18 +203,23 @@ class Calibration:
         self._check_same(frame)
         pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
         everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
-        said, _, note = fresh_labels(everyone)
+        said, dev, note = fresh_labels(everyone)
         rows: list[dict[str, Any]] = []
         for panel in panels(frame, said, clusters=clusters_for(judged, clusters), kinds=_kinds(self.figure)):
             for judge in panel.judges:
-                known = self.maps.get((str(panel.head["criterion"]), judge))
-                if known is None:
+                key = str(panel.head["criterion"]), judge
+                if key not in self.maps:
                     continue
-                f, _, y, weights, unit = _labelled(panel, judge, said, self.figure)
-                rest = (y - np.interp(f, *known)) / _width(panel, self.figure)
-                row = {"margin": margin, "n_labelled": len(y), "n_clusters": len(np.unique(unit)), "notes": note}
-                rows.append(panel.head | {"judge": judge} | row | _residual(rest, weights, unit, margin))
-        return result_table(rows, _CHECK)
+                f, _, y, weights, unit = _labelled(panel, judge, said, dev, self.figure)
+                width = _width(panel, self.figure)
+                rest = (y - np.interp(f, *self.maps[key])) / width
+                spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
+                row = {"margin": margin, "n_labelled": len(y), "notes": note} | cluster_counts(unit)
+                rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
+        made = result_table(rows, _CHECK)
+        made["p_holm"] = holm(made["p"].to_numpy())
+        status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
+        return made.assign(status=tables.categorical(status), notes=tables.categorical(notes))
 
     def _check_same(self, frame: pd.DataFrame) -> None:
         own, other = (set(_versions(one)) for one in (self.table, frame))
@@ -215,6 +245,7 @@ class Calibration:
                 "n_labelled": int(row["n_labelled"]),
                 "scores": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][0]],
                 "values": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][1]],
+                "errors": [round(one, 6) for one in self.errors.get((row["criterion"], row["judge"]), ())],
             }
             for row in self.table.to_dict("records")
             if (row["criterion"], row["judge"]) in self.maps
@@ -235,25 +266,29 @@ def fit_calibration(
     check_choice("figure", figure, get_args(FigureOption))
     clusters = clusters_for(judged, clusters)
     frame, everyone = _checked(judged, labels)
-    said, _, note = fresh_labels(everyone)
+    said, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     maps: dict[tuple[str, str], _Map] = {}
+    errors: dict[tuple[str, str], list[float]] = {}
     used: set[tuple[str, str]] = set()
     for panel in panels(frame, said, clusters=clusters, kinds=_kinds(figure)):
         used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
         for judge in panel.judges:
             head = panel.head | {"judge": judge}
-            row, own, found = _fitted(panel, judge, said, figure)
-            row["notes"] = joined([note, row.get("notes")])
+            row, own, found = _fitted(panel, judge, said, dev, figure)
+            row["notes"] = joined([note, row.get("notes"), _unlike(panel, judge, said, dev)])
             rows.append(head | {"figure": figure} | row)
             points += [head | point for point in own]
             if found is not None:
-                maps[str(panel.head["criterion"]), judge] = found
+                key = str(panel.head["criterion"]), judge
+                maps[key], errors[key] = found
     table = result_table(rows, _TABLE)
     table = count_look(table, said, cache) if "part" in said else table
     date = datetime.now(UTC).date().isoformat()
-    return Calibration(table, result_table(points, _POINTS), figure, maps, date, fitted_on=frozenset(used))
+    return Calibration(
+        table, result_table(points, _POINTS), figure, maps, date, fitted_on=frozenset(used), errors=errors
+    )
 
 
 def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -263,33 +298,100 @@ def _checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.D
 
 
 def _fitted(
-    panel: Panel, judge: str, said: pd.DataFrame, figure: str
-) -> tuple[dict[str, Any], list[dict[str, Any]], _Map | None]:
-    """The row of the table, the points and the map of one judge."""
-    f, raw, y, weights, unit = _labelled(panel, judge, said, figure)
-    row: dict[str, Any] = {"n_labelled": len(y), "n_clusters": len(np.unique(unit))}
+    panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame, figure: str
+) -> tuple[dict[str, Any], list[dict[str, Any]], tuple[_Map, list[float]] | None]:
+    """The row of the table, the points and the map of one judge, with the map's standard errors."""
+    f, raw, y, weights, unit = _labelled(panel, judge, said, dev, figure)
+    row: dict[str, Any] = {"n_labelled": len(y)} | cluster_counts(unit)
     why = _why_not(panel, y, row, figure)
     if why is not None:
         return row | {"notes": f"no map: {why}"}, [], None
-    scores, counts = np.unique(f, return_counts=True)
-    enough = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
-    fit: Fit = isotonic_fit if enough else linear_fit
-    at, values = fit(f, y, weights)
     bounds = (0.0, 1.0) if figure == "passed" else (panel.scale.lowest, panel.scale.highest)
-    values = np.clip(values, *bounds)
+    fit, (at, values), errors = fitted_map(f, y, weights, unit, bounds)
     guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
     width = _width(panel, figure)
-    row |= {"method": "isotonic" if enough else "linear", "error": float(weights @ (y - guess) ** 2) / width**2}
+    row |= {
+        "method": "isotonic" if fit is isotonic_fit else "linear",
+        "error": float(weights @ (y - guess) ** 2) / width**2,
+    }
     row["error_raw"] = float(weights @ (y - raw) ** 2) / width**2
     row["residual"] = _reach(np.abs(y - guess), weights, row["n_clusters"])
     points = []
-    for score in scores:
+    for score in np.unique(f):
         here = f == score
         ends = mean_interval(y[here], unit[here], bounds=bounds)
         mean = float(np.average(y[here], weights=weights[here]))
         point = {"score": score, "n_labelled": int(here.sum()), "calibrated": float(np.interp(score, at, values))}
         points.append(point | figure_row("people", mean, ends))
-    return row, points, (at.tolist(), values.tolist())
+    return row, points, ((at.tolist(), values.tolist()), errors)
+
+
+def fitted_map(
+    f: Floats, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float]
+) -> tuple[Fit, tuple[Floats, Floats], list[float]]:
+    """The kind of fit, the map from scores to labels, and its standard errors (see `Calibration`)."""
+    counts = np.unique(f, return_counts=True)[1]
+    steps = len(y) >= ENOUGH_FOR_ISOTONIC or counts.min() >= ENOUGH_A_SCORE
+    fit: Fit = isotonic_fit if steps else linear_fit
+    scores, values = fit(f, y, weights)
+    if steps:
+        return fit, (scores, values), _step_errors(f, y, weights, unit, scores, values)
+    crossings = [np.interp(bound, values, scores) for bound in bounds if values[0] < bound < values[1]]
+    knots = np.unique([*scores, *crossings])
+    line = np.interp(knots, scores, values)
+    inside = (line >= bounds[0] - _SAME) & (line <= bounds[1] + _SAME)  # beyond, the map is flat
+    return fit, (knots, np.clip(line, *bounds)), _line_errors(f, y, weights, unit, knots, inside)
+
+
+def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floats, values: Floats) -> list[float]:
+    """The standard error of the mean label of each block of equal values, at each score."""
+    blocks, errors = _blocks(values), []
+    of_item = blocks[np.searchsorted(scores, f)]
+    for block in range(blocks.max() + 1):
+        here = of_item == block
+        found = weighted_mean(np.zeros(here.sum()), y[here], weights[here] / weights[here].sum(), unit[here])
+        errors += [math.sqrt(found.variance)] * int((blocks == block).sum())
+    return errors
+
+
+def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Floats, inside: Flags) -> list[float]:
+    """The standard error at each knot that is inside, 0 at others, and their correlation: a jackknife of 25 groups."""
+    codes = np.unique(unit, return_inverse=True)[1]
+    fold = (np.random.default_rng(0).permutation(codes.max() + 1) % _MAP_FOLDS)[codes]
+    kept = [fold != number for number in np.unique(fold)]
+    rows = np.array([_line_at(knots[inside], *linear_fit(f[rows], y[rows], weights[rows])) for rows in kept])
+    gaps = rows - rows.mean(axis=0)
+    spread = (len(rows) - 1) / len(rows) * gaps.T @ gaps
+    errors = np.zeros(len(knots))
+    errors[inside] = np.sqrt(np.diag(spread))
+    return [*errors.tolist(), float(spread[0, -1] / max(math.sqrt(spread[0, 0] * spread[-1, -1]), _NOTHING))]
+
+
+def _line_at(scores: Floats, ends: Floats, values: Floats) -> Floats:
+    """A line, also beyond the scores that it was fitted on."""
+    slope = (values[1] - values[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.0
+    return np.asarray(values[0] + slope * (scores - ends[0]))
+
+
+def _blocks(values: Floats) -> Ints:
+    """A number for each run of equal values."""
+    return np.cumsum(np.diff(values, prepend=values[0]) > _SAME).astype(np.int64)
+
+
+def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: list[float] | None) -> float:
+    """The variance of the mean calibrated score of some items, which the map's own labels leave; NaN if not known."""
+    if not errors or not len(f):
+        return math.nan
+    (scores, values), at_knots = map(np.array, known), np.array(errors)
+    if len(errors) > len(scores):  # a line: the map is sure where it is flat
+        inside = np.flatnonzero(at_knots[:-1])
+        ends = [np.interp(f, scores[inside], one, left=0, right=0) for one in np.eye(len(inside))]
+        parts = np.array([float(weights @ one) for one in ends]) * at_knots[inside]
+        return float(parts @ parts + 2 * at_knots[-1] * parts[:1].sum() * parts[1:].sum())
+    shares = np.array([float(weights @ np.interp(f, scores, one)) for one in np.eye(len(scores))])
+    blocks = _blocks(values)
+    parts = np.bincount(blocks, weights=shares * at_knots)  # the error is the same in a block
+    return float(parts @ parts)
 
 
 def _why_not(panel: Panel, y: Floats, row: dict[str, Any], figure: str) -> str | None:
@@ -304,11 +406,19 @@ def _why_not(panel: Panel, y: Floats, row: dict[str, Any], figure: str) -> str |
     return "all labels are equal" if np.ptp(y) == 0 else None
 
 
-def _labelled(panel: Panel, judge: str, said: pd.DataFrame, figure: str) -> tuple[Floats, Floats, Floats, Floats, Ints]:
+def _unlike(panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame) -> str | None:
+    answers, there = panel.judges[judge]
+    weights = label_weights(said, str(panel.head["criterion"]), panel.items[there], dev=dev)
+    return unlike_all(answers.score[there], weights, panel.unit[there])
+
+
+def _labelled(
+    panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame, figure: str
+) -> tuple[Floats, Floats, Floats, Floats, Ints]:
     """Score, raw figure, label, weight and cluster of each item with a score and a label; weights add up to 1."""
     answers, there = panel.judges[judge]
     raw, y = judge_and_people(panel, answers, figure)
-    weights = label_weights(said, str(panel.head["criterion"]), panel.items, split="part" in said)
+    weights = label_weights(said, str(panel.head["criterion"]), panel.items, dev=dev)
     used = there & ~np.isnan(answers.score) & ~np.isnan(y) & (weights > 0)
     total = weights[used].sum()
     raw = np.where(np.isnan(raw), 0.5, raw)  # no verdict: between pass and fail
@@ -325,16 +435,42 @@ def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
     return float(distance[order][min(at, len(order) - 1)])
 
 
-def _residual(rest: Floats, weights: Floats, unit: Ints, margin: float) -> dict[str, Any]:
+def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
+    """The mean residual of fresh labels, with its interval and its p, or why there is none."""
     n_clusters = len(np.unique(unit))
     if len(rest) < FEWEST or n_clusters < FEW_CLUSTERS:
-        why = f"under {FEWEST} fresh labels" if len(rest) < FEWEST else f"under {FEW_CLUSTERS} labelled clusters"
-        return {"status": "not known", "notes": why}
+        return {
+            "notes": f"under {FEWEST} fresh labels" if len(rest) < FEWEST else f"under {FEW_CLUSTERS} labelled clusters"
+        }
+    if math.isnan(map_variance):
+        return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
     found = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
-    ends = found.interval(rest, weights, unit, (-1.0, 1.0))
-    holds = -margin <= ends.low and ends.high <= margin
-    status = "holds" if holds else "does not hold" if ends.low > 0 or ends.high < 0 else "not known"
-    return figure_row("residual", found.mean, ends) | {"status": status}
+    variance, freedom = found.variance + map_variance, freedom_of(weights, unit)
+    if variance > _NOTHING:  # Welch and Satterthwaite, the map as of 25 groups
+        freedom = variance**2 / (found.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
+    found = replace(found, variance=variance)
+    row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0), freedom))
+    return row | {"p": _p_of_zero(found, freedom)}
+
+
+def _p_of_zero(found: Estimated, freedom: float) -> float:
+    """The p of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`."""
+    from scipy.special import stdtr
+
+    error = math.sqrt(max(found.variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
+    return 2 * float(stdtr(freedom, -abs(found.mean) / error))
+
+
+def _status(row: dict[Any, Any]) -> tuple[str, str | None]:
+    """Does a map hold, by its row; and the notes."""
+    notes = None if pd.isna(row["notes"]) else str(row["notes"])
+    low, high = row["residual_low"], row["residual_high"]
+    if -row["margin"] <= low and high <= row["margin"]:
+        return "holds", notes
+    if row["p_holm"] <= _LEVEL:
+        return "does not hold", notes
+    half = None if math.isnan(low) else f"not known: the interval is ± {(high - low) / 2:.2f}".replace("0.", ".")
+    return "not known", joined([notes, half])
 
 
 def _kinds(figure: str) -> Any:

@@ -19,22 +19,31 @@ from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, pan
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, columns, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
+from evalkit.stats.result_tables import (
+    JUDGE_KEY,
+    cluster_counts,
+    columns,
+    figure_row,
+    joined,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
 
-FEWEST, ENOUGH_FOR_ISOTONIC = 30, 100
+FEWEST, ENOUGH_FOR_LABELS, ENOUGH_FOR_ISOTONIC = 30, 60, 100
 Fit = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
 """From scores, labels and weights: scores, in ascending order, and what is predicted at them."""
 
 _NOTHING = 1e-20
 _FOLDS = 10
+_UNLIKE = 3.3
 _COLUMNS = columns(
     JUDGE_KEY,
     "text: figure; number: estimate± raw± human± n_effective worth; text: method; count: n_items n_labelled "
-    "n_unscored n_clusters; text: notes",
+    "n_unscored n_clusters; number: n_clusters_effective; text: notes",
 )
 
 
@@ -46,15 +55,23 @@ class Estimated:
     variance: float
     n_effective: float
 
-    def interval(self, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float]) -> Interval:
-        """The 95 % interval, by t of the labelled clusters − 1; where nothing varies, that of equal labels."""
+    def interval(
+        self, y: Floats, weights: Floats, unit: Ints, bounds: tuple[float, float], freedom: float | None = None
+    ) -> Interval:
+        """The 95 % interval, with t of `freedom_of` or as given; where nothing varies, that of equal labels."""
         labelled = weights > 0
-        n_clusters = len(np.unique(unit[labelled]))
-        if n_clusters < 2:
+        if len(np.unique(unit[labelled])) < 2:
             return Interval.none("fewer than two clusters")
         if self.variance <= _NOTHING:
             return mean_interval(y[labelled], unit[labelled], bounds=bounds)
-        return bounded_interval(self.mean, math.sqrt(self.variance), bounds=bounds, freedom=n_clusters - 1)
+        freedom = freedom_of(weights, unit) if freedom is None else freedom
+        return bounded_interval(self.mean, math.sqrt(self.variance), bounds=bounds, freedom=freedom)
+
+
+def freedom_of(weights: Floats, unit: Ints) -> float:
+    """Degrees of freedom of t: the effective number of labelled clusters − 1, at least 1."""
+    parts = np.bincount(unit, weights=weights)
+    return max(1.0, float(parts.sum() ** 2 / (parts @ parts)) - 1)
 
 
 @with_id_notes
@@ -64,6 +81,7 @@ def corpus_estimate(
     *,
     figure: FigureOption = "score",
     unscored: float | None = None,
+    largest_error: float | None = None,
     clusters: ClustersLike | None = None,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -88,12 +106,17 @@ def corpus_estimate(
         mean over the annotators of an item. With the columns `probability` and `round` of `next_labels`, labels are
         weighted; where `probability` is missing, the items of the round count as drawn with equal probabilities.
         Labels whose `source` is ``picked`` are left out, and ``disputed`` ones without a `round`. Of labels with a
-        column `part` (`split_labels`) only those that are held out are used, and the look is counted.
+        column `part` (`split_labels`) only those that are held out are used, and the look is counted; they stand for
+        the whole corpus, dev items included.
     figure
         ``score`` (rubric units) or ``passed`` (share of passes: Y is the share of the annotators who pass).
     unscored
         The value of f if the judge has none (and for ``passed`` if its verdict is a tie), on labelled and
         other items alike: one number, by default the mean of f over the scored items.
+    largest_error
+        How far the judge may be off on an item without an error of that size among the labels, in units of the
+        estimate: by default the width of an interval scale, half the width (at least one step) of an ordinal one, 1
+        for ``passed``. The interval holds for errors up to it; `notes` shows it. A smaller one makes it narrower.
     clusters
         item_id -> cluster; by default those of the evaluation, else the item.
     cache
@@ -103,16 +126,19 @@ def corpus_estimate(
     -------
     DataFrame
         One row per `rubric, rubric_version, criterion, judge`, each figure with its 95 % interval in `_low` and `_high`
-        (`intervals.bounded_interval`: Wilson's by the standard error, with t of the labelled clusters − 1):
+        (`intervals.bounded_interval`: Wilson's by the standard error, with t of the effective labelled clusters − 1):
 
         - `estimate`: θ. Its variance is that of ĝ over the items and of the weighted Y − ĝ, added within clusters, and
-          one step of the scale (1 for a rate) divided by n_eff, squared: one more error than was seen. NA if there are
-          under 30 labelled items or 10 labelled clusters, or if all labels are equal;
+          `largest_error` divided by n_eff, squared: one more error than was seen. From 60 labels, where the interval of
+          the labels alone is narrower, they are the estimate. NA if there are under 30 labelled items or 10 labelled
+          clusters, or if all labels are equal;
         - `raw`: the judge's own mean over its scored items; `human`: the weighted mean of the labels alone;
         - `n_effective`: the number of labels drawn with equal probabilities to which these are equivalent (Kish);
           `worth`: how many labels alone would give an interval as narrow as that of `estimate`;
-        - `method`: ``linear`` or ``isotonic``, NA without estimate;
-        - `n_items` used, `n_labelled` of them, `n_unscored`, `n_clusters` of the labelled; `notes`.
+        - `method`: ``linear``, ``isotonic`` or ``labels`` (alone), NA without estimate;
+        - `n_items`, `n_labelled` of them, `n_unscored`, `n_clusters` and `n_clusters_effective` of the labelled;
+          `notes`: also where the judge scores the labelled items otherwise than all (|z| > 3.3), so that these hardly
+          stand for the others.
 
     Raises
     ------
@@ -152,31 +178,33 @@ def corpus_estimate(
             f"corpus_estimate got unscored={unscored!r}; pass the number that an unscored item counts as, "
             "in the units of the estimate, or None"
         )
+    if largest_error is not None and (isinstance(largest_error, bool) or not 0 < largest_error < math.inf):
+        raise ConfigError(
+            f"corpus_estimate got largest_error={largest_error!r}; pass a number above 0, in the units of the "
+            "estimate, or None for the default of the scale"
+        )
     clusters = clusters_for(judged, clusters)
     frame, everyone = checked(judged, labels)
     _refuse_versions(frame)
-    said, tuned, note = fresh_labels(everyone)
+    said, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, clusters=clusters, kinds="passed" if figure == "passed" else "rule"):
-        dev = everyone.loc[(everyone["criterion"] == panel.head["criterion"]).to_numpy() & tuned, "item_id"]
-        apart = panel.items.isin(dev) & ~panel.annotators.labelled
         for judge, (answers, there) in panel.judges.items():
-            used = there & ~apart
-            weights = label_weights(said, panel.head["criterion"], panel.items[used], split="part" in said)
-            row = _row(panel, answers, used, weights, figure, unscored)
+            weights = label_weights(said, panel.head["criterion"], panel.items[there], dev=dev)
+            row = _row(panel, answers, there, weights, figure, unscored, largest_error)
             row["notes"] = joined([note, row["notes"]])
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
     made = result_table(rows, _COLUMNS)
     return count_look(made, said, cache) if "part" in said else made
 
 
-def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, Flags, str | None]:
-    """Labels that were not used for tuning and may stand for other items, where dev labels are, and a note."""
+def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
+    """Labels that were not used for tuning and may stand for other items, such labels that were used, and a note."""
     split = "part" in everyone.columns
-    tuned = everyone["part"].eq(DEV).to_numpy() if split else np.zeros(len(everyone), dtype=bool)
+    dev = everyone.loc[everyone["part"].eq(DEV).to_numpy()] if split else everyone.iloc[:0]
     said, note = take_part(everyone, HELD_OUT if split else None)
     said, picked = drop_picked(said)
-    return said, tuned, joined([note, picked])
+    return said, drop_picked(dev)[0], joined([note, picked])
 
 
 def _refuse_versions(frame: pd.DataFrame) -> None:
@@ -190,7 +218,13 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 
 
 def _row(
-    panel: Panel, answers: Answers, there: Flags, weights: Floats, figure: str, unscored: float | None
+    panel: Panel,
+    answers: Answers,
+    there: Flags,
+    weights: Floats,
+    figure: str,
+    unscored: float | None,
+    largest_error: float | None,
 ) -> dict[str, Any]:
     f, y = (values[there] for values in judge_and_people(panel, answers, figure))
     unit, scale = panel.unit[there], panel.scale
@@ -200,33 +234,79 @@ def _row(
     weights /= max(weights.sum(), _NOTHING)
     labelled = weights > 0
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
-    row["n_clusters"] = len(np.unique(unit[labelled]))
+    row |= cluster_counts(unit[labelled])
     own = mean_interval(f[scored], unit[scored], bounds=bounds)
     row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, own)
     if labelled.any():
-        found = weighted_mean(np.zeros(len(f)), y, weights, unit)
-        row |= figure_row("human", found.mean, found.interval(y, weights, unit, bounds))
+        alone = weighted_mean(np.zeros(len(f)), y, weights, unit)
+        row |= figure_row("human", alone.mean, alone.interval(y, weights, unit, bounds))
         row["n_effective"] = 1 / float(weights @ weights)
+    unlike = unlike_all(f, weights, unit)
     why = _why_not(row, y[labelled], figure=figure, rule=scale.has_rule, nominal=scale.level == "nominal")
     if why is not None:
-        return row | {"notes": f"no estimate: {why}"}
+        return row | {"notes": joined([f"no estimate: {why}", unlike])}
     f = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
-    row["method"] = "linear" if row["n_labelled"] < ENOUGH_FOR_ISOTONIC else "isotonic"
-    guess = _GUESSES[row["method"]](f, y, weights, unit)
-    found = weighted_mean(guess, y, weights, unit, one_more=_step(panel, figure))
-    ends = found.interval(y, weights, unit, bounds)
-    row |= figure_row("estimate", min(bounds[1], max(bounds[0], found.mean)), ends)
+    largest = _largest_error(panel, figure, largest_error)
+    row["method"], mean, ends, note = best_estimate(f, y, weights, unit, bounds=bounds, largest_error=largest)
+    row |= figure_row("estimate", min(bounds[1], max(bounds[0], mean)), ends)
     row["worth"] = row["n_effective"] * ((row["human_high"] - row["human_low"]) / (ends.high - ends.low)) ** 2
-    useless = np.ptp(guess) <= _NOTHING
-    return row | {"notes": "the judge's scores do not predict the labels: only the labels count" if useless else None}
+    return row | {"notes": joined([note, unlike])}
 
 
-def _step(panel: Panel, figure: str) -> float:
-    """The size of one error: a step of the scale, the mean one where they differ; 1 for rates."""
+def best_estimate(
+    f: Floats, y: Floats, weights: Floats, unit: Ints, *, bounds: tuple[float, float], largest_error: float
+) -> tuple[str, float, Interval, str]:
+    """The method, the estimate, its interval and a note: with the judge's scores or, where narrower, labels alone.
+
+    Under 60 labels the labels alone are never chosen: where rare labels are extreme, their interval is too narrow.
+    """
+    n_labelled = int((weights > 0).sum())
+    method = "linear" if n_labelled < ENOUGH_FOR_ISOTONIC else "isotonic"
+    guess = _GUESSES[method](f, y, weights, unit)
+    found = weighted_mean(guess, y, weights, unit, one_more=largest_error)
+    alone = weighted_mean(np.zeros(len(f)), y, weights, unit)
+    ends, human = (one.interval(y, weights, unit, bounds) for one in (found, alone))
+    if n_labelled >= ENOUGH_FOR_LABELS and human.high - human.low < ends.high - ends.low:
+        return "labels", alone.mean, human, "the labels alone give a narrower interval: the judge is not used"
+    no_use = (
+        "the judge's scores do not predict the labels: only the labels count; " if np.ptp(guess) <= _NOTHING else ""
+    )
+    return method, found.mean, ends, f"{no_use}holds for errors of the judge up to {largest_error:g}"
+
+
+def _largest_error(panel: Panel, figure: str, largest: float | None) -> float:
+    """The size of an error that the labels may not show; never above the width of the scale."""
     scale = panel.scale
     if figure == "passed" or scale.level == "nominal":
-        return 1.0
-    return 0.0 if scale.level == "interval" else (scale.highest - scale.lowest) / (len(scale) - 1)
+        return min(1.0, largest or 1.0)
+    width = scale.highest - scale.lowest
+    usual = width if scale.level == "interval" else max(width / 2, width / (len(scale) - 1))
+    return min(width, largest or usual)
+
+
+def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
+    """A note if the judge scores the labelled items otherwise than all, so that they were hardly drawn at random.
+
+    z is the difference of the means by its standard error if the items were drawn at random: by the variance and the
+    intraclass correlation of all scores, or by the variance of the labelled ones if that is larger.
+    """
+    scored = ~np.isnan(f)
+    f, weights, unit = f[scored], np.where(weights > 0, weights, 0.0)[scored], unit[scored]
+    n_labelled = int((weights > 0).sum())
+    if n_labelled in (0, len(f)) or np.ptp(f) <= _NOTHING:
+        return None
+    weights = weights / weights.sum()
+    codes = np.unique(unit, return_inverse=True)[1]
+    rho = intraclass_correlation(f, codes) if codes.max() > 0 else 0.0
+    together = np.bincount(codes, weights=weights)
+    usual = float(f.var()) * (rho * float(together @ together) + (1 - rho) * float(weights @ weights))
+    seen = weighted_mean(np.zeros(len(f)), f, weights, codes)
+    error = math.sqrt(max(usual, seen.variance) * (1 - n_labelled / len(f)))
+    z = (seen.mean - float(f.mean())) / error
+    if abs(z) <= _UNLIKE:
+        return None
+    means = f"mean {seen.mean:.3g}, of all {f.mean():.3g}, z {z:.1f}"
+    return f"the judge scores the labelled items otherwise than all ({means}): they may not represent the others"
 
 
 def _why_not(row: dict[str, Any], y: Floats, *, figure: str, rule: bool, nominal: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Align: judges against human labels, with the humans' own agreement as the ceiling.
+"""Align: judges against human labels, with the agreement of people among themselves.
 
 Long, but one thing: every figure of a row is of the same items and clusters, which are chosen here once.
 """
@@ -8,18 +8,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import figure
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.errors import counted as counted_items
 from evalkit.rubrics import LabelsLike
-from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, KindOptions, same_rows
+from evalkit.stats.alignment.agreement_measures import (
+    FIGURES,
+    OF_CLASSES,
+    Answers,
+    KindOptions,
+    Pair,
+    compare_each,
+    same_rows,
+)
+from evalkit.stats.alignment.corpus_estimates import unlike_all
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike, clusters_for
@@ -33,9 +44,10 @@ from evalkit.stats.alignment.within_and_between_systems import (
     system_names,
 )
 from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
-from evalkit.stats.intervals import TOO_LITTLE, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, effective_clusters, jackknife, jackknife_groups, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
+    cluster_counts,
     columns,
     figure_row,
     interval_columns,
@@ -49,15 +61,16 @@ from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
 
-_CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
+_AMONG_PEOPLE = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = columns(
-    "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; Int64: n_tied_references; count: "
-    "n_tied n_left_out"
+    "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
+    "Int64: n_tied_references; count: n_tied n_left_out"
 )
 _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
+_SEVERAL = 3
 
 
 @with_id_notes
@@ -111,7 +124,7 @@ def align(
         ``corpus`` (default); ``group``: the unweighted mean of the figures inside each cluster, those where a
         side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
         where under 80 % are used; ``system``: the figures of the systems' mean scores, on the items that
-        judge and annotator both scored, with `n_systems`. Ceilings are of the same level.
+        judge and annotator both scored, with `n_systems`. Figures of people among themselves are of the same level.
     interval
         ``jackknife`` (default) over clusters, ``bootstrap`` (2,000 rounds, slow; level ``corpus`` only), or None: no
         intervals, which is faster. For ``level="system"`` too the clusters are left out, so that the interval does not
@@ -140,17 +153,22 @@ def align(
           1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
           `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
           are too narrow: simulated, those of `quadratic_kappa` covered 88-91 % at 30 and 60 items;
-        - `…_ceiling`: the same figure among people: the mean over pairs of annotators, or, against ``mean`` and
-          ``majority``, of each annotator against the others; `…_as_peer` is then the judge on that footing. Neither has
-          an interval: on few items a ceiling is as unsure as the judge's figure;
+        - `…_people`: people among themselves, the same figure averaged over pairs of annotators or, against
+          ``mean`` and ``majority``, over each annotator against the others. It is no upper limit: people err, too, and
+          two who err on 20 % of the items agree on 68 %, and a perfect judge agrees with each on 80 %;
+          `…_as_peer`, against ``mean`` and ``majority``: the judge in the place of each annotator, to compare with
+          `…_people`. Neither has an interval: on few items it is as unsure as the judge's figure;
         - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
           `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict (without pass rule: a label; a tie is
-          none), `n_annotators`, `n_tied_references`, `n_clusters`;
+          none), `n_annotators`, `n_tied_references`, `n_clusters`, `n_clusters_effective` (n²/Σm² for clusters of m of
+          the n items: fewer than `n_clusters` if these are unequal);
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
           figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
           on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
           on verdicts are; those on scores leave out what has no score;
-        - `notes`: why something is NA, and what to mind.
+        - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
+          all (|z| > 3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
+          above the next on the same items (paired, with its interval): the best of several looks better than it is.
 
     Raises
     ------
@@ -277,13 +295,45 @@ def _rows(
     row["unscored"] = options.counting.unscored
     if options.reference != "each":
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
-    row |= _ceiling(annotators, level, options)
+    row |= _among_people(annotators, level, options)
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
     of_scores = set(FIGURES[4:]) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
-    return [
-        panel.head | {"judge": judge} | row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges
+    rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
+    _note_best(rows, panel, level, options)
+    return [panel.head | {"judge": judge} | row for judge, row in rows.items()]
+
+
+def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
+    """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
+    for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
+        known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
+        ranked = sorted(known, key=lambda judge: -rows[judge][name])  # an evaluation's jury is no judge (\x00)
+        if len(ranked) < _SEVERAL:
+            continue
+        best, second = ranked[:2]
+        note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
+        if options.level == "corpus":
+            note += f": {_lead(name, best, second, panel, level, options)} above {second}, on the same items"
+        rows[best]["notes"] = joined([rows[best]["notes"], note])
+        return
+
+
+def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
+    """The paired difference of a figure between two judges, with its interval."""
+    parts = [_used(panel, judge, options)[int(name in FIGURES[4:])] for judge in (best, second)]
+    both = parts[0] & parts[1]
+    references = [one.take(both) for one in panel.annotators.references(options.reference)]
+    at_level = level.take(both, options.counting)
+    unit, n_units = jackknife_groups(at_level.unit)
+    n_units = n_units if options.interval is not None else 0
+    values = [
+        compare_each(panel.judges[judge][0].take(both), references, unit, n_units, at_level.options)[name]
+        for judge in (best, second)
     ]
+    gap = values[0] - values[1]
+    ends = jackknife(float(gap[0]), gap[1:], transform="none", effective=effective_clusters(unit))
+    return figure(gap[0], ends.low, ends.high)
 
 
 def _classes(panel: Panel, options: _Options) -> dict[str, int]:
@@ -318,7 +368,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
-    row |= {"n_scored": int(scored.sum()), "n_clusters": len(np.unique(panel.unit[used]))}
+    row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
     row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
@@ -331,24 +381,27 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
     references = [one.take(used) for one in annotators.references(options.reference)]
-    at_level = level.take(used, options.counting)
+    pairs, at_level = [(answers.take(used), one) for one in references], level.take(used, options.counting)
     if options.level == "group":
-        inside = inside_groups(answers.take(used), references, at_level)
+        inside = inside_groups(pairs, at_level)
         found = group_means(inside, at_level, intervals=options.interval is not None)
         row |= _group_counts(inside, options, notes)
     else:
-        found = figures_at(answers.take(used), references, at_level, interval=options.interval)
+        found = figures_at(pairs, at_level, interval=options.interval)
     found = {name: value for name, value in found.items() if name in options.figures}
     for name, (value, ends) in found.items():
         row |= {name: value} if ends is None else figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
-        row |= _as_peer(answers, annotators, level, options)
+        row |= _as_peer(answers, annotators, labelled, level, options)
     if options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
+    f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
+    if panel.verdicts or panel.scale.level != "nominal":
+        notes += filter(None, [unlike_all(f[there], labelled[there].astype(np.float64), panel.unit[there])])
     if options.interval is not None:
-        note_few_clusters(row["n_clusters"], notes)
+        note_few_clusters(panel.unit[used], notes)
     return row | {"notes": joined(notes)}
 
 
@@ -406,49 +459,38 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
         )
 
 
-def _ceiling(annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
-    """The people among themselves at the same level, without intervals."""
-    found: list[tuple[dict[str, float], int]] = []
-    n_people = len(annotators.names)
-    for one in range(n_people):
-        own = annotators.answers(one)
-        if options.reference == "each":
-            others = [annotators.answers(other) for other in range(one + 1, n_people)]
-        else:
-            others = annotators.without(one).references(options.reference) if n_people > 1 else []
-        found += [_shared(own, other, level) for other in others]
-    return _means(found, "ceiling", options)
+def _among_people(annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
+    """The people among themselves at the same level, without intervals: pairs, or each against the others."""
+    people = [annotators.answers(number) for number in range(len(annotators.names))]
+    pairs = list(combinations(people, 2))
+    if options.reference != "each":
+        pairs = list(zip(people, _others(annotators, options.reference), strict=True)) if len(people) > 1 else []
+    return _of_people("people", pairs, level.take(slice(None)), options)
 
 
-def _as_peer(answers: Answers, annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
+def _as_peer(
+    answers: Answers, annotators: Annotators, labelled: Flags, level: Level, options: _Options
+) -> dict[str, float]:
     """The judge in the place of each annotator: against the others, on that annotator's items."""
-    found = []
-    for one in range(len(annotators.names)):
-        own = annotators.answers(one)
-        said = (own.kind >= 0) | ~np.isnan(own.score)
-        (reference,) = annotators.without(one).references(options.reference)
-        at_level = level.take(said, options.counting)
-        found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
-    return _means(found, "as_peer", options)
+    others = _others(annotators, options.reference)
+    masked = [other.where(annotators.answers(number)) for number, other in enumerate(others)]
+    pairs = [(answers.take(labelled), other.take(labelled)) for other in masked]
+    return _of_people("as_peer", pairs, level.take(labelled, options.counting), options)
 
 
-def _shared(one: Answers, other: Answers, level: Level) -> tuple[dict[str, float], int]:
-    """The figures on what both answered (groups that they do not share are none), and on how many items."""
-    both = ((one.kind >= 0) & (other.kind >= 0)) | (~np.isnan(one.score) & ~np.isnan(other.score))
-    return figures_once(one.take(both), other.take(both), level.take(both)), int(both.sum())
+def _others(annotators: Annotators, how: Reference) -> list[Answers]:
+    """The others of each annotator, all together."""
+    return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
-def _means(found: list[tuple[dict[str, float], int]], ending: str, options: _Options) -> dict[str, float]:
-    """Averages by numbers of items, as the judge's own figures are."""
-    means = {}
-    for name in _with_ceiling(options):
-        known = np.array([(one[name], n) for one, n in found if not np.isnan(one[name]) and n]).reshape(-1, 2)
-        means[f"{name}_{ending}"] = float(np.average(known[:, 0], weights=known[:, 1])) if len(known) else np.nan
-    return means
+def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options) -> dict[str, float]:
+    """Figures averaged over pairs, as the judge's own are."""
+    found = figures_once(pairs, level) if pairs else {}
+    return {f"{name}_{ending}": found.get(name, np.nan) for name in _with_people(options)}
 
 
-def _with_ceiling(options: _Options) -> list[str]:
-    return [name for name in options.figures if name in (*_CEILINGS, *options.extra)]
+def _with_people(options: _Options) -> list[str]:
+    return [name for name in options.figures if name in (*_AMONG_PEOPLE, *options.extra)]
 
 
 def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> list[str]:
@@ -487,7 +529,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
     extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
     figures = interval_columns(options.figures)
-    figures += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
+    figures += [f"{name}_{kind}" for kind in ("people", "as_peer") for name in _with_people(options)]
     types = columns("text: judge") | _COUNTS | dict.fromkeys(extra, "Int64") | columns("number: coverage")
     types |= dict.fromkeys(figures, "float64") | columns("text: ties unscored; bool: same_items; text: notes")
     by = [name for name in keys if name not in CRITERION_KEY]

@@ -14,7 +14,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT_SHARE, place, split_labels
+from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.result_tables import check_whole_numbers, columns, result_table
 from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
@@ -230,35 +230,43 @@ def drop_picked(said: pd.DataFrame, *, weighted: bool = True) -> tuple[pd.DataFr
     return said.loc[~away], note
 
 
-def label_weights(said: pd.DataFrame, criterion: str, items: pd.Index, *, split: bool) -> Floats:
+def label_weights(said: pd.DataFrame, criterion: str, items: pd.Index, *, dev: pd.DataFrame | None = None) -> Floats:
     """The weights of the labelled items of a criterion, 0 for the others; they add up to 1.
 
     In each round, items drawn with probability π have weights in proportion to 1/π, which add up to the share of the
-    items that had no label before; those labelled before have 1/N each. Rounds are averaged by their numbers of labels.
+    items that had no label before; those labelled before share the rest. Rounds are averaged by their numbers of
+    labels. Items with labels in `dev` count as labelled before; those that are held out stand for them.
 
     Raises
     ------
     InputError
         When a probability is not above 0 and at most 1, is missing for some items of a round, or an item has several.
     """
-    own = said.loc[(said["criterion"] == criterion).to_numpy() & said["label"].notna().to_numpy()]
-    own = own.assign(**{name: own.get(name, np.nan) for name in ("round", "probability")})
-    own = own[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
+    own = _drawn_items(said, criterion)
     _check_probabilities(own, criterion)
     known = own.set_index("item_id").reindex(items.astype(str))
     there = np.asarray(items.astype(str).isin(own["item_id"]))
     number = known["round"].fillna(0).to_numpy(dtype=np.float64)
     inverse = 1 / known["probability"].fillna(1).to_numpy(dtype=np.float64)
-    if split:  # of the labelled items only those held out are here; the others are left out of the corpus
-        inverse = 1 + (inverse - 1) / HELD_OUT_SHARE
+    others = _drawn_items(said.iloc[:0] if dev is None else dev, criterion)
+    rounds = others.loc[others["item_id"].isin(items.astype(str)), "round"].astype("float64").fillna(0).to_numpy()
     weights, before = np.zeros(len(items)), np.zeros(len(items), dtype=bool)
     for one in np.unique(number[there]):
         now = there & (number == one)
         mine = np.where(now, inverse, 0.0)
-        part = np.where(before, 1.0, mine / mine.sum() * (~before).sum()) / len(items)
+        n_before = before.sum() + (rounds < one).sum() if before.any() else 0
+        part = mine / mine.sum() * (len(items) - n_before) / len(items)
+        part = np.where(before, n_before / max(before.sum(), 1) / len(items), part)
         weights += part * now.sum() / there.sum()
         before |= now
     return weights
+
+
+def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    """The labelled items of a criterion, with the round and the probability of their draw."""
+    own = said.loc[(said["criterion"] == criterion).to_numpy() & said["label"].notna().to_numpy()]
+    own = own.assign(**{name: own.get(name, np.nan) for name in ("round", "probability")})
+    return own[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:

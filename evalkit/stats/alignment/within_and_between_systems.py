@@ -16,10 +16,20 @@ from evalkit.stats.alignment.agreement_measures import (
     OF_CLASSES,
     Answers,
     KindOptions,
+    Pair,
     average,
     compare_each,
+    compare_pairs,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
+from evalkit.stats.intervals import (
+    Interval,
+    Transform,
+    effective_clusters,
+    jackknife,
+    jackknife_groups,
+    percentiles,
+    resamples,
+)
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
 
@@ -92,54 +102,57 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
     return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
 
 
-def figures(answers: Answers, references: list[Answers], level: Level, *, interval: IntervalOption | None) -> Found:
-    """Every figure against the references, averaged over them, on the corpus or between systems."""
+def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None) -> Found:
+    """Every figure of the pairs, averaged over them, on the corpus or between systems."""
     unit, n_units = jackknife_groups(level.unit)
     n_units = n_units if interval == "jackknife" else 0
     if level.name == "system":
-        each = [_system_figures(answers, one, level, unit, n_units) for one in references]
+        each = [_system_figures(one, other, level, unit, n_units) for one, other in pairs]
         values = average(each, level.figures, n_units)
     else:
-        values = compare_each(answers, references, unit, n_units, level.options)
+        values = compare_pairs(pairs, unit, n_units, level.options)
+    effective = effective_clusters(unit)
     found = {
-        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None) for name, one in values.items()
+        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None, effective)
+        for name, one in values.items()
     }
-    return _bootstrapped(found, answers, references, level) if interval == "bootstrap" else found
+    return _bootstrapped(found, pairs, level) if interval == "bootstrap" else found
 
 
-def _bootstrapped(found: Found, answers: Answers, references: list[Answers], level: Level) -> Found:
+def _bootstrapped(found: Found, pairs: list[Pair], level: Level) -> Found:
     """The figures of the corpus with percentile intervals over resampled clusters."""
     rounds: dict[str, list[float]] = {name: [] for name in found}
     for rows in resamples(level.unit):
-        drawn = [one.take(rows) for one in references]
-        for name, values in compare_each(answers.take(rows), drawn, level.unit[rows], 0, level.options).items():
+        drawn = [(one.take(rows), other.take(rows)) for one, other in pairs]
+        for name, values in compare_pairs(drawn, level.unit[rows], 0, level.options).items():
             rounds[name].append(float(values[0]))
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
-def _found(name: str, value: float, leave_out: Floats | None) -> tuple[float, Interval | None]:
+def _found(
+    name: str, value: float, leave_out: Floats | None, effective: float | None = None
+) -> tuple[float, Interval | None]:
     if leave_out is None:
         return value, None
-    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"))
+    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"), effective=effective)
 
 
-def figures_once(one: Answers, other: Answers, level: Level) -> dict[str, float]:
-    """The figures of one against one other, at this level, without intervals."""
+def figures_once(pairs: list[Pair], level: Level) -> dict[str, float]:
+    """The figures of the pairs, averaged over them at this level, without intervals."""
     if level.name == "group":
-        found = group_means(inside_groups(one, [other], level), level, intervals=False)
+        found = group_means(inside_groups(pairs, level), level, intervals=False)
     else:
-        found = figures(one, [other], level, interval=None)
+        found = figures(pairs, level, interval=None)
     return {name: value for name, (value, _) in found.items()}
 
 
-def inside_groups(answers: Answers, references: list[Answers], level: Level) -> npt.NDArray[np.float64]:
-    """Figures inside each group: groups × figures."""
+def inside_groups(pairs: list[Pair], level: Level) -> npt.NDArray[np.float64]:
+    """Figures inside each group, averaged over the pairs there: groups × figures."""
     order = np.argsort(level.unit, kind="stable")
     rows = []
     for piece in np.split(order, np.cumsum(np.bincount(level.unit))[:-1]):
-        part = [one.take(piece) for one in references]
-        unit = np.zeros(len(piece), dtype=np.int64)
-        values = compare_each(answers.take(piece), part, unit, 0, level.options)
+        part = [(one.take(piece), other.take(piece)) for one, other in pairs]
+        values = compare_pairs(part, np.zeros(len(piece), dtype=np.int64), 0, level.options)
         rows.append([float(values[name][0]) for name in level.figures])
     return np.array(rows)
 

@@ -34,14 +34,23 @@ from evalkit.stats.comparison.noise_floors import (
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import (
+    cluster_counts,
+    columns,
+    figure_row,
+    joined,
+    note_few_clusters,
+    result_table,
+    with_id_notes,
+)
 from evalkit.tables import LABEL_KEY
-from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 
 _COLUMNS = columns(
     ROW,
-    "text: version_before version_after; count: n_common n_clusters n_scored n_verdicts changed n_asked_again; "
-    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; count: fixed broke; text: against; "
+    "text: version_before version_after; count: n_common n_clusters; number: n_clusters_effective; "
+    "count: n_scored n_verdicts changed n_asked_again; number: change_p change_p_holm chance_up_to floor±; "
+    "text: floor_source; Int64: fixed broke; text: against; "
     "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd "
     "item_change sign_flip_p sign_flip_p_holm; text: notes",
 )
@@ -90,7 +99,8 @@ def compare(
         a side has several judges or they differ):
 
         - `version_before`, `version_after`: the rubric versions;
-        - `n_common` items on both sides, in `n_clusters` clusters; `n_verdicts` of the items with a verdict (without
+        - `n_common` items on both sides, in `n_clusters` clusters (`n_clusters_effective`: fewer if these are unequal);
+          `n_verdicts` of the items with a verdict (without
           pass rule: a label) on both;
         - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
           `floor_source` is ``same replies``: nothing changed by chance;
@@ -101,8 +111,10 @@ def compare(
           samples of one judge allow (of three samples nearly useless), and `floor` is NA. `floor_source` shows which;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
-        - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
-          interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
+        - `fixed`, `broke`, `against` (``labels`` or ``verdicts``; without pass rule ``distances``: scores that came
+          nearer to people's and that moved away from it, an equal distance is neither; NA for nominal criteria and
+          without labels), `effect` = (fixed − broke)/n with a cluster interval (Agresti and Min 2005), `mcnemar_p`
+          (mid-p);
         - `mean_difference` of `score_norm` (after − before) on the `n_scored` items with a score on both sides, with a
           cluster interval, `sign_flip_p` by clusters;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
@@ -213,7 +225,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         "version_before": a.version,
         "version_after": b.version,
         "n_common": len(common),
-        "n_clusters": len(np.unique(units)),
+        **cluster_counts(units),
         "n_verdicts": int(known.sum()),
     }
     row["changed"] = int((known & (kind_a != kind_b)).sum())
@@ -231,7 +243,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     notes += row.pop("note", None), options.note
     row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
-    note_few_clusters(row["n_clusters"], notes)
+    note_few_clusters(units, notes)
     return row | {"notes": joined(notes)}
 
 
@@ -314,25 +326,47 @@ def _fixed(
 ) -> dict[str, Any]:
     rule = a.scale.has_rule and b.scale.has_rule
     known = (kind_a >= 0) & (kind_b >= 0)
-    truth = people_of(a, labels, common).kind if labels is not None and rule else None
-    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
     if not rule:
-        return row | {"against": None}
+        return _nearer(a, b, common, units, labels, notes)
+    truth = people_of(a, labels, common).kind if labels is not None else None
+    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
     if truth is not None:
         silent = int((known & (truth < 0)).sum())
         known = known & (truth >= 0)
         if silent and known.any():
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
         kind_a, kind_b = (kind_a == truth).astype(np.int64), (kind_b == truth).astype(np.int64)
-    steps = (kind_b - kind_a)[known].astype(np.float64)
-    fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
-    row |= {"fixed": fixed, "broke": broke}
-    if not len(steps):
+    if not known.any():
         notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
         return row
-    ends = change_interval(steps, units[known])
-    row |= figure_row("effect", float(steps.mean()), ends, notes)
-    return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
+    return row | _effect((kind_b - kind_a)[known].astype(np.float64), units[known], notes)
+
+
+def _effect(steps: Floats, units: Ints, notes: list[str]) -> dict[str, Any]:
+    """What became better (steps of 1) and worse (−1), with the test of McNemar."""
+    fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
+    row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
+    return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
+
+
+def _nearer(
+    a: Part, b: Part, common: pd.Index, units: Ints, labels: pd.DataFrame | None, notes: list[str]
+) -> dict[str, Any]:
+    """Without a pass rule: whose score came nearer to people's; NA where scores cannot show it."""
+    why = "there are no labels" if labels is None else "the scales differ" if a.scale.codes != b.scale.codes else None
+    if why is not None or a.scale.level == "nominal" or labels is None:
+        notes.append(f"fixed, broke: without a pass rule, and {why or 'a nominal scale has no distances'}")
+        return {"fixed": None, "broke": None, "against": None}
+    people = people_of(a, labels, common).score
+    far = [np.abs(part.rows["score"].reindex(common).to_numpy(dtype=np.float64) - people) for part in (a, b)]
+    known = ~np.isnan(far[0]) & ~np.isnan(far[1])
+    if not known.any():
+        notes.append("fixed, broke: no item has a score on both sides and a label")
+        return {"fixed": None, "broke": None, "against": "distances"}
+    if silent := int((~known).sum()):
+        notes.append(f"{counted(silent, 'item')} without a score on one side, a label or an untied one: neither")
+    steps = np.sign(np.round(far[0] - far[1], 9))[known]
+    return {"against": "distances"} | _effect(steps, units[known], notes)
 
 
 def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:

@@ -108,7 +108,7 @@ class Comparison:
         broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
         fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
         # a lower score may well be right: if there are labels, they decide
-        found = table[broke | (fell & ~table["against"].eq("labels"))]
+        found = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
         juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
         counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
         return list(dict.fromkeys(counted["criterion"].astype(str)))
@@ -146,7 +146,7 @@ class Comparison:
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     """A row of the table as it is shown."""
-    good, bad = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    good, bad = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
     cells = {"judge": str(row["judge"])}
     if several:
         cells = {"criterion": str(row["criterion"])} | cells

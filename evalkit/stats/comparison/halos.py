@@ -133,12 +133,12 @@ def _rows(
     for at, name in enumerate([ALL, *names], -1):
         notes: list[str] = []
         chosen = [values for pair, values in correlations.items() if at < 0 or at in pair]
-        row: dict[str, Any] = _of_correlations(chosen, notes, labelled=labels is not None)
+        row: dict[str, Any] = _of_correlations(chosen, units, notes, labelled=labels is not None)
         row |= _of_agreement([steps[at]] if at >= 0 else steps, units, notes)
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
             row |= _of_way(way, side if at < 0 else [side[at]], common, whole=at < 0)
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
-        note_few_clusters(row["n_clusters"], notes)
+        note_few_clusters(units, notes)
         yield row | {"notes": joined(notes)}
 
 
@@ -157,7 +157,7 @@ def _correlations(one: list[Floats], other: list[Floats], mine: Floats, theirs: 
     return [moments(x[rows], y[rows], groups[rows], n_groups + 1)["pearson"] for x, y, rows in sides]
 
 
-def _of_correlations(pairs_of: list[list[Floats]], notes: list[str], *, labelled: bool) -> dict[str, Any]:
+def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: list[str], *, labelled: bool) -> dict[str, Any]:
     values = np.array(pairs_of)  # pairs × ways × groups
     known = ~np.isnan(values[:, :2, 0]).any(axis=1)
     why = "a criterion has fewer than three scores, or the same score everywhere"
@@ -166,12 +166,13 @@ def _of_correlations(pairs_of: list[list[Floats]], notes: list[str], *, labelled
     row: dict[str, Any] = {}
     if known.any():
         alone, both = values[known, 0].mean(axis=0), values[known, 1].mean(axis=0)
-        row |= jackknife_row("correlation_single", alone, "atanh", notes, why)
-        row |= jackknife_row("correlation_together", both, "atanh", notes, why)
-        row |= jackknife_row("correlation_change", both - alone, "none", notes, why)
+        row |= jackknife_row("correlation_single", alone, "atanh", notes, why, units)
+        row |= jackknife_row("correlation_together", both, "atanh", notes, why, units)
+        row |= jackknife_row("correlation_change", both - alone, "none", notes, why, units)
     human = values[known, 2]
     if labelled and known.any():
-        row |= jackknife_row("correlation_labels", human.mean(axis=0), "atanh", notes, "the labels of a pair have none")
+        why = "the labels of a pair have none"
+        row |= jackknife_row("correlation_labels", human.mean(axis=0), "atanh", notes, why, units)
     return row
 
 

@@ -16,7 +16,14 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import SKIPPED
-from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
+from evalkit.stats.intervals import (
+    Interval,
+    bounded_interval,
+    cluster_codes,
+    cluster_variance,
+    effective_clusters,
+    wilson,
+)
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
@@ -176,8 +183,8 @@ def drawn_floor(judgments: pd.DataFrame, k: int, clusters: ClustersLike | None) 
 def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
 
-    n_eff is at most 1.6 per cluster, that of halves of three samples: where few clusters waver, and those little, their
-    small variance does not cover clusters that were not drawn.
+    n_eff is at most 1.6 per effective cluster, that of halves of three samples: where few clusters waver, and those
+    little, their small variance does not cover clusters that were not drawn.
     """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
@@ -187,9 +194,9 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     if n_clusters < 2:
         ends = Interval.none("fewer than two clusters")
     elif variance <= 0 or not 0 < rate < 1:
-        ends = wilson(rate, n_clusters)
+        ends = wilson(rate, effective_clusters(units))
     else:
-        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * n_clusters)
+        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * effective_clusters(units))
         error = math.sqrt(rate * (1 - rate) / n_eff)
         ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
     return Floor(rate, ends, len(values), float(values.std()), "measured", ends.reason)

@@ -85,7 +85,9 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         own = (samples.codes == number) & ~np.isnan(first)
         row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
         row |= _row(flips[mine], known[mine], units[mine])
-        row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
+        # an item as a whole varies: its two orders pull in opposite directions by design
+        shares = pd.Series(first[own]).groupby(frame["item_id"].to_numpy()[own]).transform("mean").to_numpy()
+        row |= _rate("first_rate", shares, mean_interval(shares, placed[own], bounds=(0.0, 1.0)))
         notes = [row["notes"], None if both[samples.codes == number].all() else NO_ORDER]
         rows.append(row | {"n_judgments": int(own.sum()), "notes": joined(notes)})
     return result_table(rows, _COLUMNS)
@@ -114,7 +116,7 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     notes = (
         [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
     )
-    note_few_clusters(len(np.unique(units)), notes)
+    note_few_clusters(units, notes)
     return row | {"notes": joined(notes)}
 
 

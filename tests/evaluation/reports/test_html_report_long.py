@@ -123,7 +123,7 @@ class TestContent:
             assert figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]) in text
         alpha = first.reliability.iloc[0]
         assert figure(alpha["alpha_single"], alpha["alpha_single_low"], alpha["alpha_single_high"]) in text
-        assert "people among themselves (the ceiling)" in text
+        assert "people among themselves" in text
         assert "stand-in, not an LLM" in text
         assert str(first.cost) in text
 

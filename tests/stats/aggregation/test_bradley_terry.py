@@ -125,7 +125,8 @@ def test_without_ties_it_is_logistic_regression_with_cluster_errors(ties):
     assert made.loc[names, "strength"].to_numpy() == pytest.approx(centred @ found.params, rel=1e-6)
     error = np.sqrt(np.diag(centred @ found.cov_params() @ centred.T) * 37 / 36)
     half = (made["strength_high"] - made["strength_low"])[names].to_numpy() / 2
-    assert half == pytest.approx(stdtrit(36, 0.975) * error, rel=1e-6)
+    effective = len(rows) ** 2 / (np.bincount(groups) ** 2).sum()  # 273 games in groups of 7 and 8
+    assert half == pytest.approx(stdtrit(effective - 1, 0.975) * error, rel=1e-6)
     assert set(made["tie_parameter"]) == {0.0 if ties == "davidson" else 1.0}
 
 

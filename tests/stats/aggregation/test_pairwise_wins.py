@@ -68,8 +68,8 @@ def test_intervals_are_those_of_rates_by_clusters():
     assert (made["agreement_low"], made["agreement_high"]) == pytest.approx((wanted.low, wanted.high))
     assert made["inconsistency_low"] == pytest.approx(1 - wanted.high)
     assert made["inconsistency_high"] == pytest.approx(1 - wanted.low)
-    # shown first per item: AB always (A), BA where the label is B
-    first = np.array([value for at in range(30) for value in (1.0, float(at % 3 == 0))])
+    # shown first per item: AB always (A), BA where the label is B; the item's share, since its orders are a design
+    first = np.repeat([1.0 if at % 3 == 0 else 0.5 for at in range(30)], 2)
     wanted = mean_interval(first, np.repeat(np.arange(30) // 2, 2), bounds=(0, 1))
     assert (made["first_rate_low"], made["first_rate_high"]) == pytest.approx((wanted.low, wanted.high))
 

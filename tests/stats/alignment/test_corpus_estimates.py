@@ -40,8 +40,8 @@ def estimated(codes, people, scale=PLAIN, **options):
     return made.iloc[0]
 
 
-def _plainly(y, f, step=1.0):
-    """The difference estimator with ĝ = λf, item by item: θ, and the variance with the term of one more error."""
+def _plainly(y, f, step=2.0):
+    """The difference estimator with ĝ = λf: θ, and its variance with one more error, of half the width."""
     n, size = len(y), len(f)
     own = f[:n]
     power = ((y - y.mean()) * (own - own.mean())).sum() / n / f.var()
@@ -176,16 +176,19 @@ def test_weights_of_rounds_by_hand():
     said = pd.DataFrame(
         {"item_id": list("abcd"), "criterion": "c", "label": "1", "probability": [None, None, 0.5, 0.25]}
     ).assign(round=[0, 0, 1, 1])
-    weights = label_weights(said, "c", pd.Index(list("abcdefghij")), split=False)
+    weights = label_weights(said, "c", pd.Index(list("abcdefghij")))
     # round 0: .5 each; round 1: .1 each for a and b, .8 in the proportion 2 : 4; both rounds have two labels
     assert weights[:4].tolist() == pytest.approx([0.3, 0.3, 0.8 / 6, 1.6 / 6])
     assert weights[4:].tolist() == [0] * 6
     assert weights.sum() == pytest.approx(1)
-    # Of labels that are split, .4 are held out: an item labelled with .25 is one of the corpus without dev items with
-    # .4 · .25 / (1 − .6 · .25) = 2/17.
-    alone = said.iloc[2:]
-    split = label_weights(alone, "c", pd.Index(list("cdef")), split=True)
-    assert split[1] / split[0] == pytest.approx((17 / 2) / ((1 - 0.6 * 0.5) / (0.4 * 0.5)))
+    # Of labels that are split, .4 of all are held out: c and d with .4 · .5 and .4 · .25, 1 : 2, for the whole corpus.
+    alone, dev = said.iloc[2:], said.iloc[:1].assign(item_id="f")
+    split = label_weights(alone, "c", pd.Index(list("cdef")), dev=dev)
+    assert split.tolist() == pytest.approx([1 / 3, 2 / 3, 0, 0])
+    # a is held out of round 0, f and b are dev: three labelled before, for which a stands; c and d for seven
+    both = label_weights(said.iloc[[0, 2, 3]], "c", pd.Index(list("abcdefghij")), dev=pd.concat([dev, said.iloc[1:2]]))
+    assert both[[0, 2, 3]].tolist() == pytest.approx([1 / 3 + 0.3 * 2 / 3, 0.7 * 2 / 9, 0.7 * 4 / 9])
+    assert both.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -319,13 +322,13 @@ def test_the_jury_and_shuffled_rows():
     assert jury.loc[0, "estimate"] == made.loc[0, "estimate"]
 
 
-def test_only_held_out_labels_are_used_and_dev_items_are_left_out(tmp_path):
+def test_only_held_out_labels_are_used_and_stand_for_the_corpus(tmp_path):
     codes, people = judged_and_labelled(300, 120)
     labels = split_labels(labels_of(people))
     held = labels.loc[labels["part"] == "held-out"]
     row = corpus_estimate(votes_of(codes, PLAIN), labels, cache=tmp_path).iloc[0]
     assert row["n_labelled"] == len(held)
-    assert row["n_items"] == 180 + len(held)
+    assert row["n_items"] == 300
     assert "held-out labels" in row["notes"]
     assert row["n_looks"] == 1
     assert held_out_looks(tmp_path)["n_looks"].tolist() == [1]

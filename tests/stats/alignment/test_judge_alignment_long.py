@@ -148,7 +148,7 @@ def test_over_two_thousand_clusters():
         assert row[f"{name}_high"] - row[f"{name}_low"] < 0.1
 
 
-def test_each_annotator_and_the_ceiling():
+def test_each_annotator_and_people_among_themselves():
     codes = [1, 2, 3, 4, 5, 5]
     people = {"a": [1, 2, 3, 4, 5, 4], "b": [2, 2, 4, 4, 4, 5], "c": [None, 1, 3, 5, None, 4]}
     row = one(codes, people)
@@ -161,17 +161,17 @@ def test_each_annotator_and_the_ceiling():
         # One annotator in the judge's place.
         pairs.append(one([code if code is not None else None for code in people[first]], {"x": people[second]}))
     for name in ("accuracy", "kappa", "quadratic_kappa", "spearman"):
-        assert row[f"{name}_ceiling"] == pytest.approx(np.average([each[name] for each in pairs], weights=[6, 4, 4]))
+        assert row[f"{name}_people"] == pytest.approx(np.average([each[name] for each in pairs], weights=[6, 4, 4]))
     assert row["n_annotators"] == 3
-    assert math.isnan(single[0]["accuracy_ceiling"])
+    assert math.isnan(single[0]["accuracy_people"])
 
 
-def test_one_item_has_no_kappa_and_does_not_lower_the_ceiling():
+def test_one_item_has_no_kappa_and_does_not_lower_that_of_people():
     # a and b agree on all six; c shares one item with each, and disagrees there: one pair is no kappa, not one of 0.
     # Of the 6 + 1 + 1 pairs of labels six agree.
     row = one([1, 0, 1, 0, 1, 0], {"a": [1, 0, 1, 0, 1, 0], "b": [1, 0, 1, 0, 1, 0], "c": [0] + [None] * 5}, BINARY)
-    assert row["kappa_ceiling"] == 1
-    assert row["accuracy_ceiling"] == pytest.approx(6 / 8)
+    assert row["kappa_people"] == 1
+    assert row["accuracy_people"] == pytest.approx(6 / 8)
     assert row["kappa"] == 1
     alone = one([1], {"c": [0]}, BINARY)
     assert math.isnan(alone["kappa"])
@@ -190,7 +190,7 @@ def test_against_the_mean_each_annotator_meets_the_others_and_so_does_the_judge(
         others = np.mean([people[other] for other in people if other != name], axis=0)
         own.append(np.corrcoef(pd.Series(people[name]).rank(), pd.Series(others).rank())[0, 1])
         peer.append(np.corrcoef(pd.Series(codes).rank(), pd.Series(others).rank())[0, 1])
-    assert row["spearman_ceiling"] == pytest.approx(np.mean(own))
+    assert row["spearman_people"] == pytest.approx(np.mean(own))
     assert row["spearman_as_peer"] == pytest.approx(np.mean(peer))
 
 

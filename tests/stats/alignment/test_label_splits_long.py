@@ -48,22 +48,22 @@ def test_a_mean_takes_only_the_items_that_both_scored():
     assert row["mae"] == 0
 
 
-def test_ceilings_are_of_the_same_level():
+def test_people_among_themselves_are_of_the_same_level():
     # On items the annotators disagree, on the systems' means (2, 3, 4 and 2, 3, 4) they agree.
     people = {"a": [1, 3, 2, 4, 3, 5], "b": [3, 1, 4, 2, 5, 3]}
     between = one([1, 1, 2, 2, 3, 3], people, level="system", systems=PAIRS)
-    assert between["spearman_ceiling"] == pytest.approx(1)
+    assert between["spearman_people"] == pytest.approx(1)
     assert between["spearman"] == pytest.approx(1)
-    assert one([1, 1, 2, 2, 3, 3], people)["spearman_ceiling"] < 0.5
+    assert one([1, 1, 2, 2, 3, 3], people)["spearman_people"] < 0.5
     # Against the mean of the others the judge stands in each annotator's place.
     assert one([1, 1, 2, 2, 3, 3], people, level="system", systems=PAIRS, reference="mean")["spearman_as_peer"] == 1
 
 
-def test_group_ceilings_are_inside_groups():
+def test_people_are_compared_inside_groups():
     # Inside both groups the annotators rank alike, over all items they do not (b's groups are far apart).
     people = {"a": [1, 2, 3, 1, 2, 3], "b": [3, 4, 5, 1, 2, 3]}
     clusters = {f"i{n}": "gh"[n // 3] for n in range(6)}
-    assert one([1, 2, 3, 1, 2, 3], people, level="group", clusters=clusters)["spearman_ceiling"] == pytest.approx(1)
+    assert one([1, 2, 3, 1, 2, 3], people, level="group", clusters=clusters)["spearman_people"] == pytest.approx(1)
 
 
 def test_systems_come_from_items_a_series_a_mapping_or_a_column():
