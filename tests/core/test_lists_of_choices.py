@@ -20,7 +20,9 @@ from evalkit.runs.contract import ScoringConfig
 def test_every_tuple_of_choices_is_that_of_its_type():
     types = {get_args(value) for value in vars(lists_of_choices).values() if get_origin(value) is Literal}
     tuples = {value for name, value in vars(lists_of_choices).items() if name.isupper() and isinstance(value, tuple)}
-    assert tuples - {lists_of_choices.ENGINE_REASONS} <= types
+    parts = {lists_of_choices.ENGINE_REASONS, lists_of_choices.SKIPPED}  # of the reasons
+    assert tuples - parts <= types
+    assert set().union(*parts) <= set(get_args(lists_of_choices.Reason))
 
 
 @pytest.mark.parametrize(

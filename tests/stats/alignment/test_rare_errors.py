@@ -21,7 +21,7 @@ def votes_of(scores, scale=HUNDRED, level="interval", name="votes", judge="j"):
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
         "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(s) for s in scores],
         "label": [f"{s:g}" if level == "ordinal" else None for s in scores],
-        "passed": [s >= 4 if level == "ordinal" else None for s in scores], "n_samples": [1] * n, "n_scored": [1] * n,
+        "passed": [s >= 4 if "pass_at" in scale else None for s in scores], "n_samples": [1] * n, "n_scored": [1] * n,
         "tied": [False] * n, "level": [level] * n, "scale": [scale] * n,
     })  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Comparisons with labels of criteria without a pass rule: who came nearer to people's scores."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,11 +20,12 @@ def judged(scores, level="ordinal", scale=FIVE):
     rows = [(f"i{i:03}", score) for i, score in enumerate(scores) if score is not None]
     n, nominal = len(rows), level == "nominal"
     numbers = [None if nominal else float(score) for _, score in rows]
-    low, high = (1, 5) if level == "ordinal" else (0, 1)
+    ends = json.loads(scale)
+    worst, best = ends["codes"][:: -1 if ends["better"] == "low" else 1][:: len(ends["codes"]) - 1]
     judgments = tables.table("judgments", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
         "criterion": ["c"] * n, "judge": ["j"] * n, "sample": [0] * n, "score": numbers,
-        "score_norm": [None if nominal else (value - low) / (high - low) for value in numbers],
+        "score_norm": [None if nominal else (value - worst) / (best - worst) for value in numbers],
         "label": [None if level == "interval" else f"{score}" for _, score in rows],
         "level": [level] * n, "scale": [scale] * n, "key": [f"{item} {score}" for item, score in rows],
     })  # fmt: skip
