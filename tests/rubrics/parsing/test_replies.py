@@ -496,55 +496,6 @@ def test_a_reply_of_more_than_200000_characters_is_read_only_as_json() -> None:
     assert read(f'{{"explanation": "{long}", "steps": [], "score": 2}}', "json") == 2
 
 
-ADVERSARIAL = [
-    *("{", '{"a":', '"', '\\"', '{"', "{'", "}", "{}", '{"score": 1}', '{"score": ', "[", "[[[[{", "ab'", "\u0662"),
-    *("[RESULT]", "[RESULT] 1", "<think>", "</think>", "<think ", "final final ", "2/", "-", "- ", "*", "\n", " "),
-    *(
-        "Score: 1\n",
-        "Score:\n",
-        "score: x\n",
-        "score ",
-        "score: ",
-        "1",
-        "1.",
-        "1)\n",
-        "1 or ",
-        "(",
-        "a",
-        "a: ",
-        "A or ",
-    ),
-    *("«", "»", "“", '"a" ', "'a' ", "`", "``", "```\n", "> Score: 1\n", "<q>", "[quote]", ' "', '{"a":1}', "{a:"),
-    *(
-        "<think>x</think>",
-        "<think>\n",
-        "x</think>",
-        '"</think>',
-        ":\n\n    x\n",
-        '[RESULT] "1" ',
-        "Answer: 1\n",
-        "~~~\n",
-    ),
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "form",
-    [
-        "json",
-        *(pytest.param(form, marks=pytest.mark.long) for form in ("tagged", "number", "label", r"regex:Score: (\d)")),
-    ],
-)
-def test_hostile_text_of_two_megabytes_is_read_in_linear_time(form: str) -> None:
-    """No clock: a quadratic step on any of these takes hours, so that the run itself would show it."""
-    parse = parser_for(form, AB if form == "label" else THREE)
-    for piece in ADVERSARIAL:
-        text = (piece * (2_000_000 // len(piece) + 1))[:2_000_000]
-        found = parse(f"x{text}y")
-        assert found.code in (None, 1), piece
-
-
 _HOSTILE = {
     "a label of 309 digits": '{"score": ' + "1" * 309 + "}",
     "a label of 400 digits, negative": "-" + "1" * 400,

@@ -1,0 +1,52 @@
+"""Texts of two megabytes that are made to be read slowly: no expression takes more than linear time on them."""
+
+from __future__ import annotations
+
+import pytest
+
+from evalkit.rubrics.parsing import parser_for
+from evalkit.rubrics.scales import Scale
+
+THREE = Scale.of({0: "invents", 1: "mostly supported", 2: "fully supported"})
+AB = Scale.of({"A": "the first is better", "B": "the second is better"}, level="nominal")
+
+ADVERSARIAL = [
+    *("{", '{"a":', '"', '\\"', '{"', "{'", "}", "{}", '{"score": 1}', '{"score": ', "[", "[[[[{", "ab'", "\u0662"),
+    *("[RESULT]", "[RESULT] 1", "<think>", "</think>", "<think ", "final final ", "2/", "-", "- ", "*", "\n", " "),
+    *(
+        "Score: 1\n",
+        "Score:\n",
+        "score: x\n",
+        "score ",
+        "score: ",
+        "1",
+        "1.",
+        "1)\n",
+        "1 or ",
+        "(",
+        "a",
+        "a: ",
+        "A or ",
+    ),
+    *("«", "»", "“", '"a" ', "'a' ", "`", "``", "```\n", "> Score: 1\n", "<q>", "[quote]", ' "', '{"a":1}', "{a:"),
+    *(
+        "<think>x</think>",
+        "<think>\n",
+        "x</think>",
+        '"</think>',
+        ":\n\n    x\n",
+        '[RESULT] "1" ',
+        "Answer: 1\n",
+        "~~~\n",
+    ),
+]
+
+
+@pytest.mark.parametrize("form", ["json", "tagged", "number", "label", r"regex:Score: (\d)"])
+def test_hostile_text_of_two_megabytes_is_read_in_linear_time(form: str) -> None:
+    """No clock: a quadratic step on any of these takes hours, so that the run itself would show it."""
+    parse = parser_for(form, AB if form == "label" else THREE)
+    for piece in ADVERSARIAL:
+        text = (piece * (2_000_000 // len(piece) + 1))[:2_000_000]
+        found = parse(f"x{text}y")
+        assert found.code in (None, 1), piece
