@@ -36,7 +36,8 @@ def _any(*parts: str) -> re.Pattern[str]:
 
 _REFUSES = _any(
     r"unsupported|unknown|unrecogni[sz]ed|unexpected|deprecated|unavailable|cannot be set|only the default|only 1\b",
-    r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid|handle|work with)",
+    r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)",
+    r"(?:not|n't) (?:handle|work with)\b",
     r"only (?:supports?|accepts?|allows?|one\b)|incompatible|disallowed|no longer",
     r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument)|use 'max_completion_tokens'",
 )
@@ -104,7 +105,8 @@ _NO_MONEY = _any(
 # of money, beside a code that stands for rates too: Google's RESOURCE_EXHAUSTED
 _NO_CREDIT = _any(
     r"(?:credits?|balance|funds)\b(?: \w+){0,3} (?:deplet|exhaust|insufficient|used up|negative|too low|run out)",
-    r"insufficient (?:\w+ ){0,2}(?:balance|credits?|funds)|payment required|arrear|overdue|unpaid|outstanding (?:invoice|bal)",
+    r"insufficient (?:\w+ ){0,2}(?:balance|credits?|funds)|payment required|arrear|overdue|unpaid",
+    r"outstanding (?:invoice|balance)",
 )
 _RATE = _any(
     r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[rt]p[smd]\b|rate[ _-]?limit",
@@ -326,11 +328,16 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
             return name, None
         if name == "temperature" and not _is_out_of_range(text, value):
             return name, None
-        if name == "max_tokens" and refuses and not _RANGE.search(text):
-            return name, "max_completion_tokens"
-        if name == "max_tokens" and isinstance(value, int) and (most := _most(text, value)):
-            return name, most
+        if name == "max_tokens" and (instead := _instead_of_length(text, value, refuses=refuses)) is not None:
+            return name, instead
     return None
+
+
+def _instead_of_length(text: str, value: Any, *, refuses: bool) -> str | int | None:
+    """What to send instead of `max_tokens`; None if it is out of a range that the error does not state."""
+    if refuses and not _RANGE.search(text):
+        return "max_completion_tokens"
+    return _most(text, value) if isinstance(value, int) else None
 
 
 def instead_of(name: str, other: str | int | None) -> str:
