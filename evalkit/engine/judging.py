@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
+import orjson
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
@@ -31,6 +32,7 @@ from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted
 from evalkit.rubrics import RubricLike
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
 from evalkit.tables import ItemsLike
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ R = TypeVar("R")
 _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
 
+_ATTEMPTS = 3  # so often is a reply paid that breaks off each time
 _DOWN = ("judge_down", "server_error")
 
 
@@ -204,6 +207,16 @@ def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request
     return run.requests() if run.missing else [], run.store, run.newer_than, "" if run.missing else run.why_none()
 
 
+def _n_broken(generations: Sequence[bytes]) -> int:
+    """How many of the newest stored replies of a key broke off, one after the other."""
+    n = 0
+    for value in reversed(generations):
+        if not broke_off(orjson.loads(value).get("finish_reason")):
+            break
+        n += 1
+    return n
+
+
 def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """Give a function that takes any arguments the signature of another, for editors, type checkers and `help`."""
 
@@ -322,10 +335,25 @@ class _Run:
             self._ask_again({row for row in range(self.worklist.n_rows) if self.columns.error(row) is not None})
         elif self.missing and self.options.adopt:
             self._adopt(stored)
-        if self.columns.broke_off and not self.options.offline:
-            self._ask_again(self.columns.broke_off)
+        if not self.options.offline and (again := self._broke_off()):
+            self._ask_again(again)
             self.newer_than = time.time()
         return stored
+
+    def _broke_off(self) -> set[int]:
+        """The rows whose reply broke off and may be whole if asked again: not if it broke off each of three times."""
+        rows = self.columns.broke_off
+        if not rows:
+            return rows
+        keys = {row: key for row, key in enumerate(self.worklist.keys()) if row in rows}
+        stored = self.store.generations(set(keys.values()))
+        hopeless = {row for row, key in keys.items() if _n_broken(stored.get(key, ())) >= _ATTEMPTS}
+        if hopeless:
+            _log.warning(
+                "%s broke off each of %d times and is not requested again; refresh='unscored' does",
+                counted(len(hopeless), "reply", "replies"), _ATTEMPTS,
+            )  # fmt: skip
+        return rows - hopeless
 
     def _skip(self) -> None:
         """Give the rows of items that no judge is asked about the reason."""

@@ -57,3 +57,29 @@ def test_a_failure_of_the_next_run_keeps_what_was_stored(tmp_path) -> None:
         server.always = {"status": 500}
         again = judged(server.url, tmp_path, retries=0)
         assert again["error"].dropna().tolist() == ["truncated"]
+
+
+def test_what_breaks_off_three_times_in_a_row_is_paid_no_fourth_time(tmp_path) -> None:
+    with judge_server() as server:
+        server.always = {"content": "", "finish_reason": "a_reason_of_its_own"}
+        for run in range(5):
+            table = judged(server.url, tmp_path)
+            assert len(server.seen) == 3 * min(run + 1, 3)
+        assert table["error"].tolist() == ["truncated"] * 3
+        server.always = {"content": "7", "finish_reason": "a_reason_of_its_own"}
+        judged(server.url, tmp_path, refresh="unscored")
+        assert len(server.seen) == 12
+        server.always = {"content": "7", "finish_reason": "stop"}
+        assert judged(server.url, tmp_path, refresh="unscored")["score"].tolist() == [7, 7, 7]
+
+
+def test_a_reply_that_was_whole_before_has_three_attempts_again(tmp_path) -> None:
+    with judge_server() as server:
+        for reason in ("error", "stop", "error"):
+            server.always = {"content": "1", "finish_reason": reason}
+            judged(server.url, tmp_path, refresh=True)
+        n = len(server.seen)
+        judged(server.url, tmp_path)
+        judged(server.url, tmp_path)
+        judged(server.url, tmp_path)
+        assert len(server.seen) == n + 2 * 3

@@ -179,6 +179,15 @@ class Lookups:
             and (promoted or not is_promoted)
         }
 
+    def generations(self, keys: Collection[bytes]) -> dict[bytes, list[bytes]]:
+        """All stored replies of these keys, as JSON bytes, the oldest first."""
+        found: dict[bytes, list[bytes]] = {}
+        with self.database.reading() as connection:
+            if connection is not None and keys:
+                for key, value in connection.rows_in(_VALUES, sorted(keys)):
+                    found.setdefault(key, []).append(value)
+        return found
+
     def get_by_content(
         self,
         content_keys: Collection[bytes],

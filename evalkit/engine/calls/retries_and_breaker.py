@@ -21,7 +21,7 @@ _TRANSPORT = ("connection", "timeout", "malformed")
 _PERMANENT = ("auth", "quota")
 _OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
 _NEVER_RETRIED = ("client_error", "refused_parameter", "content_filter", *_PERMANENT, *_OF_ONE_PROMPT)
-_PROMPTS_TO_OPEN = 3
+_PROMPTS_TO_OPEN, _MORE_PER_REPLIES, _MOST_PROMPTS = 3, 10, 50
 
 
 class Wait(NamedTuple):
@@ -54,35 +54,36 @@ class Breaker:
     ----------
     down
         Why no calls are sent, or None.
-    answered
-        Whether any reply came; after that, failures in transport do not open the breaker.
+    n_answered
+        How many requests were answered; after one, failures in transport do not open the breaker.
     """
 
     down: Failure | None = None
-    answered: bool = False
+    n_answered: int = 0
     _alike: dict[tuple[str, int | None], set[object]] = field(default_factory=dict)
     _n_failures: int = 0
     _n_given_up: int = 0
 
     def succeeded(self) -> None:
         """A reply came."""
-        self.answered = True
+        self.n_answered += 1
         self._alike.clear()
 
     def failed(self, problem: ProviderError, prompt: object) -> bool:
         """Count a failed attempt; return whether the judge is down.
 
         HTTP 403 and 404 may be about one prompt: only three different `prompt` that fail alike, without a reply
-        between them, mean that the judge is down. A model that cannot be loaded has no status.
+        between them, mean that the judge is down; and one more for every ten requests that were answered before, since
+        in a long run three such prompts meet by chance. A model that cannot be loaded has no status.
         """
         if problem.kind in _PERMANENT or (problem.kind in _OF_ONE_PROMPT and problem.status is None):
             self.down = Failure("judge_down", problem.detail)
         elif problem.kind in _OF_ONE_PROMPT:
             prompts = self._alike.setdefault((problem.kind, problem.status), set())
             prompts.add(prompt)
-            if len(prompts) >= _PROMPTS_TO_OPEN:
+            if len(prompts) >= min(_PROMPTS_TO_OPEN + self.n_answered // _MORE_PER_REPLIES, _MOST_PROMPTS):
                 self.down = Failure("judge_down", problem.detail)
-        elif problem.kind in _TRANSPORT and not self.answered:
+        elif problem.kind in _TRANSPORT and not self.n_answered:
             self._n_failures += 1
             if self._n_failures >= FAILURES_TO_OPEN:
                 self._open(f"{FAILURES_TO_OPEN} failures in a row before any answer", problem)
@@ -96,7 +97,7 @@ class Breaker:
         """
         if problem.kind == "rate_limited" and hopeless:
             self.down = self.down or failure
-        elif problem.kind == "server_error" and not hopeless and not self.answered:
+        elif problem.kind == "server_error" and not hopeless and not self.n_answered:
             self._n_given_up += 1
             if self._n_given_up >= FAILURES_TO_OPEN:
                 self._open(f"{FAILURES_TO_OPEN} calls failed on every attempt before any answer", problem)

@@ -31,6 +31,7 @@ _ADDRESSES = {
     "litellm": "its provider's address in litellm",
     "inference-providers": "https://router.huggingface.co/v1",
 }
+_NOT_HANDLED = (500, 501)  # so some servers end with a parameter that they do not handle
 _TRIES = 8  # each refusal names one parameter to leave out, or the one that is tried is left out
 
 
@@ -182,7 +183,8 @@ class _Check:
                 report.n_calls += problem.maybe_paid
                 report.reachable |= problem.status is not None
                 name, instead = str(problem.parameter), problem.instead
-                if problem.kind == "client_error" and problem.status and parameter not in self._adapt:
+                unclear = (problem.kind == "client_error" and problem.status) or problem.status in _NOT_HANDLED
+                if unclear and parameter not in self._adapt:
                     first, name, instead = problem, parameter, None  # in words that evalkit does not know, perhaps
                 elif problem.kind != "refused_parameter" or name in self._adapt:
                     report.problems.append((first or problem).detail)

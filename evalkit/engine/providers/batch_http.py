@@ -180,7 +180,10 @@ def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
         value = json_of(line)
         if value is None and line.rstrip().endswith(b"}") and (found := _ID.search(line)):
             value = {"custom_id": found[1].decode("utf-8", "replace"), UNREADABLE: True}
-        yield value
+        if isinstance(value, list):  # the lines as one JSON list
+            yield from value
+        else:
+            yield value
 
 
 _Read = TypeVar("_Read", bound="list[Reply] | ProviderError | None")

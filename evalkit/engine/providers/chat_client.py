@@ -166,8 +166,8 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
             sent[name] = None
             if isinstance(other, str):
                 asked[other] = sent[other] = value
-            elif other is not None:
-                asked[name] = sent[name] = other
+            elif other is not None:  # the highest number that the model takes
+                asked[name] = sent[name] = min(other, value) if isinstance(value, int) else other
             elif name == "logprobs" and asked.pop("top_logprobs", None) is not None:  # it may not be without the other
                 sent["top_logprobs"] = None
     chat = [{"role": message.role, "content": message.content} for message in messages]

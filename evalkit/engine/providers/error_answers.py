@@ -37,13 +37,17 @@ def _any(*parts: str) -> re.Pattern[str]:
 _REFUSES = _any(
     r"unsupported|unknown|unrecogni[sz]ed|unexpected|deprecated|unavailable|cannot be set|only the default|only 1\b",
     r"n[o']t (?:be |been |currently |yet )?(?:support|permit|allow|accept|enable|implement|available|valid)",
+    r"(?:not|n't) (?:handle|work with)\b",
+    r"only (?:supports?|accepts?|allows?|one\b)|incompatible|disallowed|no longer",
     r"extra (?:fields|inputs)|must be (?:exactly )?1\b|invalid (?:parameter|argument)|use 'max_completion_tokens'",
 )
 _NAMES = {
     # not the n of an escaped line end, of a path or of "isn't"
     "n": _any(
         r"(?<![\w\\/.’'-])(?:['\"`]n['\"`]|n)(?![\w’/]|'\w)",
-        r"candidate[_ ]?count|(?:multiple|number of|only one) (?:candidates?|choices|completions)|num_return_sequences",
+        r"candidate[_ ]?count|num_return_sequences|best_of",
+        r"(?:multiple|several|number of|only (?:one|1|a single)|more than (?:one|1)|parallel) "
+        r"(?:completion |chat |output )?(?:candidate|choice|completion|generation|sequence|response|output|sample)s?\b",
     ),
     "top_logprobs": _any(r"top_?log_?probs?"),
     "logprobs": _any(r"(?<!top_)(?<!top)log_?probs?|log[- ]probabilit"),
@@ -59,7 +63,12 @@ _SYSTEM = _any(
     r"system[_ ](?:role|messages?|prompts?|instructions?)|role\W{1,6}system|system\W{1,4}role|developer instruction",
     r"support ['\"]?system\b|messages(?:\[0\]|\.0)\.role",
 )
-_ROLES = _any(r"only user(?:,| and) assistant|roles? must alternate|requests? alternate")
+_ROLES = _any(
+    r"only user(?:,| and) assistant|roles? must alternate|requests? alternate",
+    # the roles that are allowed, without system
+    r"\broles?\b(?:(?!system).){0,60}\W(?:be|of|are|expected|allowed)\b(?: either| one of)?\W{1,4}(?:user|assistant)\b"
+    r"\W{1,4}(?:(?:or|and)\W{1,3})?(?:assistant|user|model)\b(?!.{0,30}system)",
+)
 _TOO_LONG = _any(
     r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |too many (?:input |prompt )?tokens",
     r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length|output limit was reached",
@@ -88,10 +97,16 @@ _ALLOWANCE = (
 _NO_MONEY = _any(
     r"insufficient (?:\w+ ){0,2}(?:quota|balance|credits?|funds)|exceeded your current quota|payment required",
     r"key limit",
-    r"balance (?:is |was )?(?:too low|exhausted|insufficient|not enough|negative)|arrear|overdue|in good standing",
+    r"balance (?:is |was )?(?:too low|exhausted|insufficient|not enough|negative)|in good standing",
     r"(?:\bno|not enough|out of|used (?:up )?all|exhausted|any|more|add|purchase|buy) (?:\w+ ){0,3}credits?\b",
     rf"{_ALLOWANCE}.{{0,40}}(?:reached|exceed|hit|used)|(?:reached|exceed\w*|hit|used)\b.{{0,60}}{_ALLOWANCE}",
     r"余额|欠费|额度(?:不足|已用)",
+)
+# of money, beside a code that stands for rates too: Google's RESOURCE_EXHAUSTED
+_NO_CREDIT = _any(
+    r"(?:credits?|balance|funds)\b(?: \w+){0,3} (?:deplet|exhaust|insufficient|used up|negative|too low|run out)",
+    r"insufficient (?:\w+ ){0,2}(?:balance|credits?|funds)|payment required|arrear|overdue|unpaid",
+    r"outstanding (?:invoice|balance)",
 )
 _RATE = _any(
     r"per[ _-]?(?:second|minute|min|hour|day)\b|/(?:min|minute|sec|second|hour|day)\b|\b[rt]p[smd]\b|rate[ _-]?limit",
@@ -256,10 +271,12 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
         if _BROKEN_JSON.search(codes + text):
             return "server_error"
     if 400 <= status < 500 and status != 401:
-        by_text = _NO_MONEY.search(text) and not (_RATE.search(text + codes) or (status == 429 and wait))
-        if _NO_MONEY_CODE.search(codes) or by_text:
+        by_text = (_NO_MONEY.search(text) and not _RATE.search(text + codes)) or (
+            _NO_CREDIT.search(text) and not _RATE.search(text)
+        )
+        if _NO_MONEY_CODE.search(codes) or (by_text and not (status == 429 and wait)):
             return "quota"
-        if status in (400, 403, 422) and _BAD_KEY.search(f"{text} {codes}"):
+        if status not in (402, 404, 408, 409, 429) and _BAD_KEY.search(f"{text} {codes}"):
             return "auth"
     return _KINDS.get(status, "server_error" if status >= 500 else "client_error")
 
@@ -284,7 +301,8 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
     """The parameter of `body` that an error refuses, and what to send instead; None if it refuses none of them.
 
     A parameter counts as refused if the error names it, whatever its words. Exceptions: a prompt that is too long, and
-    values of the user's own that are out of range, which the user must correct. The values of `body` may be None.
+    values of the user's own that are out of range, which the user must correct; but a `max_tokens` above the stated
+    maximum of the model is lowered to it. The values of `body` may be None.
     """
     if status in (401, 402, 403, 408, 409, 429) or not 400 <= status < 600 or _TOO_LONG.search(said.text):
         return None
@@ -310,9 +328,16 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
             return name, None
         if name == "temperature" and not _is_out_of_range(text, value):
             return name, None
-        if name == "max_tokens" and refuses and not _RANGE.search(text):
-            return name, "max_completion_tokens"
+        if name == "max_tokens" and (instead := _instead_of_length(text, value, refuses=refuses)) is not None:
+            return name, instead
     return None
+
+
+def _instead_of_length(text: str, value: Any, *, refuses: bool) -> str | int | None:
+    """What to send instead of `max_tokens`; None if it is out of a range that the error does not state."""
+    if refuses and not _RANGE.search(text):
+        return "max_completion_tokens"
+    return _most(text, value) if isinstance(value, int) else None
 
 
 def instead_of(name: str, other: str | int | None) -> str:

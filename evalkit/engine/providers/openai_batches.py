@@ -39,8 +39,9 @@ from evalkit.errors.secrets import Secret, without_keys
 
 _ENDPOINT = "/v1/chat/completions"
 _NAME = "evalkit_ticket"
-_ENDED = ("completed", "failed", "expired", "cancelled")
+_ENDED = ("completed", "failed", "expired", "cancelled", "canceled")
 _MOST_REPLIES = 1000
+_LONGEST_COUNT = 10
 _STATUS_DIGITS = 3
 _TOKENS = ("input_tokens", "output_tokens")
 _PARAMETERS = dict.fromkeys(DROPPABLE)
@@ -189,7 +190,7 @@ def json_lines(file: Path, *secrets: Secret) -> Iterator[dict[str, Any]]:
 
 
 def _batch(raw: Mapping[str, Any]) -> Batch:
-    word, counts = plain(raw.get("status")), raw.get("request_counts")
+    word, counts = plain(raw.get("status")).strip().casefold(), raw.get("request_counts")
     done, failed = (_number(counts.get(name)) if isinstance(counts, dict) else 0 for name in ("completed", "failed"))
     files = [raw.get(name) for name in ("output_file_id", "error_file_id")]
     errors, usage = raw.get("errors"), raw.get("usage")
@@ -212,4 +213,6 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
 
 
 def _number(count: Any) -> int:
+    if isinstance(count, str) and count.isdecimal() and len(count) < _LONGEST_COUNT:
+        return int(count)
     return count if isinstance(count, int) and count > 0 else 0

@@ -64,14 +64,15 @@ def replies_of(
     choices = found.get("choices")
     if not choices and (found.get("error") or found.get("errors")):
         raise _from_body(found, answer, judge, body or {}, secret)
-    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+    if not isinstance(choices, list) or (choices and not any(isinstance(choice, dict) for choice in choices)):
         detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
         raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
         raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
-    choices = [choice for choice in choices[:n] if _is_reply(choice)]
+    given = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
+    choices = [choice for choice in given if _is_reply(choice)]
     if not choices:
-        raise _no_reply(found, answer, judge, secret)
+        raise _no_reply(given, answer, judge, secret)
     tokens = tokens_of(found.get("usage"))
     cost = stated_cost(found.get("usage"), answer.headers)
     if cost is None and price is not None:
@@ -100,6 +101,13 @@ def replies_of(
     ]
 
 
+def _with_message(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A choice in the older form of completions, which has its text in `text`, in that of chats."""
+    if choice.get("message") is None and isinstance(text := choice.get("text"), str) and text:
+        return {**choice, "message": {"content": text}}
+    return choice
+
+
 def _is_reply(choice: Mapping[str, Any]) -> bool:
     """Whether a choice is a reply, although perhaps an empty one: not if the server lost it before its first word."""
     message, reason = choice.get("message"), _finish_reason(choice)
@@ -121,9 +129,9 @@ def _finish_reason(choice: Mapping[str, Any]) -> str | None:
     return reason
 
 
-def _no_reply(found: Mapping[str, Any], answer: Answer, judge: Judge | None, secret: Secret) -> ProviderError:
+def _no_reply(given: Sequence[Mapping[str, Any]], answer: Answer, judge: Judge | None, secret: Secret) -> ProviderError:
     """The `ProviderError` for choices of which none is a reply."""
-    choice = found["choices"][0]
+    choice = given[0] if given else {}
     if choice.get("error"):
         problem = _from_body({"error": choice["error"]}, answer, judge, {}, secret)
     elif (reason := _finish_reason(choice)) is not None:
