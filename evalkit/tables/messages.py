@@ -65,7 +65,7 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     """
     if column not in items.columns:
         raise InputError(f"the items have no column {column!r} with messages")
-    wanted = [name for name in _COLUMNS if name in {*inputs}]
+    wanted = [name for name in _COLUMNS if name in {one.removesuffix("?") for one in inputs}]
     rows = [split(messages_of(cell), wanted) for cell in items[column].tolist()]
     return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
 
@@ -84,7 +84,7 @@ def messages_of(cell: Any) -> list[Message]:
         value = cell
     if isinstance(value, Mapping):
         value = _of_log(value)
-    if value in (None, []):
+    if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
     found = read_messages([_named(one) for one in value]) if isinstance(value, list) else None
     if found is None:
@@ -181,7 +181,7 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
 
 def is_question(message: Message) -> bool:
     """Whether the user says something in a message, which may be a question."""
-    return message["role"] in ("user", "human") and not is_result(message)
+    return message["role"].lower() in ("user", "human") and not is_result(message)
 
 
 def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
@@ -195,7 +195,7 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
     (1, 'assistant', 'Wait.')
     (1, 'assistant: call 1, order', '{"id":7}')
     """
-    names: dict[str, str] = {}
+    names = {call["id"]: call["name"] for message in messages for call in message.get("tool_calls", [])}
     for at, message in enumerate(messages, 1):
         calls = message.get("tool_calls", [])
         further = {
@@ -211,7 +211,6 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
             blocks[0] = heading, f"{text}\n{as_json(further)}"
         yield from ((at, *block) for block in blocks)
         for call in calls:
-            names[call["id"]] = call["name"]
             yield at, f"{message['role']}: call {call['id']}, {call['name']}", _called(call)
 
 
