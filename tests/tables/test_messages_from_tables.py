@@ -57,7 +57,7 @@ def test_calls_may_be_json_text() -> None:
     log = [{**one, "tool_calls": json.dumps(one["tool_calls"])} if "tool_calls" in one else one for one in LOG]
     assert messages_of(log) == messages_of(LOG)
     # other text is shown, not read
-    assert [text for text in turns(messages_of([said("assistant", "", tool_calls="find(1)")]))] == [
+    assert [*turns(messages_of([said("assistant", "", tool_calls="find(1)")]))] == [
         (1, "assistant: call 1, find(1)", "{}")
     ]
 
