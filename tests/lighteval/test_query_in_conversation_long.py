@@ -1,4 +1,4 @@
-"""The query of a document stands once before the answer, whatever its conversation holds; a rubric must see the answer."""
+"""The query of a document stands once before the answer, whatever its conversation holds."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 import evalkit as ek
 from evalkit.errors import EvalkitWarning
 from evalkit.tables.message_forms import read_messages
-from evalkit.tables.messages import messages_of, split_messages, turns
+from evalkit.tables.messages import messages_of, split, split_messages, turns
 
 WHOLE = ek.Rubric(id="w", inputs=["conversation"], criteria=[{"name": "c", "scale": {0: "a", 1: "b"}}])
 PNG = "iVBORw0KGgo" + "A" * 200
@@ -133,3 +133,35 @@ def test_texts_that_only_look_like_pictures_stay() -> None:
 def test_json_texts_that_are_read_as_messages_cause_no_warning() -> None:
     table = ek.judge([{"conversation": json.dumps(LOG)}], WHOLE, "fake:strict", samples=1, progress=False)
     assert table["error"].isna().all()
+
+
+def test_calls_amid_an_answer_stand_in_the_conversation_and_its_words_only_in_the_answer() -> None:
+    parts = [
+        {"type": "text", "text": "I search."},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": "found"},
+        {"type": "text", "text": "It is X."},
+    ]
+    messages = messages_of([said("user", "Q"), said("assistant", parts)])
+    made = split(messages, answer="I search.\nIt is X.")
+    assert made["answer"] == "I search.\nIt is X."
+    assert [*turns(made["conversation"])][1:] == [
+        (2, "assistant: call 1, web_search", '{"q":"x"}'), (3, "tool: result of call 1, web_search", "found"),
+    ]  # fmt: skip
+    # without an input of its own, the answer stands where it was said
+    assert split(messages, ["conversation"], answer="I search.\nIt is X.")["conversation"] == messages
+    # other words are another answer
+    assert split(messages, ["conversation"], answer="It is Y.")["conversation"] == [
+        *messages, said("assistant", "It is Y."),
+    ]  # fmt: skip
+
+
+def test_an_unknown_part_is_shown_beside_the_text() -> None:
+    data = {"type": "data", "data": {"k": 1}}
+    messages = messages_of([
+        said("user", [data, {"type": "text", "text": "Q"}]), said("assistant", [{"type": "text", "text": "A"}, data])
+    ])  # fmt: skip
+    shown = '{\n  "data": {\n    "k": 1\n  },\n  "type": "data"\n}'
+    made = split(messages, answer="A")
+    assert (made["question"], made["answer"], made["conversation"]) == (f"{shown}\nQ", f"A\n{shown}", None)
+    assert made == split(messages)
