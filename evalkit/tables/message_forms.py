@@ -45,7 +45,7 @@ _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "ca
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
 # how base64 of PNG, JPEG, GIF and WebP starts; such a picture may stand in the JSON text of a tool's result
 _PICTURE = re.compile(r"(?<![\w+/-])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)(?:[\w+/-]{52,}\s?)+(?:[\w+/-]*={1,2})?", re.ASCII)
-_SHORTEST = 56
+_SHORTEST = 48  # characters of the shortest of these
 _MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
 
@@ -74,7 +74,7 @@ def shown_value(value: Any) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    return "base64," not in text and (len(text) < _SHORTEST or not _may_hold_picture(text))
+    return len(text) < _SHORTEST or ("base64," not in text and not _may_hold_picture(text))
 
 
 def _may_hold_picture(text: str) -> bool:
@@ -85,15 +85,11 @@ def is_plain(values: list[Any]) -> bool:
     """Whether a list holds only texts, or messages of a role and a text: most do, and are not looked at again."""
     for one in values:
         text: Any = one
-        if type(one) is str:
-            pass
-        elif type(one) is dict and len(one) == 2 and type(one.get("role")) is str and one["role"] not in _RESULT_ROLES:
-            text = one.get("content")
-            if type(text) is not str:
+        if type(one) is dict:
+            role, text = one.get("role"), one.get("content")
+            if len(one) != 2 or type(role) is not str or role in _RESULT_ROLES:
                 return False
-        else:
-            return False
-        if "base64," in text or (len(text) >= _SHORTEST and _may_hold_picture(text)):
+        if type(text) is not str or (len(text) >= _SHORTEST and not is_plain_text(text)):
             return False
     return True
 
