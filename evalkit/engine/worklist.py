@@ -26,7 +26,7 @@ from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import as_frame
 from evalkit.tables.lists_in_texts import hold_lists
 from evalkit.tables.message_forms import unseen
-from evalkit.tables.messages import holds_chats
+from evalkit.tables.messages import conversation_value, holds_chats
 
 _LONG, _SHOWN = 1_000_000, 60
 _LACKS = "missing input"
@@ -269,6 +269,8 @@ def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, 
     """Warn of inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
     for name, values in columns.items():
         is_answer = name.startswith("answer")  # which may be a list in some language
+        if name == "conversation":  # whose texts with calls or nulls are read as lists
+            values = [conversation_value(value) if isinstance(value, str) else value for value in values]
         shown = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
         if shown is not None:
             shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"

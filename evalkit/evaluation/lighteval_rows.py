@@ -36,14 +36,20 @@ _VERDICTS = {True: "passed", False: "failed"}
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """Raise if LightEval cannot store the rubric's scores.
+    """Raise if the rubric does not judge what a model wrote, or LightEval cannot store its scores.
 
     Raises
     ------
     RubricError
-        When a criterion has the name of another figure, or no criterion has a score from 0 to 1 (a nominal scale
-        without a pass rule has none).
+        When no input holds the model's output, a criterion has the name of another figure, or no criterion has a
+        score from 0 to 1 (a nominal scale without a pass rule has none).
     """
+    if rubric.mode == "pointwise" and not {"answer", "conversation"} & {*rubric.input_names}:
+        raise RubricError(
+            f"rubric {rubric.id!r} has neither 'answer' nor 'conversation' among its inputs "
+            f"({listed(rubric.input_names)}), so the judges would not be shown what the model wrote; name the input "
+            "that holds it 'answer'"
+        )
     taken = [name for name in rubric.names if name in _TAKEN]
     if taken and len(rubric.criteria) > 1:
         raise RubricError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric, RubricLike
 from evalkit.rubrics.prompts import item_inputs
 from evalkit.tables import canonical
-from evalkit.tables.message_forms import Message, is_unseen, read_messages, said
+from evalkit.tables.message_forms import Message, is_result, is_unseen, read_messages, said
 from evalkit.tables.messages import split
 
 try:
@@ -252,14 +252,24 @@ def _checked_item(
     if unseen is not None:
         return item, unseen, ADVICE[unseen]
     is_empty = not str(item.get("answer", state.output.completion)).strip()
+    if "answer" not in rubric.input_names and "conversation" not in inputs and item.get("conversation"):
+        is_empty = not _ends_with_act(item["conversation"])
     return item, EMPTY_ANSWER if is_empty else "", ""
+
+
+def _ends_with_act(conversation: Sequence[Message]) -> bool:
+    """Whether the model said or did something last: an agent may end with a call."""
+    last = conversation[-1]
+    if is_result(last) or last.get("tool_calls"):
+        return True
+    return last["role"] == "assistant" and bool(str(said(last["content"])).strip())
 
 
 def _item(state: TaskState, target: Target, rubric: Rubric, inputs: Mapping[str, str]) -> dict[str, Any]:
     """The item of a sample: its inputs by the rubric's names."""
     names = rubric.input_names
     own = [name for name in names if name not in inputs]
-    known: dict[str, Any] = split(_messages(state.messages), own, answer=state.output.completion)
+    known: dict[str, Any] = split(_messages(state.messages), own, answer=canonical(state.output.completion))
     known["conversation"] = known["conversation"] or []
     if known["question"] is None and isinstance(state.input, str):
         known["question"] = state.input

@@ -11,12 +11,13 @@ from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
 from evalkit.tables import canonical, is_missing
-from evalkit.tables.message_forms import Message
+from evalkit.tables.message_forms import Message, said
 from evalkit.tables.messages import conversation_value, is_question, split, value_text
 
 Fields = Mapping[str, str | Callable[[Any], Any]]
 """Input of the rubric -> key in `doc.specific`, or a function of the doc."""
 
+_AS_TEXT = "conversation so far"
 _FROM_SPECIFIC = {"context": "context", "reference": "reference_answer"}
 
 
@@ -123,12 +124,20 @@ def _whole(given: Any, doc: Any, answer: str, names: Sequence[str]) -> list[Mess
     if isinstance(shown, list) and all(isinstance(one, Mapping) and "role" in one for one in shown):
         messages += shown
     elif text := value_text(shown):
-        messages.append({"role": "conversation so far", "content": text})
-    ends_with_query = messages and (is_question(messages[-1]) or doc.query.strip() in str(messages[-1]["content"]))
-    if not ends_with_query or getattr(doc, "images", None):
+        messages.append({"role": _AS_TEXT, "content": text})
+    if not _holds_query(messages, canonical(repaired(doc.query))) or getattr(doc, "images", None):
         messages.append({"role": "user", "content": repaired(_asked(doc))})
     messages.append({"role": "assistant", "content": answer})
     return split(messages, names)["conversation"] or []
+
+
+def _holds_query(messages: Sequence[Message], query: str) -> bool:
+    """Whether a conversation ends with the query, or the query is all of the conversation, written out."""
+    query = query.strip()
+    if not messages or not (is_question(messages[-1]) or messages[-1]["role"] == _AS_TEXT):
+        return not query
+    texts = [str(said(one["content"])).strip() for one in messages]
+    return query in texts[-1] or (len(texts) > 1 and all(text in query for text in texts))
 
 
 def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:

@@ -12,6 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+
+from evalkit.errors import InputError
+from evalkit.tables.items import canonical
+
 Message = dict[str, Any]
 
 _SPEAKERS = {"assistant", "ai", "model"}
@@ -20,6 +25,8 @@ _RESULT_ROLES = ("tool", "function")
 _ONLY_TEXTS = {str}
 _ACTS = {"tool_calls", "function_call", "tool_call_id", "refusal", "audio", "reasoning_content"}
 _BARE = {"role", "name", "id", "model", "source"}
+_EMPTIABLE = {*_ACTS, "reasoning", "annotations", "name"}  # a table with a column for each has empty ones
+_EMPTY: tuple[Any, ...] = ("", [], {})
 _TEXTS = {"text", "input_text", "output_text"}
 _CALLS = {"tool_use", "server_tool_use", "mcp_tool_use", "tool_call", "function_call"}
 _RESULTS = {"tool_call_response", "function_call_output"}
@@ -36,7 +43,10 @@ _ORIGINS = {"input", "generate", "operator"}
 _ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}
 _SEALED = {"signature", "encrypted_content", "encrypted_stdout", "internal", "cache_control"}
 _DATA = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.=+-]+)*;base64,([\w+/=%-]{32,})", re.ASCII)
-_PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")  # how base64 of PNG, JPEG, GIF and WebP starts
+# how base64 of PNG, JPEG, GIF and WebP starts; such a picture may stand in the JSON text of a tool's result
+_PICTURE = re.compile(r"(?<![\w+/-])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)(?:[\w+/-]{52,}\s?)+(?:[\w+/-]*={1,2})?", re.ASCII)
+_SHORTEST = 48  # characters of the shortest of these
+_MEDIA = {"image": "image", "audio": "audio", "video": "video", "application/pdf": "file"}
 _BASE64 = re.compile(r"[\w+/-]{64,}={0,2}", re.ASCII)
 
 
@@ -64,22 +74,22 @@ def shown_value(value: Any) -> Any:
 
 def is_plain_text(text: str) -> bool:
     """Whether a text holds no image or file."""
-    return "base64," not in text and not text.startswith(_PICTURES)
+    return len(text) < _SHORTEST or ("base64," not in text and not _may_hold_picture(text))
+
+
+def _may_hold_picture(text: str) -> bool:
+    return "iVBORw0KGgo" in text or "/9j/" in text or "R0lGOD" in text or "UklGR" in text
 
 
 def is_plain(values: list[Any]) -> bool:
     """Whether a list holds only texts, or messages of a role and a text: most do, and are not looked at again."""
     for one in values:
         text: Any = one
-        if type(one) is str:
-            pass
-        elif type(one) is dict and len(one) == 2 and type(one.get("role")) is str and one["role"] not in _RESULT_ROLES:
-            text = one.get("content")
-            if type(text) is not str:
+        if type(one) is dict:
+            role, text = one.get("role"), one.get("content")
+            if len(one) != 2 or type(role) is not str or role in _RESULT_ROLES:
                 return False
-        else:
-            return False
-        if "base64," in text or text.startswith(_PICTURES):
+        if type(text) is not str or (len(text) >= _SHORTEST and not is_plain_text(text)):
             return False
     return True
 
@@ -107,21 +117,25 @@ def is_unseen(part: Any) -> bool:
 
 def read_messages(values: Sequence[Any]) -> list[Message] | None:
     """Messages in the one form; None if these are no messages."""
+    values = [one for one in values if one is not None]
     if not _are_messages(values):
         return None
     reader = _Reader()
-    return [message for one in values for message in reader.read(one)]
+    messages = [message for one in values for message in reader.read(one)]
+    reader.number_early_results()
+    return messages
 
 
 def is_result(message: Message) -> bool:
     """Whether a message is the result of a call."""
-    return "tool_call_id" in message or message["role"] in _RESULT_ROLES
+    return "tool_call_id" in message or message["role"].lower() in _RESULT_ROLES
 
 
 def speakers(messages: Sequence[Message]) -> set[str]:
     """The roles that answer: the assistant, or else whoever is no user, system or tool, as agents with a name."""
     roles = {message["role"] for message in messages}
-    return roles & _SPEAKERS or roles - _OTHERS
+    answering = {role for role in roles if role.lower() in _SPEAKERS}
+    return answering or {role for role in roles if role.lower() not in _OTHERS}
 
 
 def said(content: Any) -> Any:
@@ -139,6 +153,8 @@ def text_of(part: Any) -> str | None:
         return part
     if not isinstance(part, Mapping) or ("type" in part and _kind(part) not in _TEXTS):
         return None
+    if "type" in part and len(part) == 1:  # its text is null
+        return ""
     return part["text"] if isinstance(part.get("text"), str) else None
 
 
@@ -147,7 +163,7 @@ def _are_messages(values: Sequence[Any]) -> bool:
         return False
     said_or_done = [bool("content" in one or _ACTS & one.keys()) for one in values]
     bare = [one.keys() <= _BARE for one in values]
-    known = [one["role"] in _SPEAKERS | _OTHERS for one in values]
+    known = [one["role"].lower() in _SPEAKERS | _OTHERS for one in values]
     if not any(said_or_done):  # contents that are null are not in the mapping
         return all(map(min, bare, known))
     return all(map(max, said_or_done, bare, known))
@@ -160,21 +176,26 @@ class _Reader:
         self._numbers: dict[str, str] = {}
         self._names: dict[str, str] = {}
         self._open: dict[str, str] = {}  # call without a result yet -> its name
+        self._early: list[tuple[Message, list[str]]] = []  # results whose call has not been read, with its id
 
     def read(self, message: Mapping[str, Any]) -> Iterator[Message]:
         """The messages that one message stands for: text, calls and results are one each, in their order."""
         content, role = message.get("content", ""), message["role"]
-        further = {name: value for name, value in message.items() if name not in ("role", "content", *_NOTED)}
+        further = {
+            name: value
+            for name, value in message.items()
+            if name not in ("role", "content", *_NOTED) and not (name in _EMPTIABLE and value in _EMPTY)
+        }
         if str(further.get("source")) in _ORIGINS:
             del further["source"]
         if further.get("type") == "message":  # an answer of a provider, as it came
             further = {name: value for name, value in further.items() if name not in _ANSWERED}
-        if not further and isinstance(content, str) and is_plain_text(content) and role not in _RESULT_ROLES:
+        if not further and isinstance(content, str) and is_plain_text(content) and role.lower() not in _RESULT_ROLES:
             yield {"role": role, "content": content}  # most messages are
             return
         if not _ids(further.get("tool_call_id")) and "tool_call_id" in further:
             further["call"] = further.pop("tool_call_id")
-        if role in _RESULT_ROLES or "tool_call_id" in further:
+        if role.lower() in _RESULT_ROLES or "tool_call_id" in further:
             yield self._result(role, further, content)
             return
         before, after = self._taken(further)
@@ -199,6 +220,10 @@ class _Reader:
         thought = [
             further.pop(name) for name in ("reasoning_content", "reasoning") if isinstance(further.get(name), str)
         ]
+        # the same thoughts once more, with signatures
+        noted = [further.pop(name) for name in ("reasoning_details", "thinking_blocks") if name in further]
+        for blocks in noted if not thought else ():
+            thought += [_reasoning(one) for one in (blocks if isinstance(blocks, list) else [blocks]) if one]
         before: list[Any] = [{"type": "reasoning", "text": text} for text in dict.fromkeys(thought) if text.strip()]
         if isinstance(further.get("refusal"), str):
             before.append({"type": "text", "text": further.pop("refusal")})
@@ -206,9 +231,6 @@ class _Reader:
             text = audio.get("transcript")
             before.append(text if isinstance(text, str) else {"type": "audio", "audio": audio})
             del further["audio"]
-        for name in ("annotations", "tool_calls", "function_call"):
-            if further.get(name) in ([], {}):
-                del further[name]
         return before, _calls_in(further)
 
     def _split(self, role: str, parts: Sequence[Any]) -> Iterator[_Part]:
@@ -258,20 +280,32 @@ class _Reader:
         if not ids:  # a result without an id answers the first open call of its name
             ids = [number for number, called in self._open.items() if called == name][:1]
         numbers = [self._numbers.get(one, one) for one in ids]
+        is_early = any(one not in self._numbers for one in ids)
         parts = [part for one in (content if isinstance(content, list) else [content]) for part in _parts(one)]
         made: Message = {"role": "tool" if role == "function" else role, "content": _content(parts)}
         if numbers:
             made["tool_call_id"] = ", ".join(numbers)
         for number in numbers:
             self._open.pop(number, None)
-        if isinstance(name, str) and name not in [self._names.get(number) for number in numbers]:
+        if name and isinstance(name, str) and name not in [self._names.get(number) for number in numbers]:
             made["name"] = _clean(name)
         if error := further.get("error") or further.get("is_error"):
             made["error"] = _error(error)
         known = {"tool_call_id", "function", "name", "error", "is_error"}
         rest = {key: value for key, value in further.items() if key not in known}
         calls = [self._call(call) for call in _calls_in(rest)]
-        return made | ({"tool_calls": calls} if calls else {}) | {key: shown_value(one) for key, one in rest.items()}
+        made |= ({"tool_calls": calls} if calls else {}) | {key: shown_value(one) for key, one in rest.items()}
+        if is_early:
+            self._early.append((made, ids))
+        return made
+
+    def number_early_results(self) -> None:
+        """Give the results that stood before their calls the numbers of these."""
+        for result, ids in self._early:
+            numbers = [self._numbers.get(one, one) for one in ids]
+            result["tool_call_id"] = ", ".join(numbers)
+            if "name" in result and result["name"] in [self._names.get(number) for number in numbers]:
+                del result["name"]
 
 
 class _Part:
@@ -296,8 +330,19 @@ class _Part:
 def _calls_in(further: dict[str, Any]) -> list[Any]:
     """The calls in the fields of a message, which they are taken out of."""
     given = further.pop("tool_calls", [])
+    if isinstance(given, str):
+        given = _parsed(given)
     calls = [*(given if isinstance(given, list) else [given])]
     return [*calls, further.pop("function_call")] if "function_call" in further else calls
+
+
+def _parsed(text: str) -> Any:
+    """The calls in a JSON text; the text itself if it holds none."""
+    try:
+        found = canonical(orjson.loads(text))
+    except (orjson.JSONDecodeError, InputError):
+        return text
+    return found if isinstance(found, (list, dict)) else text
 
 
 def _kind(part: Any) -> str:
@@ -352,7 +397,9 @@ def _parts(part: Any) -> list[Any]:
     return [shown_value({name: value for name, value in part.items() if name not in _SEALED})]
 
 
-def _reasoning(part: Mapping[str, Any]) -> str:
+def _reasoning(part: Any) -> str:
+    if not isinstance(part, Mapping):
+        return _clean(part) if isinstance(part, str) else ""
     for name in ("text", "thinking", "reasoning", "summary"):
         value = part.get(name)
         if isinstance(value, list):
@@ -437,17 +484,18 @@ def _size(media: str, data: str) -> str:
 
 
 def _cut_data(text: str) -> Any:
-    """A text with images in it as parts, these as marks; the text if it holds none."""
-    if text.startswith(_PICTURES):
-        return [{"type": "image", "unseen": _size("", text)}] if _BASE64.fullmatch(text) else text
+    """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    for match in _DATA.finditer(text):
-        if not match[1].startswith("image/"):
+    found = [*_DATA.finditer(text), *_PICTURE.finditer(text)]
+    for match in sorted(found, key=re.Match.start):
+        media, data = match.groups() if match.re is _DATA else ("image", match[0].rstrip())
+        kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0]))
+        if kind is None or match.start() < end:
             continue
         if match.start() > end:
             parts.append({"type": "text", "text": text[end : match.start()]})
-        parts.append({"type": "image", "unseen": _size(match[1], match[2])})
+        parts.append({"type": kind, "unseen": _size(media if "/" in media else "", data)})
         end = match.end()
     if not parts:
         return text

@@ -19,6 +19,8 @@ from evalkit.tables.message_forms import (
     said,
     shown_value,
     speakers,
+    text_of,
+    unseen,
 )
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
@@ -65,7 +67,7 @@ def split_messages(items: pd.DataFrame, column: str, inputs: Iterable[str] = _CO
     """
     if column not in items.columns:
         raise InputError(f"the items have no column {column!r} with messages")
-    wanted = [name for name in _COLUMNS if name in {*inputs}]
+    wanted = [name for name in _COLUMNS if name in {one.removesuffix("?") for one in inputs}]
     rows = [split(messages_of(cell), wanted) for cell in items[column].tolist()]
     return items.assign(**{name: pd.Series([row[name] for row in rows], items.index, object) for name in wanted})
 
@@ -84,7 +86,7 @@ def messages_of(cell: Any) -> list[Message]:
         value = cell
     if isinstance(value, Mapping):
         value = _of_log(value)
-    if value in (None, []):
+    if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
     found = read_messages([_named(one) for one in value]) if isinstance(value, list) else None
     if found is None:
@@ -140,24 +142,30 @@ def split(
     at, is_there = _place_of_answer(messages, answer)
     asked = max((n for n, one in enumerate(messages[:at]) if is_question(one)), default=-1)
     end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
+    shown: Any = answer
     if answer is None and speakers(messages):
-        answer = said(messages[at]["content"]) if is_there else ""
+        shown = _told(messages[at]["content"]) if is_there else ""
+    elif is_there and words(messages[at]["content"]) == words(answer):
+        shown = _told(messages[at]["content"])
     before, turn = list(messages[: asked + 1]), list(messages[asked + 1 : end])
     place = at - asked - 1
     if "answer" not in wanted:
         turn += messages[end:]
-        if not is_there and answer:
-            turn.insert(place, {"role": "assistant", "content": answer})
+        if not is_there and shown:
+            turn.insert(place, {"role": "assistant", "content": shown})
     elif is_there:
         mine = turn[place]
         calls = {"role": mine["role"], "content": "", "tool_calls": mine.get("tool_calls")}
         after = [*([calls] if calls["tool_calls"] else []), *turn[place + 1 :]]
-        turn[place:] = [ANSWER, *after] if after else []
+        earlier = turn[:place]
+        if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
+            earlier = [one if one["role"] != mine["role"] or is_result(one) else _without_words(one) for one in earlier]
+        turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
     return {
-        "question": None if asked < 0 else said(messages[asked]["content"]),
-        "answer": answer,
+        "question": None if asked < 0 else _told(messages[asked]["content"]),
+        "answer": shown,
         "conversation": [*before, *turn] or None,
     }
 
@@ -167,8 +175,14 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
     roles = speakers(messages)
     mine = [n for n, one in enumerate(messages) if one["role"] in roles and not is_result(one)]
     if answer is not None:
-        same = [n for n in mine if str(said(messages[n]["content"])).strip() == answer.strip()]
-        return (same[-1], True) if same else (len(messages), False)
+        same = [n for n in mine if words(messages[n]["content"]) == words(answer)]
+        if same:
+            return same[-1], True
+        # calls of tools of the provider stand amid an answer
+        last = max((n for n, one in enumerate(messages) if is_question(one)), default=-1)
+        pieces = [n for n in mine if n > last and words(messages[n]["content"])]
+        whole = "\n".join(words(messages[n]["content"]) for n in pieces)
+        return (pieces[-1], True) if pieces and whole == words(answer) else (len(messages), False)
     if not mine:
         return len(messages), False
     # of the assistant's last turn, what it said last; if it only called tools, it said nothing at the end of the turn
@@ -179,9 +193,27 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
     return next((n for n in range(mine[-1], len(messages)) if is_question(messages[n])), len(messages)), False
 
 
+def words(content: Any) -> str:
+    """The texts of a content, stripped."""
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(text for part in parts if (text := text_of(part)) is not None).strip()
+
+
+def _without_words(message: Message) -> Message:
+    content = message["content"]
+    kept = [part for part in content if text_of(part) is None] if isinstance(content, list) else []
+    return {**message, "content": kept or ""}
+
+
+def _told(content: Any) -> Any:
+    """What is said in a content: a text, or a list if images or files stand in it."""
+    value = said(content)
+    return value if isinstance(value, str) or unseen(value) else content_text(value)
+
+
 def is_question(message: Message) -> bool:
     """Whether the user says something in a message, which may be a question."""
-    return message["role"] in ("user", "human") and not is_result(message)
+    return message["role"].lower() in ("user", "human") and not is_result(message)
 
 
 def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
@@ -195,7 +227,7 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
     (1, 'assistant', 'Wait.')
     (1, 'assistant: call 1, order', '{"id":7}')
     """
-    names: dict[str, str] = {}
+    names = {call["id"]: call["name"] for message in messages for call in message.get("tool_calls", [])}
     for at, message in enumerate(messages, 1):
         calls = message.get("tool_calls", [])
         further = {
@@ -211,7 +243,6 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
             blocks[0] = heading, f"{text}\n{as_json(further)}"
         yield from ((at, *block) for block in blocks)
         for call in calls:
-            names[call["id"]] = call["name"]
             yield at, f"{message['role']}: call {call['id']}, {call['name']}", _called(call)
 
 

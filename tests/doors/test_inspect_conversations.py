@@ -59,6 +59,7 @@ CHAT = ek.Rubric(
     criteria=[{"name": "c", "description": "d", "scale": SCALE}],
 )  # fmt: skip
 ALL = ek.Rubric(id="all", inputs=["conversation", "answer"], criteria=[{"name": "c", "scale": SCALE}])
+WHOLE = ek.Rubric(id="whole", inputs=["conversation"], criteria=[{"name": "c", "scale": SCALE}])
 PICTURE = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ"
 
 
@@ -327,3 +328,23 @@ def test_inspect_eval_and_inspect_score_as_processes(tmp_path: Path) -> None:
         scored = [sample for sample in read_eval_log(path).samples if sample.id == "plain"]
         assert all(sample.scores["judge_scorer1"].value["coverage"] == 1 for sample in scored)
         assert len(server.seen) == 1, "the second scorer asks another judge"
+
+
+def test_an_answer_stands_once_whatever_its_line_ends_and_accents() -> None:
+    _, (seen,) = evaluated([Sample(input="Q")], generate(), ["one\r\ncafe\u0301"], WHOLE)
+    assert told(seen["conversation"]) == [("user", "Q"), ("assistant", "one\ncaf\u00e9")]
+
+
+def test_a_conversation_that_ends_with_a_call_is_judged_but_not_an_empty_answer() -> None:
+    solvers = [use_tools(weather()), generate(tool_calls="single")]
+    _, (seen,) = evaluated([Sample(input="Q")], solvers, [called("weather", city="Oslo")], WHOLE)
+    assert [one["role"] for one in seen["conversation"]] == ["user", "assistant", "tool"]
+    log, seen_of_empty = evaluated([Sample(input="Q")], generate(), [" "], WHOLE)
+    (score,) = log.samples[0].scores.values()
+    assert (score.reason, seen_of_empty) == ("no_response", [])
+
+
+def test_a_rubric_that_is_not_shown_what_the_model_wrote_is_refused() -> None:
+    blind = ek.Rubric(id="blind", inputs=["question", "context?"], criteria=[{"name": "c", "scale": SCALE}])
+    with pytest.raises(ek.errors.RubricError, match=r"'blind' has neither 'answer' nor 'conversation' among its"):
+        judge_scorer(blind, "fake:strict")

@@ -10,7 +10,7 @@ from golden_chats import CHATS, FILE, shown
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.* an empty:evalkit.errors.EvalkitWarning")  # an empty answer is judged
-@pytest.mark.filterwarnings("ignore:.* lists that were written as text:evalkit.errors.EvalkitWarning")  # read as a text
+@pytest.mark.filterwarnings("ignore:the input 'conversation' holds lists:evalkit.errors.EvalkitWarning")
 def test_prompts_and_keys_of_plain_chats_are_those_of_the_first_day():
     stored, now = json.loads(FILE.read_text(encoding="utf-8")), shown()
     assert list(now) == list(stored) == list(CHATS)
