@@ -651,7 +651,7 @@ THINKS = [
     *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"),
         ("<|begin_of_thought|>", "<|end_of_thought|>")),
     *(("<scratchpad>", "</scratchpad>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
-        ("<thought>", "</thought>")),
+        ("<thought>", "</thought>"), ("<inner_thoughts>", "</inner_thoughts>"), ("<|thinking|>", "<|/thinking|>")),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
 ]  # fmt: skip
 
@@ -683,7 +683,6 @@ BROKE_OFF = [
     "insufficient_system_resource",
     "time_limit",
     "cancelled",
-    "sensitive",
     "pause_turn",
     "length",
     "odd_reason",

@@ -56,10 +56,11 @@ UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 MOST = re.compile(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
-    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}(?P<most>{DIGITS})"
+    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}"
+    rf"(?P<most>{DIGITS}|{one_of(WORDS)})"
     rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
     rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
-    rf"(?!\w|[.,]\d|\s?[-–]\s?\d){CLOSE}",
+    rf"(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}",
     re.IGNORECASE,
 )
 FOR = re.compile(
@@ -78,7 +79,6 @@ OPERATOR = re.compile(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
     re.IGNORECASE,
 )
-STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
 JOINT = re.compile(
     r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
 )
@@ -110,8 +110,12 @@ VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
 NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
 SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
 _LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+STOP = re.compile(
+    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{BECAUSE}",
+    re.IGNORECASE,
+)
 RETRACTED = re.compile(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
@@ -181,7 +185,7 @@ SOMEONE = re.compile(
 LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
-MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
+MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+)+|(?:so|thus|hence|therefore|итак)[,:][ \t]", re.IGNORECASE)
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 CATEGORIES = re.compile(GUARD_CATEGORIES)
@@ -192,7 +196,7 @@ RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?",
 NEXT_TAG = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
 FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
 NAMED = re.compile(
-    r"\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
+    r"\A\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
 )
 AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
 QUOTES = frozenset(MARKS + "`~>")
@@ -210,7 +214,7 @@ QUOTED_KEY = re.compile("|".join(QUOTED_KEYS))
 OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
-NO_KEY_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+NO_KEY_NEXT = re.compile(r"\s{0,40}+,?+\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
 REMARK = re.compile(r"\s(?://|#).*")
 
 # -- quotations
