@@ -231,6 +231,8 @@ class Reader:
                 reading, has_unit = reading._replace(end=unit.end()), True
             elif labelled and (for_what := like.FOR.match(piece, end)) is not None:
                 reading = reading._replace(end=for_what.end())
+            elif (wins := like.WINS.match(piece, end)) is not None and bool(wins["fits"]) == self.is_number:
+                reading = reading._replace(end=wins.end())
             else:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end

@@ -11,16 +11,20 @@ from evalkit.rubrics.parsing.verdict_words import (
     ALTERS,
     BECAUSE,
     BEFORE_WORDS,
+    BETTER,
     COMPARES,
     DENIES,
     EARNS,
     ECHO_WORDS,
     EXPLAINS,
     FIRST_PERSON,
+    FITTING,
     GIVES,
     GIVES_RU,
     GUARD_CATEGORIES,
     GUARD_LABELS,
+    JUDGED,
+    KINDS,
     MINE,
     NOT_A_VERDICT,
     NOT_GIVEN,
@@ -28,6 +32,7 @@ from evalkit.rubrics.parsing.verdict_words import (
     OWN_PARTS,
     QUOTED_KEYS,
     RETRACTS,
+    SURELY,
     THEIRS,
     UNITS,
     VERDICT_WORDS,
@@ -97,6 +102,23 @@ WEIGHED = re.compile(
     r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
     re.IGNORECASE,
 )
+_RIVAL = rf"(?:(?:the\s)?(?:{KINDS})\s)?[*_`(\[\"']{{0,3}}(?:\w{{1,2}}|the\sother(?:\sone)?)\b[*_`)\]\"']{{0,3}}"
+_SURELY = rf"(?:{one_of(SURELY)}\s){{0,3}}"
+# "A is better than B.", "A over B", "4 is fair"
+WINS = re.compile(
+    rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([BETTER])}|(?P<fits>{one_of([FITTING])}))"
+    rf"(?:\s(?:one|{KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
+    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{BECAUSE})",
+    re.IGNORECASE,
+)
+# a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
+OPENS = re.compile(
+    r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
+    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
+    r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
+    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{KINDS}|{JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z",
+    re.IGNORECASE,
+)
 # a sentence goes on behind a level, which is not given then
 GOES_ON = re.compile(
     r"[^\S\n](?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
@@ -164,7 +186,7 @@ _I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\
 _GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
 SAYS = re.compile(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
-    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
+    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
     rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
     re.IGNORECASE,

@@ -171,10 +171,23 @@ GIVES = _words(r"""
 """What the judge does in such a sentence."""
 
 GIVES_RU = _words(r"""
-    поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю присваиваю даю
+    выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю присваиваю даю
     предпочитаю
 """)
 """The same in Russian, where it needs no pronoun."""
+
+BETTER = "better|best|stronger|strongest|superior|preferable|preferred|favou?red|winner"
+FITTING = r"fair|appropriate|justified|suitable|warranted|reasonable|adequate|fitting|right(?=\s(?:score|rating|grade))"
+"""What a sentence says of the level that it begins with: ``A is better``, ``4 is fair``."""
+
+JUDGED = "reply|statement|comment|content|message|claim|summary|translation|conversation|sentence|post|review|quality"
+"""What was judged, beside `KINDS`: ``The reply is harmful``."""
+
+SURELY = _words(r"""
+    clearly definitely therefore thus indeed overall very obviously completely fully entirely simply much far
+    slightly still the an?
+""")
+"""What may stand between ``is`` and a verdict."""
 
 EARNS = _words(r"""
     (?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?
