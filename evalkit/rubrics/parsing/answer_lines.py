@@ -24,7 +24,7 @@ from evalkit.rubrics.parsing.values_on_scale import (
 )  # fmt: skip
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
-_SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
+_SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44
 
 
 class _Found(NamedTuple):
@@ -298,7 +298,8 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     before = near[: says.start()]
     if says["what"] and like.NO_LABEL.search(says["what"]):
         return False
-    if says["noun"] and like.NO_LABEL.search(before, like.LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
+    words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR)) if says["noun"] else None
+    if words is not None and like.NO_LABEL.search(before, words.start()):
         return False
     if says["echo"] and (like.SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False

@@ -268,7 +268,10 @@ class Reader:
         """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
         if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
             return True
-        line = "" if piece[at - 1 : at] == "\n" else piece[at:].partition("\n")[0]
+        line = piece[at:].partition("\n")[0]
+        if piece[at - 1 : at] == "\n":
+            other = self.level(line)
+            return other is not None and other.is_other(level.code) and like.END.match(line, other.end) is not None
         return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:

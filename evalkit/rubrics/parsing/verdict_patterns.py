@@ -61,11 +61,11 @@ UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 MOST = re.compile(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
-    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}"
+    rf"(?:(?:/|out\s+of\s|满分|(?:of|von|sur|de|su|av|из)\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}"
     rf"(?P<most>{DIGITS}|{one_of(WORDS)})"
     rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
     rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
-    rf"(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}",
+    rf"分?(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}",
     re.IGNORECASE,
 )
 FOR = re.compile(
@@ -137,7 +137,7 @@ STOP = re.compile(
     re.IGNORECASE,
 )
 RETRACTED = re.compile(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
@@ -207,7 +207,7 @@ SOMEONE = re.compile(
 LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
-MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+)+|(?:so|thus|hence|therefore|итак)[,:][ \t]", re.IGNORECASE)
+MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+", re.IGNORECASE)
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 CATEGORIES = re.compile(GUARD_CATEGORIES)

@@ -18,7 +18,9 @@ EXPLAINS = _words(r"""
 
 VERDICT_WORDS = _words(r"""
     score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation
-    assessment classification pick status outcome better\sone best\sone оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель
+    assessment classification pick status outcome
+    (?:better|best|preferred|winning)\s(?:one|answer|response|output|choice) оценка балл баллы вердикт рейтинг вывод
+    выбор метка итог победитель
 """)
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
@@ -61,7 +63,7 @@ GUARD_LABELS = _words(r"""
 """What guard models call their verdicts."""
 
 BEFORE_WORDS = _words(r"""
-    the my our so thus hence therefore final overall total numeric numerical better best preferred winning итоговая
+    the my our so thus hence therefore final overall total numeric numerical итоговая
     итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший
 """)
 """Words that may stand before a verdict word on its line."""
@@ -78,11 +80,12 @@ NOT_A_VERDICT = _words(r"""
     question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs? points
     years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples? version\w*
     difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
-    correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes? attempts? iterations? rounds? size cost price
-    ideal official stated снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w*
-    штраф\w* сниж\w+ уверен\w+ вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+
-    эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+
-    средн\w+ фактов пункт\w* строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
+    correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes?
+    attempts? iterations? rounds? size cost price ideal official stated batch amount age duration they he she say\w*
+    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+
+    вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w*
+    ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w*
+    строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
 """)
 """Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
 
@@ -99,7 +102,7 @@ YES_NO = _words(r"""
 """)
 """Answers to a level's name: ``Harmful: No``."""
 
-UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
+UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
 """Units of a number."""
 
 BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
@@ -107,12 +110,13 @@ BECAUSE = r"(?:because|since|due|as|given|потому|так как|поско�
 
 ALTERS = _words(r"""
     or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously initially
-    originally before after sorry wait rather actually if unless once would assuming provided
-    at\s(?:most|best|least) tops max between could might (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
-    not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z) never
-    no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
-    или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее почти
-    максимум минимум пока нет
+    originally before after sorry wait rather actually if unless except\w* once would assuming provided
+    at\s(?:most|best|least) tops max between could might
+    (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
+    not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z)
+    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning
+    i\smean или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее
+    почти максимум минимум пока нет
 """)
 """What changes a number or a labelled level if it begins the words joined to it."""
 
@@ -130,10 +134,10 @@ WEIGHS = _words(r"""
 """What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
 RETRACTS = _words(r"""
-    correction corrected wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
-    (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather instead sorry no my\smistake
-    reconsider\w* revised updated? change\w* apolog\w+ better\sstill or\sno поправка точнее вернее нет исправл\w+
-    передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
+    correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
+    (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
+    instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
+    вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
 """)
 """How a judge takes a verdict back, before it names another level."""
 
@@ -149,7 +153,7 @@ NOT_GIVEN = _words(r"""
     without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier
     requir\w* need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда
     ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+
-    ожида\w+ почти
+    ожида\w+ почти нужн\w+ нужен
 """)
 """Words in the clause of a closing sentence whose level is not given."""
 
@@ -171,8 +175,8 @@ GIVES = _words(r"""
 """What the judge does in such a sentence."""
 
 GIVES_RU = _words(r"""
-    выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю присваиваю даю
-    предпочитаю
+    выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю
+    присваиваю даю предпочитаю
 """)
 """The same in Russian, where it needs no pronoun."""
 
