@@ -273,7 +273,7 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
         if reading is None:
             continue
         is_last = like.AFTER_INLINE.match(value, reading.end) is not None
-        near = text[max(0, at - _WINDOW) : at]
+        near = text[max(0, at - _WINDOW) : at].lower()
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
         if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
             says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None

@@ -108,7 +108,7 @@ _SURELY = rf"(?:{one_of(SURELY)}\s){{0,3}}"
 WINS = re.compile(
     rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([BETTER])}|(?P<fits>{one_of([FITTING])}))"
     rf"(?:\s(?:one|{KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
-    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{BECAUSE})",
+    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))",
     re.IGNORECASE,
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
@@ -116,8 +116,7 @@ OPENS = re.compile(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
     r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
     r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
-    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{KINDS}|{JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z",
-    re.IGNORECASE,
+    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{KINDS}|{JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
 )
 # a sentence goes on behind a level, which is not given then
 GOES_ON = re.compile(
@@ -184,19 +183,18 @@ _OBJECT = (
 )
 _I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
 _GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
+# OPENS, SAYS, CLAUSE and UNGIVEN are for text in lower case: they are faster without IGNORECASE
 SAYS = re.compile(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
     rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
-    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
-    re.IGNORECASE,
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z"
 )
 CLAUSE = re.compile(
     r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
-    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
-    re.IGNORECASE,
+    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s"
 )
-UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
 FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
