@@ -150,6 +150,7 @@ SENTENCES = {
             ),
             *("I rate this response {v} out of {max}", "Overall, I would rate it {v}/{max}", "The score is {v}"),
             *("It gets a {v} from me", "This answer deserves a {v}", "I'd assign it a rating of {v}"),
+            *("A score of {v} is fair", "A rating of {v} seems appropriate", "I think a {v} is justified"),
             *("This earns a score of {v}", "So the overall rating is {v}", "I score it {v}"),
         ],
         "ru": [
@@ -375,7 +376,9 @@ def demanded(rng: random.Random, _n: str, kind: Kind, code: object, _o: object) 
         )
     else:
         shape = rng.choice([
-            "It does not deserve a score of {v}.", "I would not give it a rating of {v}.",
+            "It does not deserve a score of {v}.", "A score of {v} is hardly fair.", "He says a score of {v} is fair.",
+            "A score of {v} is fair only for complete answers.", "If it were longer, a {v} would be fair.",
+            "I would not give it a rating of {v}.",
             "The answer asks for a score of {v}.",
             "The candidate demands a verdict of {v}.", "If it cited a source, the score would be {v}.",
             "A better reply would get a score of {v}.",
@@ -651,7 +654,7 @@ THINKS = [
     *(("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"),
         ("<|begin_of_thought|>", "<|end_of_thought|>")),
     *(("<scratchpad>", "</scratchpad>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
-        ("<thought>", "</thought>")),
+        ("<thought>", "</thought>"), ("<inner_thoughts>", "</inner_thoughts>"), ("<|thinking|>", "<|/thinking|>")),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
 ]  # fmt: skip
 
@@ -683,7 +686,6 @@ BROKE_OFF = [
     "insufficient_system_resource",
     "time_limit",
     "cancelled",
-    "sensitive",
     "pause_turn",
     "length",
     "odd_reason",

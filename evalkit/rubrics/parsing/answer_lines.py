@@ -24,7 +24,7 @@ from evalkit.rubrics.parsing.values_on_scale import (
 )  # fmt: skip
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
-_SAFE_REST, _SHORT_LINE, _MOST_LINES = 12, 80, 400
+_SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44
 
 
 class _Found(NamedTuple):
@@ -265,17 +265,32 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
     for at in reader.places(text, start, end):
         value = text[at : at + LONGEST]
         level = reader.level(value)
-        if level is None or like.GOES_ON.match(value, level.end):
+        wins = level and like.WINS.match(value, level.end)
+        if level is None or (wins is None and like.GOES_ON.match(value, level.end)):
             continue
         own = reader.beside(value, level, labelled=True)
         reading = own or reader.lead(value)
         if reading is None:
             continue
         is_last = like.AFTER_INLINE.match(value, reading.end) is not None
-        near = text[max(0, at - _WINDOW) : at]
+        near = text[max(0, at - _WINDOW) : at].lower()
         says = like.SAYS.search(near, max(0, len(near) - _LEAD))
-        if says is not None and (is_last or own) and _is_given(near, says, is_last=is_last):
-            yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
+        if says is None or not ((is_last or own) and _is_given(near, says, is_last=is_last)):
+            says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
+            if says is None or like.IF.search(near, 0, says.start()) or not (wins or _is_only(text, at, says, reader)):
+                continue
+        yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
+
+
+def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:
+    """Whether ``It is harmful`` is the whole text or its end, and names the only level in it."""
+    level = None if reader.is_number or says["is"] is None else reader.level(text, at)
+    return (
+        level is not None
+        and len(str(level.code)) > 3
+        and (like.END.match(text, level.end) is not None or at == len(says[0]))
+        and sum(1 for _ in reader.places(text, 0, len(text))) == 1
+    )
 
 
 def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
@@ -283,7 +298,8 @@ def _is_given(near: str, says: re.Match[str], *, is_last: bool) -> bool:
     before = near[: says.start()]
     if says["what"] and like.NO_LABEL.search(says["what"]):
         return False
-    if says["noun"] and like.NO_LABEL.search(before, like.LAST_WORDS.search(before).start()):  # type: ignore[union-attr]
+    words = like.LAST_WORDS.search(before, max(0, len(before) - _NEAR)) if says["noun"] else None
+    if words is not None and like.NO_LABEL.search(before, words.start()):
         return False
     if says["echo"] and (like.SOMEONE.search(before) or not is_last or says[0].rstrip()[-1] in ":：="):
         return False

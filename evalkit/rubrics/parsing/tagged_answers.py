@@ -54,8 +54,7 @@ def _keeps(reader: Reader, before: str, content: str) -> bool:
 
 
 def _result(piece: str, reader: Reader, *, closed: bool) -> Reading | None:
-    name = like.NAMED.match(piece)
-    piece = piece[name.end() :] if name else piece
+    piece = like.NAMED.sub("", piece)
     if closed:
         return reader.read(piece)
     return reader.whole(piece) or reader.whole(piece.strip().split("\n", 1)[0])

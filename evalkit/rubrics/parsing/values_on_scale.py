@@ -150,7 +150,7 @@ class Reader:
         token = found["number"].lower()
         if not found["close"] and like.CUT_IN_TWO.match(piece, end) and not like.UNIT.match(piece, end):
             return None
-        value = like.WORDS.index(token) if token in like.WORDS else _value(token)
+        value = _value(token)
         if value is None:
             return None
         reading = self._on_scale(value)
@@ -227,10 +227,12 @@ class Reader:
             end = reading.end
             if (most := like.MOST.match(piece, end)) is not None:
                 reading, has_unit = self._of(most, reading), True
-            elif self.is_number and not has_unit and (unit := like.UNIT.match(piece, end)) is not None:
+            elif self.is_number and (unit := like.UNIT.match(piece, end)) is not None:
                 reading, has_unit = reading._replace(end=unit.end()), True
             elif labelled and (for_what := like.FOR.match(piece, end)) is not None:
                 reading = reading._replace(end=for_what.end())
+            elif (wins := like.WINS.match(piece, end)) is not None and bool(wins["fits"]) == self.is_number:
+                reading = reading._replace(end=wins.end())
             else:
                 joint = like.OWN.match(piece, end)
                 at = joint.end() if joint else end
@@ -266,7 +268,10 @@ class Reader:
         """Whether prose behind a verdict holds another labelled verdict, a list of levels or a correction."""
         if level.is_name and not _is_yes(level) and like.SAID_NO.match(piece, at):
             return True
-        line = "" if piece[at - 1 : at] == "\n" else piece[at:].partition("\n")[0]
+        line = piece[at:].partition("\n")[0]
+        if piece[at - 1 : at] == "\n":
+            other = self.level(line)
+            return other is not None and other.is_other(level.code) and like.END.match(line, other.end) is not None
         return bool(line) and (self._is_listed(line, level) or self.is_retracted(line, level.code))
 
     def is_retracted(self, text: str, code: Code | None) -> bool:
@@ -316,7 +321,7 @@ class Reader:
         """The reading of a JSON value."""
         if isinstance(value, str):
             nothing = UNREADABLE if self.is_number or not value.strip() else OFF_SCALE
-            return self.read(value) or nothing
+            return self.read(like.NAMED.sub("", value)) or nothing
         if self.is_number:
             if isinstance(value, bool):
                 return Reading(int(value)) if self.binary else UNREADABLE
@@ -390,6 +395,8 @@ def _joined(piece: str, joint: re.Match[str]) -> tuple[str, str]:
 
 
 def _value(token: str) -> float | None:
+    if token.lower() in like.WORDS:
+        return like.WORDS.index(token.lower())
     # "1,000" may be a thousand or one: neither is read
     if re.fullmatch(r"[+\-−]?[1-9]\d{0,2},\d{3}", token):
         return None

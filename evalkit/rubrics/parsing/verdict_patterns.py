@@ -11,16 +11,20 @@ from evalkit.rubrics.parsing.verdict_words import (
     ALTERS,
     BECAUSE,
     BEFORE_WORDS,
+    BETTER,
     COMPARES,
     DENIES,
     EARNS,
     ECHO_WORDS,
     EXPLAINS,
     FIRST_PERSON,
+    FITTING,
     GIVES,
     GIVES_RU,
     GUARD_CATEGORIES,
     GUARD_LABELS,
+    JUDGED,
+    KINDS,
     MINE,
     NOT_A_VERDICT,
     NOT_GIVEN,
@@ -28,6 +32,7 @@ from evalkit.rubrics.parsing.verdict_words import (
     OWN_PARTS,
     QUOTED_KEYS,
     RETRACTS,
+    SURELY,
     THEIRS,
     UNITS,
     VERDICT_WORDS,
@@ -56,10 +61,11 @@ UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 MOST = re.compile(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
-    rf"(?:(?:/|out\s+of\s|of\s|из\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}(?P<most>{DIGITS})"
+    rf"(?:(?:/|out\s+of\s|满分|(?:of|von|sur|de|su|av|из)\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}"
+    rf"(?P<most>{DIGITS}|{one_of(WORDS)})"
     rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
     rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
-    rf"(?!\w|[.,]\d|\s?[-–]\s?\d){CLOSE}",
+    rf"分?(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}",
     re.IGNORECASE,
 )
 FOR = re.compile(
@@ -78,7 +84,6 @@ OPERATOR = re.compile(
     r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
     re.IGNORECASE,
 )
-STOP = re.compile(rf"[.!。…](?!\d)(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!a-z])|,?\s{{1,2}}{BECAUSE}", re.IGNORECASE)
 JOINT = re.compile(
     r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
 )
@@ -97,6 +102,22 @@ WEIGHED = re.compile(
     r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
     re.IGNORECASE,
 )
+_RIVAL = rf"(?:(?:the\s)?(?:{KINDS})\s)?[*_`(\[\"']{{0,3}}(?:\w{{1,2}}|the\sother(?:\sone)?)\b[*_`)\]\"']{{0,3}}"
+_SURELY = rf"(?:{one_of(SURELY)}\s){{0,3}}"
+# "A is better than B.", "A over B", "4 is fair"
+WINS = re.compile(
+    rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([BETTER])}|(?P<fits>{one_of([FITTING])}))"
+    rf"(?:\s(?:one|{KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
+    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))",
+    re.IGNORECASE,
+)
+# a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
+OPENS = re.compile(
+    r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
+    r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
+    r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
+    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{KINDS}|{JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
+)
 # a sentence goes on behind a level, which is not given then
 GOES_ON = re.compile(
     r"[^\S\n](?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
@@ -110,8 +131,12 @@ VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
 NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
 SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
 _LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+STOP = re.compile(
+    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{BECAUSE}",
+    re.IGNORECASE,
+)
 RETRACTED = re.compile(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}(?:or\s)?{one_of(RETRACTS)}(?:[^.!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
@@ -158,19 +183,18 @@ _OBJECT = (
 )
 _I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
 _GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
+# OPENS, SAYS, CLAUSE and UNGIVEN are for text in lower case: they are faster without IGNORECASE
 SAYS = re.compile(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
-    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|—|–|-)(?=\s|\Z))(?:\s(?:an?|на))?"
+    rf"(?:\s{{0,3}}[:：=]|\s(?:is|of|was|would\sbe|will\sbe|stands\sat|comes\sto|составляет|равна|равен|—|–|-)(?=\s|\Z)|(?<=ценк[ау])(?=\s))(?:\s(?:an?|на))?"
     rf"|(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))(?:\s{_OBJECT})?"
-    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z",
-    re.IGNORECASE,
+    rf"|{_I}(?:{_GIVE}|{_GIVE_RU})(?:\s{_OBJECT})?|(?:{_EARNS}|{_GIVE_RU})(?:\s{_OBJECT})?)(?:\\(?:boxed|text)\{{|[\s*_`(\[$]){{0,6}}\Z"
 )
 CLAUSE = re.compile(
     r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
-    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s",
-    re.IGNORECASE,
+    r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s"
 )
-UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}", re.IGNORECASE)
+UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
 FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
@@ -181,7 +205,7 @@ SOMEONE = re.compile(
 LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
-MARK = re.compile(r"(?:[-*+•#–—][ \t]+|#+)+")
+MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+", re.IGNORECASE)
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 CATEGORIES = re.compile(GUARD_CATEGORIES)
@@ -192,7 +216,7 @@ RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?",
 NEXT_TAG = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
 FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
 NAMED = re.compile(
-    r"\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
+    r"\A\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
 )
 AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
 QUOTES = frozenset(MARKS + "`~>")
@@ -210,7 +234,7 @@ QUOTED_KEY = re.compile("|".join(QUOTED_KEYS))
 OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
-NO_KEY_NEXT = re.compile(r"\s{0,4},\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
+NO_KEY_NEXT = re.compile(r"\s{0,40}+,?+\s{0,40}+(?![\"'“}\]#/]|[\w -]{1,40}[\"'”]?\s{0,4}:|\Z)")
 REMARK = re.compile(r"\s(?://|#).*")
 
 # -- quotations

@@ -18,7 +18,9 @@ EXPLAINS = _words(r"""
 
 VERDICT_WORDS = _words(r"""
     score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation
-    assessment pick status outcome оценка балл баллы вердикт рейтинг вывод выбор метка итог победитель
+    assessment classification pick status outcome
+    (?:better|best|preferred|winning)\s(?:one|answer|response|output|choice) оценка балл баллы вердикт рейтинг вывод
+    выбор метка итог победитель
 """)
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
@@ -61,7 +63,7 @@ GUARD_LABELS = _words(r"""
 """What guard models call their verdicts."""
 
 BEFORE_WORDS = _words(r"""
-    the my our so thus hence therefore final overall total numeric numerical better best preferred winning итоговая
+    the my our so thus hence therefore final overall total numeric numerical итоговая
     итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший
 """)
 """Words that may stand before a verdict word on its line."""
@@ -77,11 +79,13 @@ NOT_A_VERDICT = _words(r"""
     his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w* total sum
     question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs? points
     years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples? version\w*
-    round difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
-    correction\w* alternativ\w+ category categories refus\w+ request option\w* проиг\w+ хуж\w+ худш\w+ вычет\w*
-    штраф\w* сниж\w+ уверен\w+ вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+
-    эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+
-    средн\w+ фактов пункт\w* строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
+    difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
+    correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes?
+    attempts? iterations? rounds? size cost price ideal official stated batch amount age duration they he she say\w*
+    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+
+    вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w*
+    ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w*
+    строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
 """)
 """Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
 
@@ -94,11 +98,11 @@ TIES = _words(r"""
 """Words of a level that says that neither is better."""
 
 YES_NO = _words(r"""
-    yes no true false yeah yep nope correct incorrect да нет верно неверно ага
+    yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно неверно ага
 """)
 """Answers to a level's name: ``Harmful: No``."""
 
-UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов))(?!\w)"
+UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
 """Units of a number."""
 
 BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
@@ -106,12 +110,13 @@ BECAUSE = r"(?:because|since|due|as|given|потому|так как|поско�
 
 ALTERS = _words(r"""
     or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously initially
-    originally before after sorry wait rather actually if unless once would assuming provided
+    originally before after sorry wait rather actually if unless except\w* once would assuming provided
     at\s(?:most|best|least) tops max between could might
-    not\s(?:yet|really|quite|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z) never
-    no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
-    или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее почти
-    максимум минимум пока нет
+    (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
+    not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z)
+    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning
+    i\smean или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее
+    почти максимум минимум пока нет
 """)
 """What changes a number or a labelled level if it begins the words joined to it."""
 
@@ -129,10 +134,10 @@ WEIGHS = _words(r"""
 """What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
 RETRACTS = _words(r"""
-    correction corrected wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
-    i\s(?:change|revise|correct|take|lower|raise|amend)\w* make\s(?:it|that) rather instead sorry no my\smistake
-    reconsider\w* revised updated? change\w* apolog\w+ better\sstill or\sno поправка точнее вернее нет исправл\w+
-    передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
+    correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
+    (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
+    instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
+    вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
 """)
 """How a judge takes a verdict back, before it names another level."""
 
@@ -144,11 +149,11 @@ COMPARES = _words(r"""
 
 NOT_GIVEN = _words(r"""
     not \w+n['’]t cannot never no nor neither none only if unless should could might may must ask\w* demand\w*
-    claim\w* want\w* request\w* expect\w* says? said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
+    claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
     without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier
     requir\w* need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда
     ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+
-    ожида\w+ почти
+    ожида\w+ почти нужн\w+ нужен
 """)
 """Words in the clause of a closing sentence whose level is not given."""
 
@@ -170,10 +175,23 @@ GIVES = _words(r"""
 """What the judge does in such a sentence."""
 
 GIVES_RU = _words(r"""
-    поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю присваиваю даю
-    предпочитаю
+    выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю
+    присваиваю даю предпочитаю
 """)
 """The same in Russian, where it needs no pronoun."""
+
+BETTER = "better|best|stronger|strongest|superior|preferable|preferred|favou?red|winner"
+FITTING = r"fair|appropriate|justified|suitable|warranted|reasonable|adequate|fitting|right(?=\s(?:score|rating|grade))"
+"""What a sentence says of the level that it begins with: ``A is better``, ``4 is fair``."""
+
+JUDGED = "reply|statement|comment|content|message|claim|summary|translation|conversation|sentence|post|review|quality"
+"""What was judged, beside `KINDS`: ``The reply is harmful``."""
+
+SURELY = _words(r"""
+    clearly definitely therefore thus indeed overall very obviously completely fully entirely simply much far
+    slightly still the an?
+""")
+"""What may stand between ``is`` and a verdict."""
 
 EARNS = _words(r"""
     (?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?
@@ -181,15 +199,11 @@ EARNS = _words(r"""
 """)
 """What the judged answer does in a sentence that gives a level."""
 
-_XML = _words(
-    "think thinking thought reasoning seed:think scratchpad reflection inner_monologue antthinking longcat_think"
-)
+_THOUGHT = r"(?:\w{1,20}[:_-]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection|monologue)"
 THINKING = (
-    *((f"<{name}(?:\\s[^<>]{{0,80}})?>", f"</{name}>") for name in _XML),
+    (rf"<\|?(?!end_){_THOUGHT}(?:\s[^<>]{{0,80}})?\|?>", rf"<(?:/\|?|\|/|\|end_(?:of_)?){_THOUGHT}\|?>"),
     ("\\[THINK\\]", "\\[/THINK\\]"),
     ("◁think▷", "◁/think▷"),
-    ("<\\|begin_of_thought\\|>", "<\\|end_of_thought\\|>"),
-    ("<\\|START_THINKING\\|>", "<\\|END_THINKING\\|>"),
     ("<\\|inner_prefix\\|>", "<\\|inner_suffix\\|>"),
     ("<unused94>(?:thought)?", "<unused95>"),
     ("<\\|channel>thought", "<channel\\|>"),
@@ -223,7 +237,8 @@ CUT = _words(r"""
 """Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
 
 WITHHELD = _words(r"""
-    blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation refusal safety spii
+    blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation refusal safety
+    sensitive spii
 """)
 """Finish reasons, in lower case, of a reply that the server or the model refused."""
 

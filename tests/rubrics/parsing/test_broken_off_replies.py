@@ -9,7 +9,7 @@ from evalkit.rubrics.parsing.reply_cleanup import broke_off, is_cut, is_withheld
 from evalkit.rubrics.scales import Scale
 
 TEN = Scale.of(dict.fromkeys(range(1, 11), ""))
-BROKEN = ["error", "ABORT", "network_error", "insufficient_system_resource", "time-limit", "cancelled", "sensitive"]
+BROKEN = ["error", "ABORT", "network_error", "insufficient_system_resource", "time-limit", "cancelled"]
 BROKEN += ["pause_turn", "a reason that nobody has heard of"]
 
 
@@ -29,8 +29,10 @@ def test_a_limit_a_break_and_a_refusal_are_told_apart() -> None:
     for reason in (None, "", "stop", "END_TURN", "eos", "tool_calls", "COMPLETE", "unknown"):
         assert not is_cut(reason)
         assert parse_reply("7", "number", TEN).code == parser_for("number", TEN)("7", reason).code == 7
-    assert is_withheld("content-filter")
-    assert not is_cut("content-filter")
+    for reason in ("content-filter", "sensitive"):
+        assert is_withheld(reason)
+        assert not is_cut(reason)
+        assert parser_for("json", TEN)('{"score": 1}', reason).error == "refused"
 
 
 MARKS = [("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("◁think▷", "◁/think▷"), ("[THINK]", "[/THINK]")]
@@ -38,6 +40,8 @@ MARKS += [("<|begin_of_thought|>", "<|end_of_thought|><|begin_of_solution|>"), (
 MARKS += [("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"), ("<|inner_prefix|>", "<|inner_suffix|>")]
 MARKS += [("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")]
 MARKS += [("<|channel|>analysis<|message|>", "<|start|>assistant<|channel|>final <|constrain|>JSON<|message|>")]
+MARKS += [("<reason>", "</reason>"), ("<mm:think>", "</mm:think>"), ("<inner_thoughts>", "</inner_thoughts>")]
+MARKS += [("<|thinking|>", "<|/thinking|>"), ("<analysis>", "</analysis>"), ("<ant_thinking>", "</ant_thinking>")]
 MARKS += [("analysis", "assistantfinal"), ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>")]
 
 
