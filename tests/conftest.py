@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -57,6 +58,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.path.suffix == ".ipynb" else order.get(name, len(order) + 1)
 
     items.sort(key=place)
+
+
+@pytest.fixture(autouse=True)
+def _loggers_on() -> None:
+    """LightEval's command line, which some tests import, turns off every logger that exists by then."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("evalkit") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 @pytest.fixture(autouse=True)

@@ -127,7 +127,7 @@ def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         table = judged(items, judges, cache)
         reasons = table["error"].value_counts().to_dict()
         assert n_batched == 0
-        assert reasons == {"server_error": 5 * 2 * SAMPLES, "unreadable": 5 * 2 * SAMPLES}
+        assert reasons == {"refused": 5 * 2 * SAMPLES, "unreadable": 5 * 2 * SAMPLES}
         assert len(server.billed) == (5000 - 5) * 2, "the refused ones are not billed"
         assert set(server.billed.values()) == {SAMPLES}
         assert not +server.faults, "all of them happened"

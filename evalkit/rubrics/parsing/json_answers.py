@@ -72,9 +72,14 @@ class _Doubled(list[Any]):
 def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
     """Whether a piece is JSON from end to end, and its answer."""
     try:
-        return True, _answer(json.loads(piece, object_pairs_hook=_merged), reader, name)
+        return True, _answer(json.loads(piece, object_pairs_hook=_merged, parse_int=_integer), reader, name)
     except (ValueError, RecursionError):
         return False, None
+
+
+def _integer(digits: str) -> float:
+    """An integer; infinite where Python refuses to read so many digits."""
+    return int(digits) if len(digits) < 4_000 else float(digits)
 
 
 def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | None:

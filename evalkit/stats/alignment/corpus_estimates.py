@@ -137,7 +137,7 @@ def corpus_estimate(
           `worth`: how many labels alone would give an interval as narrow as that of `estimate`;
         - `method`: ``linear``, ``isotonic`` or ``labels`` (alone), NA without estimate;
         - `n_items`, `n_labelled` of them, `n_unscored`, `n_clusters` and `n_clusters_effective` of the labelled;
-          `notes`: also where the judge scores the labelled items otherwise than all (|z| > 3.3), so that these hardly
+          `notes`: also where the judge scores the labelled items otherwise than all (z over ±3.3), so that these hardly
           stand for the others.
 
     Raises

@@ -167,7 +167,7 @@ def align(
           on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
           on verdicts are; those on scores leave out what has no score;
         - `notes`: why something is NA, and what to mind; also where the judge scores the labelled items otherwise than
-          all (|z| > 3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
+          all (z over ±3.3), as if they were picked by hand, and, with three judges or more, by how much the best one is
           above the next on the same items (paired, with its interval): the best of several looks better than it is.
 
     Raises
