@@ -51,6 +51,7 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
     ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],

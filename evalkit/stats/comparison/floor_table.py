@@ -71,6 +71,7 @@ def noise_floor(
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> judgments = tables.table("judgments", {
     ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": list("aaabbb") * 2, "criterion": ["c"] * 12,
     ...     "judge": ["j"] * 12, "sample": [0, 1, 2] * 2 + [3, 4, 5] * 2, "score": [1.0] * 12, "label": ["1"] * 12,
