@@ -303,7 +303,7 @@ def _called(call: Mapping[str, Any]) -> str:
         try:
             orjson.loads(arguments)
         except orjson.JSONDecodeError:
-            error = "this is no valid JSON"
+            error = "invalid JSON"
     return f"{text}\n(error: {error})" if error else text
 
 

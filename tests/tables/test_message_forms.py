@@ -420,7 +420,7 @@ def test_parts_in_one_message_keep_their_order_and_unknown_ones_are_shown():
 def test_arguments_that_are_broken_and_errors_are_said():
     calls = [{"id": "c", "function": {"name": "order", "arguments": '{"id": 7'}}]
     log = messages(("user", "Q"), ("assistant", {"content": None, "tool_calls": calls}))
-    assert shown(ek.build_prompt(WHOLE, {"conversation": log}))[1][1] == '{"id": 7\n(error: this is no valid JSON)'
+    assert shown(ek.build_prompt(WHOLE, {"conversation": log}))[1][1] == '{"id": 7\n(error: invalid JSON)'
     parsed = [{"id": "c", "function": "order", "arguments": {}, "parse_error": "Error parsing {id"}]
     log = messages(("user", "Q"), ("assistant", {"content": "", "tool_calls": parsed}))
     assert shown(ek.build_prompt(WHOLE, {"conversation": log}))[1][1] == "{}\n(error: Error parsing {id)"
