@@ -24,6 +24,7 @@ JOURNEYS = (
     "doors/browser/test_journey.py",
     "doors/test_lighteval.py::test_three_ways_in_three_modes[jury-custom]",
     "doors/test_inspect.py::test_figures_are_those_of_evaluate_and_replies_are_shared",
+    "doors/test_inspect_conversations.py::test_targets_are_alternatives_and_choices_are_all_right",
     "doors/test_gate.py::test_record_then_replay_offline",
     "doors/test_gate.py::test_a_server_that_is_down",
     "doors/test_command_line.py::test_exit_codes",
@@ -33,6 +34,7 @@ JOURNEYS = (
     "faults/test_calls_processes.py::test_a_fork_in_the_middle_of_a_run_harms_neither_side",
     "faults/test_calls_to_failing_servers.py::test_no_verdict_is_wrong_and_no_answer_is_asked_twice_under_faults",
     "faults/test_cache_processes.py::test_a_killed_writer_keeps_every_acknowledged_reply",
+    "engine/cache/test_in_flight_long.py",
     "engine/cache/test_server_store_long.py::test_processes_that_write_the_same_keys_agree",
     "engine/test_batches_long.py::test_a_batch_brings_what_live_calls_would",
 )
