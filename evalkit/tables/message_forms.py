@@ -37,7 +37,7 @@ _KINDS = {
     **dict.fromkeys(("document", "file", "input_file"), "file"),
 }
 _SOURCES = ("source", "data", "url", "file_id", "file_data", "file_url", "image", "file")
-# what Inspect and providers note about a message; nobody said it, and a judge must not know who answered
+# what Inspect and providers note about a message: not part of what was said, and a judge must not know who answered
 _NOTED = {"id", "model"}
 _ORIGINS = {"input", "generate", "operator"}
 _ANSWERED = {"type", "status", "usage", "stop_reason", "stop_sequence"}

@@ -1,4 +1,4 @@
-"""Plain chats, and what was made of them at first: `python tests/support/golden_chats.py` writes it anew.
+"""Plain chats, and what was made of them at first: `python tests/support/golden_chats.py` writes it again.
 
 Do so only on purpose: a prompt or key that changes makes everybody pay for the replies on their chats again.
 """

@@ -1,4 +1,4 @@
-"""The committed prompts of every shipped template: `python tests/support/golden_prompts.py` writes them anew.
+"""The committed prompts of every shipped template: `python tests/support/golden_prompts.py` writes them again.
 
 Do so only on purpose: a prompt that changes makes everybody pay for all replies again, so a shipped template is
 never changed; it gets a next version. Read the difference before committing it.

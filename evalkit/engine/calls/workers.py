@@ -413,6 +413,6 @@ class Workers:
         return True
 
     def _keep_parameters(self, call: PendingCall) -> None:
-        """A request without refused parameters failed for good: what it left out was perhaps not the reason."""
+        """A request without refused parameters failed permanently: what it left out may not be the reason."""
         for name in [name for name in self._unproven if name in call.adapt and name != "n"]:
             del self._unproven[name], self._adapt[name]
