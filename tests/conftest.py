@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _loggers_on() -> Iterator[None]:
-    """LightEval's command line turns off every logger that exists when it is imported; Inspect sets the root's level."""
+    """LightEval's command line turns off every logger there is when it is imported; Inspect sets the root's level."""
     level = logging.root.level
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("evalkit") and isinstance(logger, logging.Logger):
