@@ -16,6 +16,7 @@ BARS = (
     "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
     "reference", "interval_coverage", "few_labels", "live", "server_store", "batches",
     "criteria_per_call", "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
+    "local_models",
 )  # fmt: skip
 BY_NAME_ONLY = ("growth", "large_folders", "machines", "soak")
 

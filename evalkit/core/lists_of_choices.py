@@ -32,8 +32,8 @@ PROVIDERS: dict[str, Provider] = {
     ),
     "litellm": Provider("any service that LiteLLM reaches", "litellm"),
     "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
-    "transformers": Provider("a model that evalkit loads, by transformers", logprobs=False),
-    "vllm": Provider("a model that evalkit loads, by vLLM", logprobs=False),
+    "transformers": Provider("a model that evalkit loads, by transformers"),
+    "vllm": Provider("a model that evalkit loads, by vLLM"),
     "function": Provider("a Python function, as module:function (see Judge.function)"),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
 }
@@ -104,6 +104,7 @@ Reason = Literal[
     "in_batch",
     "budget",
     "stopped",
+    "too_long",
     "missing_input",
     "unseen_image",
     "unseen_file",
@@ -113,6 +114,7 @@ Reason = Literal[
 
 With ``low_mass`` the log-probabilities cover under .95 of the codes, or the tokens of the verdict were not found.
 With ``in_batch`` a batch that has not been collected asks for the reply.
+With ``too_long`` the prompt does not fit into the model's context, or into the memory of this machine.
 ``abstained`` and ``not_asked`` occur in imported judgments: the judge declined to decide, or was not called.
 """
 REASONS: tuple[Reason, ...] = get_args(Reason)

@@ -91,6 +91,11 @@ class BatchResults:
             if problem.kind == "refused_parameter":
                 self._learn(f"adapt.{problem.parameter}", problem.instead)
 
+    @property
+    def n_answered(self) -> int:
+        """Requests with a reply."""
+        return len(self._answered)
+
     def n_missing(self) -> int:
         """Requests without a line."""
         return len(self._requests) - len(self._answered | self._failed.keys())

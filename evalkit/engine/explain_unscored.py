@@ -25,6 +25,8 @@ ADVICE = {
     "in_batch": "a batch has requested the reply: collect the ticket named in the log, then judge again",
     "budget": "left out because of the budget: judge again with a larger one",
     "stopped": "the run was stopped: judge again; you pay only for the rest",
+    "too_long": "the prompt, with room for max_tokens, is longer than the model's context: shorten the item, lower "
+    "max_tokens, or ask a model with a larger context",
     "missing_input": "the item lacks an input that the rubric needs: fill it and judge again",
     "unseen_image": "no judge was asked, because the item holds an image, which judges cannot be shown yet",
     "unseen_file": "no judge was asked, because the item holds a recording or a file; write its content as text",

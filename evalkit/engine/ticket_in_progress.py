@@ -404,4 +404,4 @@ class OpenTicket:
                 "that your batch program wrote for this ticket"
             )
         for at, results in found.items():
-            self._end(at, results, billed_usd=results.billed_usd())
+            self._end(at, results, billed_usd=results.billed_usd(), n_done=results.n_answered)

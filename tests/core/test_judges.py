@@ -279,4 +279,4 @@ class TestOthers:
 
     def test_engine_reasons_are_the_later_half(self):
         assert (REASONS[7], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("low_mass", "timeout", "not_asked")
-        assert len(REASONS) == 20
+        assert len(REASONS) == 21

@@ -940,7 +940,7 @@ def test_a_file_that_is_not_answered_is_cancelled(server: BatchServer, folder: s
         # as vllm run-batch writes them (vLLM 0.33, entrypoints/launchers/run_batch.py)
         ({"response": {"status_code": 400, "request_id": "vllm-batch-1", "body": None},
           "error": {"error": {"message": "this model's maximum context length is 10", "type": "BadRequestError",
-                              "param": None, "code": 400}}}, "client_error", "maximum context length is 10"),
+                              "param": None, "code": 400}}}, "too_long", "maximum context length is 10"),
         ({"response": {"status_code": 400, "request_id": "vllm-batch-1"}, "error": "no such endpoint"},
          "client_error", "no such endpoint"),
         # as OpenAI writes them

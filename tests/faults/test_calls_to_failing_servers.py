@@ -181,7 +181,7 @@ def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back()
     async def work() -> list[int | None]:
         limiter, most = RateLimiter(), []
         for _ in range(8):
-            await limiter.enter(Options())
+            await limiter.enter(Options().concurrency)
         epoch = limiter.epoch
         for _ in range(8):
             limiter.leave()
@@ -204,9 +204,9 @@ def test_a_narrow_limit_still_lets_one_through() -> None:
         limiter = RateLimiter()
         for _ in range(10):
             limiter.refused(0.0, limiter.epoch)
-        await limiter.enter(Options())
+        await limiter.enter(Options().concurrency)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(limiter.enter(Options()), 0.05)
+            await asyncio.wait_for(limiter.enter(Options().concurrency), 0.05)
         return limiter.most
 
     assert asyncio.run(work()) == 1

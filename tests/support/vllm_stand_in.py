@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import sys
 import time
 import types
@@ -30,11 +31,13 @@ FACTS: dict[str, tuple[str, ...]] = {
     "vllm:LLMEngine.abort_request": ("request_ids", "internal"),
     "vllm:SamplingParams": (
         "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-        "seed", "stop", "max_tokens", "structured_outputs",
+        "seed", "stop", "max_tokens", "structured_outputs", "logprobs",
     ),
     "vllm.sampling_params:StructuredOutputsParams": ("json",),
+    "vllm.v1.engine.output_processor:OutputProcessor": ("log_stats",),
+    "vllm.config:SchedulerConfig": ("max_num_seqs",),
     "vllm:RequestOutput": ("request_id", "prompt_token_ids", "outputs", "finished"),
-    "vllm:CompletionOutput": ("text", "token_ids", "finish_reason"),
+    "vllm:CompletionOutput": ("text", "token_ids", "finish_reason", "logprobs"),
     "vllm.config:ModelConfig.get_diff_sampling_param": (),
     "vllm.exceptions:VLLMClientError": (),
     "vllm.exceptions:ChatTemplateResolutionError": (),
@@ -88,6 +91,7 @@ class SamplingParams:
     stop: Any = None
     max_tokens: int | None = 16
     structured_outputs: StructuredOutputsParams | None = None
+    logprobs: int | None = None
 
 
 @dataclasses.dataclass
@@ -95,6 +99,7 @@ class CompletionOutput:
     text: str
     token_ids: list[int]
     finish_reason: str | None = None
+    logprobs: list[dict[int, Any]] | None = None
 
 
 @dataclasses.dataclass
@@ -121,14 +126,36 @@ class ModelConfig:
         return dict(self._defaults)
 
 
-class LLMEngine:
-    """Ends one request a step, the last first: outputs do not come in order."""
+@dataclasses.dataclass
+class SchedulerConfig:
+    max_num_seqs: int = 1024
 
-    def __init__(self) -> None:
+
+class OutputProcessor:
+    def __init__(self, log_stats: bool = False) -> None:
+        self.request_states: dict[str, types.SimpleNamespace] = {}
+
+
+class LLMEngine:
+    """Computes up to `max_num_seqs` requests at a time.
+
+    By default it ends one request a step, the last first: outputs do not come in order. With `LLM.n_steps`, each
+    request takes so many steps of `LLM.step_s` seconds, as in the real engine, and `LLM.log` has for each step how many
+    were computed, and how many of them ended.
+    """
+
+    def __init__(self, max_num_seqs: int) -> None:
         self.waiting: dict[str, tuple[str, SamplingParams]] = {}
+        self.left: dict[str, int] = {}
         self.aborted: list[str] = []
         self.n_largest = 0
         self.engine_core = types.SimpleNamespace(shutdown=lambda: LLM.closed.append(self))
+        self.vllm_config = types.SimpleNamespace(scheduler_config=SchedulerConfig(max_num_seqs))
+        self.output_processor = OutputProcessor()
+
+    def add(self, name: str, prompt: str, params: SamplingParams) -> None:
+        self.waiting[name] = prompt, params
+        self.output_processor.request_states[name] = types.SimpleNamespace(is_prefilling=True)
 
     def has_unfinished_requests(self) -> bool:
         return bool(self.waiting)
@@ -136,7 +163,7 @@ class LLMEngine:
     def abort_request(self, request_ids: list[str], internal: bool = False) -> None:
         assert internal, "the names are the engine's own"
         for name in request_ids:
-            del self.waiting[name]
+            self._end(name)
         self.aborted += request_ids
 
     def step(self) -> list[RequestOutput]:
@@ -146,19 +173,42 @@ class LLMEngine:
             raise EngineDeadError("EngineCore encountered an issue")
         if LLM.broken:
             raise RuntimeError("no such token")
-        ready = [name for name, (prompt, _) in self.waiting.items() if "HANG" not in prompt]
-        if not ready:
-            return []
-        prompt, params = self.waiting.pop(ready[-1])
+        computed = [*self.waiting][: self.vllm_config.scheduler_config.max_num_seqs]
+        for name in computed:
+            if "QUEUED" not in self.waiting[name][0]:
+                self.output_processor.request_states[name].is_prefilling = False
+        ready = [name for name in computed if not any(word in self.waiting[name][0] for word in ("HANG", "QUEUED"))]
+        if LLM.n_steps is None:
+            return [self._output(name) for name in ready[-1:]]
+        time.sleep(LLM.step_s)
+        for name in ready:
+            self.left[name] = self.left.get(name, LLM.n_steps(self.waiting[name][0])) - 1
+        ended = [name for name in ready if self.left[name] <= 0]
+        LLM.log.append((len(computed), len(ended)))
+        return [self._output(name) for name in ended]
+
+    def _end(self, name: str) -> tuple[str, SamplingParams]:
+        del self.output_processor.request_states[name]
+        self.left.pop(name, None)
+        return self.waiting.pop(name)
+
+    def _output(self, name: str) -> RequestOutput:
+        prompt, params = self._end(name)
         text = LLM.reply(prompt, params)
         reason = "length" if len(text) > (params.max_tokens or 0) else "stop"
         if "ABORT" in prompt:
             reason = "abort"
         text = text[: params.max_tokens]
-        outer = ready[-1].split("-")[0]
-        return [
-            RequestOutput(outer, list(prompt.encode()), [CompletionOutput(text, list(text.encode()), reason)], True)
-        ]
+        tokens, rows = list(text.encode()), None
+        if params.logprobs is not None:
+            rows = [LLM.shares(token, params.logprobs) for token in tokens]
+        output = CompletionOutput(text, tokens, reason, rows)
+        return RequestOutput(name.split("-")[0], list(prompt.encode()), [output], True)
+
+
+@dataclasses.dataclass
+class Logprob:
+    logprob: float
 
 
 class LLM:
@@ -172,12 +222,24 @@ class LLM:
     dead: int
     template: str
     tokenizer: Any
+    n_steps: Any
+    step_s: float
+    log: list[tuple[int, int]]
 
     @classmethod
     def reset(cls) -> None:
         cls.made, cls.seen, cls.closed, cls.defaults, cls.broken, cls.dead = [], [], [], {}, False, 0
-        cls.template = "full"
-        cls.tokenizer = types.SimpleNamespace(chat_template="", all_special_tokens=(), added_tokens_decoder={})
+        cls.template, cls.n_steps, cls.step_s, cls.log = "full", None, 0.0, []
+        cls.tokenizer = types.SimpleNamespace(
+            chat_template="", all_special_tokens=(), added_tokens_decoder={},
+            decode=lambda tokens, skip_special_tokens: bytes(tokens).decode("utf-8", "replace"),
+        )  # fmt: skip
+
+    @staticmethod
+    def shares(token: int, n_top: int) -> dict[int, Logprob]:
+        """The token that was written has .6, its neighbour .3."""
+        given = {token: Logprob(math.log(0.6)), token + 1 if token < 127 else 65: Logprob(math.log(0.3))}
+        return dict(list(given.items())[: n_top + 1])
 
     @staticmethod
     def reply(prompt: str, params: SamplingParams) -> str:
@@ -193,8 +255,9 @@ class LLM:
             time.sleep(0.2)  # meanwhile others get in line
             raise ValueError("no such model")
         self.model_config = ModelConfig(LLM.defaults)
-        self.llm_engine = LLMEngine()
-        self._longest = EngineArgs(**kwargs).max_model_len or 4096
+        options = EngineArgs(**kwargs)
+        self.llm_engine = LLMEngine(options.max_num_seqs or 1024)
+        self._longest = options.max_model_len or 4096
         self._numbers = count()
 
     def get_tokenizer(self) -> Any:
@@ -210,7 +273,7 @@ class LLM:
             if len(prompt) >= self._longest:
                 raise VLLMClientError(f"This model's maximum context length is {self._longest} tokens.")
             names.append(f"{next(self._numbers)}-a1b2c3d4")
-            self.llm_engine.waiting[names[-1]] = prompt, params
+            self.llm_engine.add(names[-1], prompt, params)
             LLM.seen.append((prompt, params))
         return names
 
@@ -235,10 +298,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> type[LLM]:
     parts = {
         "vllm": ("LLM", "EngineArgs", "LLMEngine", "SamplingParams", "RequestOutput", "CompletionOutput"),
         "vllm.sampling_params": ("StructuredOutputsParams",),
-        "vllm.config": ("ModelConfig",),
+        "vllm.config": ("ModelConfig", "SchedulerConfig"),
         "vllm.exceptions": ("VLLMClientError", "ChatTemplateResolutionError"),
         "vllm.v1": (),
         "vllm.v1.engine": (),
+        "vllm.v1.engine.output_processor": ("OutputProcessor",),
         "vllm.v1.engine.exceptions": ("EngineDeadError",),
     }
     for name, held in parts.items():

@@ -43,11 +43,11 @@ class RateLimiter:
         """The limit learned from the server's refusals; None if there were none."""
         return None if self._most == math.inf else int(self._most)
 
-    async def enter(self, options: Options) -> None:
-        """Wait for a free place; the call then counts as in flight, until `leave`."""
-        if self._waiting or self.in_flight + 1 > min(options.concurrency, self._most):
+    async def enter(self, concurrency: int) -> None:
+        """Wait until fewer than `concurrency` calls are in flight; the call then counts as in flight, until `leave`."""
+        if self._waiting or self.in_flight + 1 > min(concurrency, self._most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((turn, options.concurrency))
+            self._waiting.append((turn, concurrency))
             try:
                 await turn
             except asyncio.CancelledError:

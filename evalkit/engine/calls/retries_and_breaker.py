@@ -15,12 +15,14 @@ LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0
 FAILURES_TO_OPEN = 8
 
-REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited", "content_filter": "refused"}
+REASONS: dict[str, Reason] = {
+    "timeout": "timeout", "rate_limited": "rate_limited", "content_filter": "refused", "too_long": "too_long",
+}  # fmt: skip
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
 _PERMANENT = ("auth", "quota")
 _OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
-_NEVER_RETRIED = ("client_error", "refused_parameter", "content_filter", *_PERMANENT, *_OF_ONE_PROMPT)
+_NEVER_RETRIED = ("client_error", "too_long", "refused_parameter", "content_filter", *_PERMANENT, *_OF_ONE_PROMPT)
 _PROMPTS_TO_OPEN, _MORE_PER_REPLIES, _MOST_PROMPTS = 3, 10, 50
 
 

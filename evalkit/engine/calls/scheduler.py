@@ -24,7 +24,7 @@ from evalkit.engine.providers import check_ready
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
-_REQUESTS_PER_TURN = 200
+_REQUESTS_PER_TURN = 200  # at least; as many as a judge takes at a time
 _REASONS_OF_A_RUN = ("budget", "stopped", "judge_down")
 SampleKey = tuple[str, bytes, float | None]
 """Store, reply key and `newer_than`."""
@@ -145,6 +145,7 @@ class Scheduler:
         """
         joined: list[_Joined] = []
         loop = asyncio.get_running_loop()
+        per_turn = max(_REQUESTS_PER_TURN, *(workers.concurrency for workers in self._workers.values()))
         here, n_joined, mine = _in_flight.setdefault(loop, InFlight(loop.create_future)), 0, self._mine
         for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
             started_slots = []
@@ -166,7 +167,7 @@ class Scheduler:
                 samples, keys = zip(*((slot.sample, slot.key) for slot in started_slots), strict=True)
                 call = PendingCall(Request(request.judge, request.source, request.parts, samples, keys))
                 self._workers[id(request.judge)].add([call])
-            if not count % _REQUESTS_PER_TURN:
+            if not count % per_turn:
                 await asyncio.sleep(0)
         if n_joined:
             self.store.counters.add(joins=n_joined)

@@ -183,7 +183,9 @@ class _Check:
                 report.n_calls += problem.maybe_paid
                 report.reachable |= problem.status is not None
                 name, instead = str(problem.parameter), problem.instead
-                unclear = (problem.kind == "client_error" and problem.status) or problem.status in _NOT_HANDLED
+                unclear = (
+                    problem.kind in ("client_error", "too_long") and problem.status
+                ) or problem.status in _NOT_HANDLED
                 if unclear and parameter not in self._adapt:
                     first, name, instead = problem, parameter, None  # in words that evalkit does not know, perhaps
                 elif problem.kind != "refused_parameter" or name in self._adapt:

@@ -63,13 +63,13 @@ class Workers:
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
             self._n_works = facts.get("n_supported", self._client.supports_n)
-        concurrency = scheduler.options.concurrency
-        self._most = min(concurrency, self._client.max_concurrency or concurrency)
+        self.concurrency = self._client.own_concurrency or scheduler.options.concurrency
+        self._most = min(self.concurrency, self._client.max_concurrency or self.concurrency)
         # so few that a claim is held for about a second before its call starts: others wait for it
         limit = min(scheduler.options.requests_per_minute or math.inf,
                     (scheduler.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
         self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
-        self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, concurrency))))
+        self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
         self._queue: deque[PendingCall] = deque()
         self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
@@ -97,6 +97,7 @@ class Workers:
         self._fail_waiting(Failure("stopped"))
         for worker in self._waiting:
             worker.cancel()
+        self._client.stop()
 
     def _fail_waiting(self, failure: Failure) -> None:
         later, self._later = self._later, {}
@@ -189,7 +190,7 @@ class Workers:
             if options.tokens_per_minute is not None:
                 tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
             with self._wakeable():
-                await self._limiter.enter(options)
+                await self._limiter.enter(self.concurrency)
             try:
                 # claimed before the pace, so that a call that is stored or held elsewhere takes nothing of the rate
                 with self._wakeable():
@@ -376,7 +377,7 @@ class Workers:
             if problem.retry_after and wait is None:
                 detail += f" (the server asks to wait {problem.retry_after:g} s)"
             failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
-            if problem.kind in ("client_error", "refused_parameter"):
+            if problem.kind in ("client_error", "too_long", "refused_parameter"):
                 self._keep_parameters(call)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):

@@ -38,9 +38,13 @@ class ChatClient:
     """
 
     supports_n: bool | None = None
+    own_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
         self._api_key_env, self._headers_env = judge.api_key_env, judge.headers_env
+
+    def stop(self) -> None:
+        """A call that was sent is under way."""
 
     @property
     def max_concurrency(self) -> int | None:

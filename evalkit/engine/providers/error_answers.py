@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -69,11 +69,12 @@ _ROLES = _any(
     r"\broles?\b(?:(?!system).){0,60}\W(?:be|of|are|expected|allowed)\b(?: either| one of)?\W{1,4}(?:user|assistant)\b"
     r"\W{1,4}(?:(?:or|and)\W{1,3})?(?:assistant|user|model)\b(?!.{0,30}system)",
 )
-_TOO_LONG = _any(
+_LONG_PROMPT = _any(
     r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |too many (?:input |prompt )?tokens",
-    r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length|output limit was reached",
+    r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length",
     r"exceeds? the (?:available|model)",
 )
+_TOO_LONG = _any(_LONG_PROMPT.pattern, "output limit was reached")
 _RANGE = _any(
     r"at most|at least|less than|greater than|<|>|≤|≥|maximum|minimum|between|range|or less|too (?:large|high|big)|\[\d"
 )
@@ -278,7 +279,19 @@ def kind_of(status: int, said: ErrorText, wait: float | None = None) -> ProblemK
             return "quota"
         if status not in (402, 404, 408, 409, 429) and _BAD_KEY.search(f"{text} {codes}"):
             return "auth"
-    return _KINDS.get(status, "server_error" if status >= 500 else "client_error")
+    kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
+    return problem_kind(text) if kind == "client_error" or (status == 500 and _LONG_PROMPT.search(text)) else kind
+
+
+def problem_kind(text: str) -> Literal["too_long", "client_error"]:
+    """Whether an error about one request says that its prompt is too long for the model.
+
+    Examples
+    --------
+    >>> problem_kind("This model's maximum context length is 4096 tokens."), problem_kind("no such token")
+    ('too_long', 'client_error')
+    """
+    return "too_long" if _LONG_PROMPT.search(text) else "client_error"
 
 
 def is_too_large(text: str) -> bool:

@@ -83,6 +83,7 @@ class FakeClient:
 
     supports_n: bool | None = True
     max_concurrency: int | None = None
+    own_concurrency: int | None = None
 
     def __init__(self, judge: Judge) -> None:
         if judge.model not in PERSONAS:
@@ -91,6 +92,9 @@ class FakeClient:
                 f"unknown persona {judge.model!r} of the fake judge; {meant}allowed: {', '.join(PERSONAS)}"
             )
         self.persona = judge.model
+
+    def stop(self) -> None:
+        """A call that was sent is under way."""
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Replies for the request's first `n` samples."""

@@ -63,6 +63,7 @@ class FunctionClient:
 
     supports_n: bool | None = False
     max_concurrency: int | None = None
+    own_concurrency: int | None = None
 
     def __init__(self, judge: Judge, run: RunSettings | None) -> None:
         self._judge = judge
@@ -73,6 +74,9 @@ class FunctionClient:
         self._memoized: Any = self._reply
         if run is not None:
             self._memoized = ReplyMemory(run.store.cache, since=run.newer_than).cache(self._reply)
+
+    def stop(self) -> None:
+        """A call that was sent is under way."""
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """The reply for the request's first sample; a function returns one reply per call."""

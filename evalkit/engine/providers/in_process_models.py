@@ -1,7 +1,11 @@
-"""Models that run in this process: each is loaded once and runs in its own thread; queued prompts form batches.
+"""Models that run in this process: each is loaded once and computes in its own thread.
+
+A model takes calls whenever it has room, computes a turn (a step of an engine, or one batch), and hands out what has
+ended: no call waits for another one's last token. A second thread watches models that can hang. Over 350 lines, because
+the life of a call, from the queue to its one end, is in this module.
 
 Where a model runs is set by variables, not parameters, so that reply keys do not depend on the machine:
-``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (prompts per batch, default 8; for vLLM 256) and
+``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (at most so many replies per batch, transformers) and
 ``EVALKIT_VLLM`` (see `evalkit.engine.providers.vllm`).
 """
 
@@ -11,22 +15,25 @@ import asyncio
 import atexit
 import hashlib
 import os
-import queue
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.core.reply_keys import canonical_json
+from evalkit.engine.providers.openai_replies import logprobs_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.errors import ConfigError, listed
 
-_BATCH = 8
+_ALL = sys.maxsize
+_ENOUGH = 1000
 _EXIT_WAIT_S = 10.0
 _LOOK_S = 0.5
 _DEAD_S = 2.0
@@ -45,16 +52,34 @@ MOST_TOKENS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The text for one prompt and sample; token counts exclude padding and other samples."""
+    """The text for one prompt and sample; token counts exclude padding and other samples.
+
+    `logprobs` has a row for each token, in the form of OpenAI's answers; None if the judge asks for none.
+    """
 
     text: str
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
+    logprobs: Sequence[Mapping[str, Any]] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A request for `n` replies, when a model took it, and whether its run was stopped: then it need not begin."""
+
+    request: Request
+    n: int
+    taken_at: float = 0.0
+    is_stopped: bool = False
+    outcome: Future[list[Reply]] = field(default_factory=Future)
+
+
+Ended = tuple[Call, "list[Written] | ProviderError"]
 
 
 class Model(Protocol):
-    """A loaded model; used on its own thread alone."""
+    """A loaded model; used on its own thread alone, but for `has_died`."""
 
     name: str
     """Name of the model, with its revision if it has one."""
@@ -62,21 +87,29 @@ class Model(Protocol):
     binds_schema: bool
     """Whether its replies are constrained to a JSON schema."""
 
-    seeds_samples: bool
-    """Whether each sample of a batch can have its own seed; else a prompt with a seed is a batch of its own."""
-
     is_down: bool
     """Whether it has failed and must be loaded again."""
 
-    hangs_after_s: float | None
-    """So long after the judge's `timeout_s`, a call of `answer` will not return; None: it always does."""
+    gathers_s: float
+    """So long a call waits for others if none is computed: what computes batches would start with a batch of one."""
 
-    def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """For each request of one judge, `n` replies or a `ProviderError`."""
+    hangs_after_s: float | None
+    """So long after the judge's `timeout_s`, a call of `turn` will not return; None: it always does."""
+
+    @property
+    def room(self) -> int:
+        """For how many further replies it takes calls now."""
+        ...
+
+    def turn(self, new: Sequence[Call]) -> list[Ended]:
+        """Take new calls, compute for a while, and return the calls that have ended, each with its replies or why not.
+
+        An exception ends all the calls that it has taken.
+        """
         ...
 
     def has_died(self) -> bool:
-        """Whether what computes its replies is gone; called from another thread, while `answer` runs."""
+        """Whether what computes its replies is gone; called from another thread, while `turn` runs."""
         ...
 
     def close(self) -> None:
@@ -107,13 +140,6 @@ def seed_of(seed: object, *samples: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {samples}".encode()).digest()[:7])
 
 
-@dataclass(slots=True)
-class _Waiting:
-    request: Request
-    n: int
-    outcome: Future[list[Reply]] = field(default_factory=Future)
-
-
 def check_local(judge: Judge, allowed: Sequence[str]) -> None:
     """Check the settings of a judge whose model runs in this process.
 
@@ -136,14 +162,15 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
         raise ConfigError(
             f"params of judge '{judge.name}': stop must be a string or a list of strings, none of them empty"
         )
-    _batch_size(_BATCH)
+    batch_size()
 
 
-def _batch_size(usual: int) -> int:
-    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip() or str(usual)
-    if not text.isdecimal() or int(text) < 1:
+def batch_size() -> int | None:
+    """The variable EVALKIT_BATCH_SIZE; None if it is not set."""
+    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip()
+    if text and (not text.isdecimal() or int(text) < 1):
         raise ConfigError(f"EVALKIT_BATCH_SIZE must be a whole number of prompts, 1 or more, got {text!r}")
-    return int(text)
+    return int(text) if text else None
 
 
 class LocalClient:
@@ -151,189 +178,190 @@ class LocalClient:
 
     supports_n: bool | None = True
 
-    def __init__(self, judge: Judge, load: Callable[[Judge], Model], *, batch_size: int = _BATCH) -> None:
+    def __init__(self, judge: Judge, load: Callable[[Judge], Model], *, at_once: int) -> None:
         self._judge, self._load = judge, load
-        self._batch = _batch_size(batch_size)
-        # twice: while one batch computes, the next one is waiting
-        self.max_concurrency: int | None = 2 * self._batch
+        # no calls over a network: a run's `concurrency` says nothing of them
+        self.own_concurrency: int | None = at_once
+        self.max_concurrency: int | None = at_once
+        self._calls = set[Call]()
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Request `n` replies; `adapt` is ignored, because a model in this process refuses no parameter."""
         del adapt
-        return await asyncio.wrap_future(_thread_of(self._judge, self._load).take(request, n, self._batch))
+        call, task = Call(request, n), asyncio.current_task()
+        self._calls.add(call)
+        try:
+            return await asyncio.wrap_future(_thread_of(self._judge, self._load).take(call))
+        except asyncio.CancelledError:
+            if not call.is_stopped or (task is not None and task.cancelling()):
+                raise
+            raise not_begun() from None
+        finally:
+            self._calls.discard(call)
+
+    def stop(self) -> None:
+        """End the calls that the model has not begun."""
+        for call in self._calls:
+            call.is_stopped = True
+            call.outcome.cancel()
 
 
-class _HungError(Exception):
-    """A model does not answer, and never will."""
-
-
-class _ComputeThread:
-    """A thread on which everything of a model happens; it is left behind if the model hangs."""
-
-    def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    def start(self, work: Callable[[], Any]) -> Future[Any]:
-        """Do this after what was started before."""
-        outcome: Future[Any] = Future()
-        self._jobs.put((work, outcome))
-        return outcome
-
-    def end(self) -> None:
-        """End the thread, after what was started."""
-        self._jobs.put(None)
-
-    def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job[1].set_result(job[0]())
-            except BaseException as error:  # noqa: BLE001  # of a library; who waits for it gets it
-                job[1].set_exception(error)
+def not_begun() -> ProviderError:
+    """Why a call ends that had not begun when its run was stopped; the run calls it stopped."""
+    return ProviderError("server_error", "the run was stopped before the model began this call")
 
 
 class _ModelThread:
-    """One model with its thread, which loads it at the first request, and watches the thread that computes."""
+    """One model: the thread that loads it at the first call and computes, and one that watches it if it can hang."""
 
     def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
         self._judge, self._load = judge, load
-        self._queue: list[_Waiting] = []
-        self._changed, self._closed = threading.Condition(), False
-        self._batch = _BATCH
-        self._thread = threading.Thread(target=self._run, name=f"evalkit {judge.provider}", daemon=True)
+        self._queue: deque[Call] = deque()
+        self._changed, self._closed, self._over = threading.Condition(), False, threading.Event()
+        self._held: dict[Call, None] = {}
+        self._model: Model | None = None
+        self._turn_began: float | None = None
+        self._thread = self._new_thread()
         self._thread.start()
 
-    def take(self, request: Request, n: int, batch: int) -> Future[list[Reply]]:
-        """Queue a request."""
-        waiting = _Waiting(request, n)
+    def take(self, call: Call) -> Future[list[Reply]]:
+        """Queue a call."""
         with self._changed:
-            self._batch = batch
             if self._closed:
-                waiting.outcome.set_exception(
-                    ProviderError("server_error", "the model was removed from memory before this call began")
-                )
+                detail = "the model was removed from memory before this call began"
+                call.outcome.set_exception(ProviderError("server_error", detail))
             else:
-                self._queue.append(waiting)
+                self._queue.append(call)
                 self._changed.notify()
-        return waiting.outcome
+        return call.outcome
 
     def close(self, *, at_exit: bool = False) -> None:
-        """Wait for the queued calls, at the end of the process only for the current batch; then free the memory."""
+        """Wait for the queued calls, at the end of the process only for the current turn; then free the memory."""
         with self._changed:
             self._closed = True
-            dropped = self._next() if at_exit else []
+            dropped = self._next(_ALL) if at_exit else []
             self._changed.notify()
-        _hand_out(dropped, [ProviderError("server_error", "the process ends")] * len(dropped))
-        self._thread.join(_EXIT_WAIT_S if at_exit else None)
+        self._fail(dropped, ProviderError("server_error", "the process ends"))
+        self._over.wait(_EXIT_WAIT_S if at_exit else None)
 
-    def _next(self, most: int | None = None) -> list[_Waiting]:
-        """Take the next calls off the queue, all or at most so many; cancelled ones are left out."""
-        calls = self._queue[:most]
-        del self._queue[:most]
-        return [waiting for waiting in calls if waiting.outcome.set_running_or_notify_cancel()]
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._compute, name=f"evalkit {self._judge.provider}", daemon=True)
 
-    def _run(self) -> None:
-        model: Model | None = None
-        compute = _ComputeThread(self._thread.name)
+    def _next(self, room: int) -> list[Call]:
+        """Take calls off the queue, with together `room` replies or a few more; cancelled ones are left out."""
+        calls: list[Call] = []
+        while self._queue and room > 0:
+            call = self._queue.popleft()
+            if call.outcome.set_running_or_notify_cancel():
+                calls.append(call)
+                room -= call.n
+        return calls
+
+    def _fail(self, calls: Sequence[Call], problem: ProviderError) -> None:
+        for call in calls:
+            self._held.pop(call, None)
+            call.outcome.set_exception(problem)
+
+    def _is_replaced(self) -> bool:
+        return self._thread is not threading.current_thread()
+
+    def _compute(self) -> None:
+        """The thread that computes: turn after turn, until it is closed and nothing is left, or it is replaced."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closed)
-                if not self._queue:
+                self._changed.wait_for(lambda: self._queue or self._closed or self._held)
+                if not self._queue and not self._held:
                     break
-                batch = self._next(self._batch)
-            # every error of a library must reach the call that waits: on this thread it would not be seen
+            model = self._model = self._model or self._loaded()
+            if model is None:
+                continue
+            with self._changed:
+                if not self._held and model.gathers_s:
+                    self._changed.wait_for(lambda: self._closed or len(self._queue) > _ENOUGH, model.gathers_s)
+                new = self._next(model.room)
+                self._held |= dict.fromkeys(new)
+                self._turn_began = time.monotonic()
+            for call in new:
+                call.taken_at = time.perf_counter()
             try:
-                model = model or compute.start(lambda: self._load(self._judge)).result()
+                ended = model.turn(new)
             except Exception as error:  # noqa: BLE001
-                with self._changed:  # calls that waited for this attempt do not wait for another one
-                    batch += self._next()
-                # not an error of one call: it opens the judge's breaker, so that loading is not tried for each batch
-                detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
-                _hand_out(batch, [ProviderError("unknown_model", detail)] * len(batch))
-                continue
-            groups = _same_settings(batch, model)
-            try:
-                while groups:
-                    _hand_out(groups[0], _watched_answers(compute, model, groups[0]))
-                    del groups[0]
-            except _HungError:
-                late = (
-                    f"the model had not answered after {groups[0][0].request.judge.timeout_s:g} s; it is loaded again"
-                )
-                _hand_out(groups[0], [ProviderError("timeout", late)] * len(groups[0]))
-                left = [asked for group in groups[1:] for asked in group]
-                with self._changed:
-                    left += self._next() if self._closed else []
-                _hand_out(left, [ProviderError("server_error", "the model hung and is loaded again")] * len(left))
-                compute.end()
-                _close(_ComputeThread(self._thread.name), model)
-                model, compute = None, _ComputeThread(self._thread.name)
-                continue
+                failed = ProviderError("client_error", f"the model failed with {_said(error)}")
+                ended = [(call, error if isinstance(error, ProviderError) else failed) for call in self._held]
+            with self._changed:
+                if self._thread is not threading.current_thread():
+                    return  # it hung, and its calls have failed
+                self._turn_began = None
+            for call, answer in ended:
+                del self._held[call]
+                _hand_out(call, answer, model)
             if model.is_down or model.has_died():
-                _close(compute, model)
-                model = None
+                self._fail([*self._held], ProviderError("server_error", "the model has ended and is loaded again"))
+                self._model = None
+                _closing(model).join(_CLOSE_WAIT_S)
+        model, self._model = self._model, None
         if model is not None:
-            _close(compute, model)
-        compute.end()
+            _closing(model).join(_CLOSE_WAIT_S)
+        self._over.set()
+
+    def _loaded(self) -> Model | None:
+        """The model; if it cannot be loaded, the calls that wait fail: every error of a library must reach them."""
+        try:
+            model = self._load(self._judge)
+        except Exception as error:  # noqa: BLE001
+            # not an error of one call: it opens the judge's breaker, so that loading is not tried for each call
+            detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
+            with self._changed:  # calls that waited for this attempt do not wait for another one
+                waiting = self._next(_ALL)
+            self._fail(waiting, ProviderError("unknown_model", detail))
+            return None
+        if model.hangs_after_s is not None:
+            threading.Thread(target=self._watch, args=(model,), name=f"{self._thread.name} watch", daemon=True).start()
+        return model
+
+    def _watch(self, model: Model) -> None:
+        """The thread that watches a model: if a turn will not return, its calls fail and another thread takes over."""
+        died: float | None = None
+        while not self._over.wait(_LOOK_S):
+            now, died = time.monotonic(), (died or time.monotonic()) if model.has_died() else None
+            with self._changed:
+                began, held = self._turn_began, [*self._held]
+                longest = max((call.request.judge.timeout_s for call in held), default=0.0)
+                is_late = began is not None and now > began + longest + (model.hangs_after_s or 0.0)
+                if self._model is not None and self._model is not model:
+                    return
+                if began is None or not (is_late or (died is not None and now > died + _DEAD_S)):
+                    continue
+                self._thread, self._model, self._turn_began = self._new_thread(), None, None
+                rest = self._next(_ALL) if self._closed else []
+            closing = _closing(model)
+            self._fail(
+                held, ProviderError("timeout", f"the model had not answered after {longest:g} s; it is loaded again")
+            )
+            self._fail(rest, ProviderError("server_error", "the model hung and is loaded again"))
+            closing.join(_CLOSE_WAIT_S)  # two of them may not fit into memory
+            self._thread.start()
+            return
 
 
-def _close(compute: _ComputeThread, model: Model) -> None:
-    """Close a model, and do not wait for long."""
-    wait([compute.start(model.close)], timeout=_CLOSE_WAIT_S)
+def _closing(model: Model) -> threading.Thread:
+    """The thread that closes a model; it is not waited for long."""
+    thread = threading.Thread(target=model.close, name=f"evalkit closes {model.name}", daemon=True)
+    thread.start()
+    return thread
 
 
-def _watched_answers(
-    compute: _ComputeThread, model: Model, group: Sequence[_Waiting]
-) -> list[list[Reply] | ProviderError]:
-    """The answers to calls with the same settings; `_HungError` if there will be none."""
-    outcome = compute.start(lambda: _answers(model, group))
-    beyond, died = model.hangs_after_s, None
-    until = None if beyond is None else time.monotonic() + group[0].request.judge.timeout_s + beyond
-    while not wait([outcome], timeout=_LOOK_S).done:
-        now = time.monotonic()
-        died = (died or now) if model.has_died() else None
-        if (until is not None and now > until) or (died is not None and now > died + _DEAD_S):
-            raise _HungError
+def _hand_out(call: Call, answer: list[Written] | ProviderError, model: Model) -> None:
     try:
-        answers: list[list[Reply] | ProviderError] = outcome.result()
-    except ProviderError as problem:
-        return [problem] * len(group)
-    except Exception as error:  # noqa: BLE001
-        return [ProviderError("client_error", f"the model failed with {_said(error)}")] * len(group)
-    return answers
+        if isinstance(answer, ProviderError):
+            raise answer
+        call.outcome.set_result(_replies(call, answer, model))
+    except Exception as error:  # noqa: BLE001  # who waits must hear of every error
+        call.outcome.set_exception(error)
 
 
-def _hand_out(group: Sequence[_Waiting], answers: Sequence[list[Reply] | ProviderError]) -> None:
-    for asked, answer in zip(group, answers, strict=True):
-        if isinstance(answer, BaseException):
-            asked.outcome.set_exception(answer)
-        else:
-            asked.outcome.set_result(answer)
-
-
-def _same_settings(batch: Sequence[_Waiting], model: Model) -> list[list[_Waiting]]:
-    """The calls with the same settings, together; one with a seed may have to be alone."""
-    groups: dict[object, list[_Waiting]] = {}
-    for place, asked in enumerate(batch):
-        judge = asked.request.judge
-        alone = place if "seed" in judge.params and not model.seeds_samples else None
-        settings = canonical_json(dict(judge.params))
-        key = judge.temperature, judge.max_tokens, judge.timeout_s, settings, asked.n, alone
-        groups.setdefault(key, []).append(asked)
-    return list(groups.values())
-
-
-def _answers(model: Model, group: Sequence[_Waiting]) -> list[list[Reply] | ProviderError]:
-    started = time.perf_counter()
-    written = model.answer([asked.request for asked in group], group[0].n)
-    latency = time.perf_counter() - started
-    return [
-        answer if isinstance(answer, ProviderError) else _replies(asked.request, answer, model, latency)
-        for asked, answer in zip(group, written, strict=True)
-    ]
-
-
-def _replies(request: Request, written: Sequence[Written], model: Model, latency: float) -> list[Reply]:
+def _replies(call: Call, written: Sequence[Written], model: Model) -> list[Reply]:
+    request, latency = call.request, time.perf_counter() - call.taken_at
     price, prompt = price_of(request.judge), request.prompt
     # where no schema binds a reply, what was asked for and not done is on record
     unbound = prompt.form == "json" and prompt.schema is not None and not model.binds_schema
@@ -350,6 +378,7 @@ def _replies(request: Request, written: Sequence[Written], model: Model, latency
             latency_s=latency,
             created=time.time(),
             sent={"response_format": None} if unbound else None,
+            logprobs=None if one.logprobs is None else logprobs_of({"content": one.logprobs}),
         )
         for one, read in zip(written, asked, strict=True)
     ]

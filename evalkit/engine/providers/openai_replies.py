@@ -80,7 +80,7 @@ def replies_of(
     cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
     model, name = found.get("model"), found.get("id")
-    logprobs = [_logprobs(choice.get("logprobs"), secret) for choice in choices]
+    logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]
     created = time.time()
     return [
         Reply(
@@ -162,7 +162,7 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
     return _text("\n".join(_shown(value) for value in given), secret) if given else text
 
 
-def _logprobs(given: Any, secret: Secret) -> dict[str, Any] | None:
+def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
     """The `Reply.logprobs` of a choice; None if it has none, or they are in another form: the text was paid for.
 
     The other candidates are kept where a verdict may be: near both ends, after a mark such as a colon, and at digits.

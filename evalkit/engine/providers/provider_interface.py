@@ -23,9 +23,10 @@ ProblemKind = Literal[
     "forbidden",
     "unknown_model",
     "content_filter",
+    "too_long",
     "client_error",
 ]
-"""Kinds of failed calls. All but the last seven are retried."""
+"""Kinds of failed calls. All but the last eight are retried."""
 
 
 @dataclass(eq=False)
@@ -69,6 +70,13 @@ class Client(Protocol):
 
     max_concurrency: int | None
     """Maximum number of useful calls in flight; None: no limit."""
+
+    own_concurrency: int | None
+    """Calls in flight whatever a run's `concurrency` is: those of a model in this process; None: the run's."""
+
+    def stop(self) -> None:
+        """End the calls that have not begun; those that are under way finish."""
+        ...
 
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
+from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
+    Call,
+    Ended,
     LocalClient,
     Written,
+    batch_size,
     check_local,
+    not_begun,
     seed_of,
     stops_of,
 )
 from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import prompt_tokens
+from evalkit.engine.providers.token_texts import TokenTexts
 from evalkit.errors import ConfigError
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
-_PARAMS = (*_SAMPLING, "stop", "seed", "dtype", "revision", "chat_template_kwargs")
+_PARAMS = (*_SAMPLING, "logprobs", "top_logprobs", "stop", "seed", "dtype", "revision", "chat_template_kwargs")
+_AT_ONCE = 1024
+_ROWS_CPU, _ROWS = 8, 256  # larger batches are no faster
+_FREE_SHARE = 0.8
+_FEW_TOKENS = 4000
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -49,7 +61,7 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge) -> LocalClient:
     """The client of a judge whose model runs in this process."""
     check(judge)
-    return LocalClient(judge, load_model)
+    return LocalClient(judge, load_model, at_once=_AT_ONCE)
 
 
 def load_model(judge: Judge) -> TransformersModel:
@@ -66,11 +78,26 @@ def load_model(judge: Judge) -> TransformersModel:
     return TransformersModel(judge.model, model.to(device).eval(), tokenizer)
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A call that waits for a batch: with which others it can be in one, its prompt, and how many rows it takes."""
+
+    call: Call
+    settings: object
+    tokens: list[int]
+    n_rows: int
+
+
 class TransformersModel:
-    """A loaded model with its tokenizer."""
+    """A loaded model with its tokenizer. A turn is a batch of prompts of about the same length.
+
+    On a CPU a batch has 8 rows. On an accelerator it has as many as fit into the free memory, up to 256: what a token
+    takes is estimated from the sizes of the model, then measured. After an out-of-memory error or a time-out a batch
+    has half as many.
+    """
 
     binds_schema = False
-    seeds_samples = False
+    gathers_s = 0.02
     is_down = False
     hangs_after_s: float | None = None  # on a slow processor, one long prompt may take longer than any limit
 
@@ -78,26 +105,93 @@ class TransformersModel:
         revision = getattr(model.config, "_commit_hash", None)
         self.name = f"{name}@{revision}" if revision else name
         self._model, self._tokenizer = model, tokenizer
+        self._texts = TokenTexts(tokenizer)
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         ends = model.generation_config.eos_token_id
         self._ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id} - {None}
+        self._longest = getattr(model.config, "max_position_embeddings", None)
+        self._waiting: list[_Waiting] = []
+        self._most_rows = _ROWS if model.device.type == "cuda" else _ROWS_CPU
+        self._bytes_per_token, self._is_measured = _bytes_of_a_token(model.config, model.dtype.itemsize), False
 
-    def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """Replies to the prompts, as one padded batch; a prompt that is too long fails alone."""
-        judge = requests[0].judge
-        prompts = [self._tokens(request) for request in requests]
-        most = getattr(self._model.config, "max_position_embeddings", None)
-        found: list[list[Written] | ProviderError] = [
-            ProviderError("client_error", f"the prompt has {len(tokens)} tokens; the model takes fewer than {most}")
-            for tokens in prompts
-        ]
-        fit = [place for place, tokens in enumerate(prompts) if most is None or len(tokens) < most]
-        if fit:
-            answers = self._generate(judge, [prompts[place] for place in fit], n, most, requests[fit[0]].samples)
-            for place, answer in zip(fit, answers, strict=True):
-                found[place] = answer
-        return found
+    @property
+    def room(self) -> int:
+        """For how many further replies there is room in the queue, from which batches are chosen."""
+        return max(0, _AT_ONCE - sum(waiting.n_rows for waiting in self._waiting))
+
+    def turn(self, new: Sequence[Call]) -> list[Ended]:
+        """Compute one batch; prompts that are too long fail alone."""
+        ended: list[Ended] = []
+        for call in new:
+            judge = call.request.judge
+            tokens = self._tokens(call)
+            if self._longest is not None and len(tokens) >= self._longest:
+                detail = f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}"
+                ended.append((call, ProviderError("too_long", detail)))
+                continue
+            alone = call if "seed" in judge.params else None  # a batch has one state of randomness
+            settings = judge.temperature, judge.max_tokens, judge.timeout_s, canonical_json(dict(judge.params)), alone
+            self._waiting.append(_Waiting(call, (*settings, call.n), tokens, 1 if judge.temperature == 0 else call.n))
+        ended += [(waiting.call, not_begun()) for waiting in self._waiting if waiting.call.is_stopped]
+        self._waiting = [waiting for waiting in self._waiting if not waiting.call.is_stopped]
+        if not self._waiting:
+            return ended
+        batch = self._next_batch()
+        try:
+            answers = self._generate(batch)
+        except Exception as error:
+            if not _is_out_of_memory(error):
+                self._waiting.clear()
+                raise
+            return ended + self._without_memory(batch, error)
+        self._waiting = [waiting for waiting in self._waiting if waiting not in batch]
+        return ended + [(waiting.call, answer) for waiting, answer in zip(batch, answers, strict=True)]
+
+    def _next_batch(self) -> list[_Waiting]:
+        """The call that has waited longest, with those of its settings that are nearest to it in length."""
+        first = self._waiting[0]
+        near = sorted(
+            (waiting for waiting in self._waiting if waiting.settings == first.settings),
+            key=lambda waiting: (waiting is not first, abs(len(waiting.tokens) - len(first.tokens))),
+        )
+        most, longest, rows, batch = batch_size() or self._most_rows, 0, 0, list[_Waiting]()
+        room = self._free_tokens()
+        for waiting in near:
+            longest = max(longest, len(waiting.tokens) + self._new_tokens(waiting))
+            rows += waiting.n_rows
+            if batch and (rows > most or longest * rows > room):
+                break
+            batch.append(waiting)
+        return batch
+
+    def _free_tokens(self) -> float:
+        """For how many tokens the memory of the accelerator has room; infinite if that is not known."""
+        import torch
+
+        if self._model.device.type != "cuda":
+            return math.inf
+        free, _ = torch.cuda.mem_get_info(self._model.device)
+        unused = torch.cuda.memory_reserved(self._model.device) - torch.cuda.memory_allocated(self._model.device)
+        return _FREE_SHARE * (free + unused) / self._bytes_per_token
+
+    def _without_memory(self, batch: list[_Waiting], error: Exception) -> list[Ended]:
+        """After an out-of-memory error: smaller batches from now on; a prompt that does not fit alone fails."""
+        import torch
+
+        error.__traceback__ = None  # its frames hold the tensors
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        if len(batch) > 1:
+            self._halve(sum(waiting.n_rows for waiting in batch))
+            return []
+        [waiting] = batch
+        self._waiting.remove(waiting)
+        detail = (
+            f"a prompt of {len(waiting.tokens)} tokens, with {waiting.n_rows} replies, does not fit into the memory"
+        )
+        return [(waiting.call, ProviderError("too_long", f"{detail} of {self._model.device}"))]
 
     def has_died(self) -> bool:
         """Never: it computes in this process."""
@@ -111,19 +205,24 @@ class TransformersModel:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _tokens(self, request: Request) -> list[int]:
+    def _tokens(self, call: Call) -> list[int]:
+        request = call.request
         options = dict(request.judge.params.get("chat_template_kwargs", {}))
         return prompt_tokens(self._tokenizer, request.prompt.messages, options)
 
-    def _generate(
-        self, judge: Judge, prompts: list[list[int]], n: int, most: int | None, samples: Sequence[int]
-    ) -> list[list[Written] | ProviderError]:
+    def _new_tokens(self, waiting: _Waiting) -> int:
+        """The greatest number of tokens that a reply may have."""
+        most = waiting.call.request.judge.max_tokens or MOST_TOKENS
+        return most if self._longest is None else min(most, self._longest - len(waiting.tokens))
+
+    def _generate(self, waiting: Sequence[_Waiting]) -> list[list[Written] | ProviderError]:
         import torch
 
+        call, prompts = waiting[0].call, [one.tokens for one in waiting]
+        judge, n, each = call.request.judge, call.n, waiting[0].n_rows
         batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self._model.device)
         longest = batch["input_ids"].shape[1]
-        room = [] if most is None else [most - longest]
-        new = min([judge.max_tokens or MOST_TOKENS, *room])
+        new = min(self._new_tokens(one) for one in waiting)
         drawn = judge.temperature != 0
         settings = {name: judge.params[name] for name in _SAMPLING if name in judge.params}
         if drawn and judge.temperature is not None:
@@ -131,23 +230,53 @@ class TransformersModel:
         if not drawn:  # what draws nothing takes no setting of drawing; a model's own defaults would bring a warning
             settings |= {"temperature": None, "top_p": None, "top_k": None, "min_p": None}
         settings["stopping_criteria"] = [_Stops(self._text, stops_of(judge), longest)]
-        each = n if drawn else 1
-        with torch.inference_mode(), _randomness(judge, samples, self._model.device):
+        shares = _Shares(judge.params.get("top_logprobs", 0)) if judge.params.get("logprobs") else None
+        if shares is not None:
+            settings["logits_processor"] = [shares]
+        used = self._memory(start=True)
+        with torch.inference_mode(), _randomness(judge, call.request.samples, self._model.device):
             output = self._model.generate(
                 **batch, max_new_tokens=new, do_sample=drawn, num_return_sequences=each, num_beams=1,
                 max_time=judge.timeout_s, pad_token_id=self._tokenizer.pad_token_id, **settings,
             )  # fmt: skip
+        self._learn(len(prompts) * each, output.shape[1], used)
         rows = output[:, longest:].tolist()
-        return [
-            self._written(judge, rows[place * each : (place + 1) * each] * (n // each), len(tokens), new)
-            for place, tokens in enumerate(prompts)
-        ]
+        found = [None] * len(rows) if shares is None else shares.of(output[:, longest:])
+        answers = []
+        for place, tokens in enumerate(prompts):
+            part = slice(place * each, (place + 1) * each)
+            answer = self._written(judge, rows[part], found[part], len(tokens), new)
+            answers.append(answer if isinstance(answer, ProviderError) else answer * (n // each))
+        if any(isinstance(answer, ProviderError) for answer in answers):  # fewer are faster
+            self._halve(len(rows))
+        return answers
+
+    def _memory(self, *, start: bool = False) -> int:
+        """Bytes in use on the accelerator: now at the `start` of a batch, else the most since then."""
+        import torch
+
+        if self._model.device.type != "cuda":
+            return 0
+        if start:
+            torch.cuda.reset_peak_memory_stats(self._model.device)
+            return torch.cuda.memory_allocated(self._model.device)
+        return torch.cuda.max_memory_allocated(self._model.device)
+
+    def _learn(self, n_rows: int, longest: int, used: int) -> None:
+        """How much memory a token takes."""
+        if self._model.device.type == "cuda" and n_rows * longest >= _FEW_TOKENS:
+            taken = (self._memory() - used) / (n_rows * longest)
+            self._bytes_per_token = max(self._bytes_per_token, taken) if self._is_measured else taken
+            self._is_measured = True
+
+    def _halve(self, n_rows: int) -> None:
+        self._most_rows = max(1, n_rows // 2)
 
     def _written(
-        self, judge: Judge, rows: Sequence[list[int]], n_prompt: int, limit: int
+        self, judge: Judge, rows: Sequence[list[int]], found: Sequence[Any], n_prompt: int, limit: int
     ) -> list[Written] | ProviderError:
         stops, written = stops_of(judge), []
-        for row in rows:
+        for row, shares in zip(rows, found, strict=True):
             end = next((place for place, token in enumerate(row) if token in self._ends), None)
             text = self._text(row[:end])
             n_tokens = len(row) if end is None else end + 1
@@ -157,7 +286,12 @@ class TransformersModel:
             elif end is None and len(row) < limit:
                 return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
             ended = end is not None or stop is not None
-            written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens))
+            own = (
+                None
+                if shares is None
+                else self._texts.rows(row[:n_tokens], shares[:n_tokens], self._text(row[:n_tokens]))
+            )
+            written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens, own))
         return written
 
     def _text(self, tokens: Sequence[int]) -> str:
@@ -181,6 +315,59 @@ class _Stops:
         tails = tokens[:, max(self._start, tokens.shape[1] - self._reach) :].tolist()
         ended = [any(stop in self._text_of(tail) for stop in self._stops) for tail in tails]
         return torch.tensor(ended, device=tokens.device)
+
+
+class _Shares:
+    """Processor of logits that keeps the log-probabilities of the likeliest tokens, before temperature and the like.
+
+    Those of all tokens would take gigabytes. That of the token which was drawn is known one step later.
+    """
+
+    def __init__(self, n_top: int) -> None:
+        self._n_top = n_top
+        self._steps: list[tuple[list[list[int]], list[list[float]]]] = []
+        self._last: Any = None
+        self._drawn: list[list[float]] = []
+
+    def __call__(self, tokens: Any, scores: Any) -> Any:
+        """The scores, unchanged."""
+        self._note(tokens[:, -1])
+        self._last = scores.float().log_softmax(-1)
+        top = self._last.topk(self._n_top, dim=-1)
+        self._steps.append((top.indices.tolist(), top.values.tolist()))
+        return scores
+
+    def _note(self, drawn: Any) -> None:
+        if self._last is not None:
+            self._drawn.append(self._last.gather(1, drawn[:, None])[:, 0].tolist())
+
+    def of(self, written: Any) -> list[list[dict[int, float]]]:
+        """For each row its tokens' candidates: token -> log-probability, first the one that was written."""
+        self._note(written[:, -1])
+        rows = written.tolist()
+        return [
+            [
+                {row[at]: drawn[place]} | dict(zip(tokens[place], shares[place], strict=True))
+                for at, (drawn, (tokens, shares)) in enumerate(zip(self._drawn, self._steps, strict=True))
+            ]
+            for place, row in enumerate(rows)
+        ]
+
+
+def _bytes_of_a_token(config: Any, n_bytes: int) -> float:
+    """About the memory that a token of a batch takes: twice that of its keys and values; without sizes, a megabyte."""
+    n_layers, n_heads = getattr(config, "num_hidden_layers", None), getattr(config, "num_attention_heads", None)
+    if not n_layers or not n_heads or not getattr(config, "hidden_size", None):
+        return 1e6
+    size = getattr(config, "head_dim", None) or config.hidden_size // n_heads
+    return float(2 * 2 * n_layers * (getattr(config, "num_key_value_heads", None) or n_heads) * size * n_bytes)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether the machine's memory was too small; on a CPU torch raises a RuntimeError with words of its own."""
+    import torch
+
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
 @contextlib.contextmanager

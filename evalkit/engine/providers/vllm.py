@@ -11,35 +11,42 @@ import gc
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Request, without_system
+from evalkit.engine.providers.error_answers import problem_kind
 from evalkit.engine.providers.in_process_models import (
     ENDING,
     MOST_TOKENS,
+    Call,
+    Ended,
     LocalClient,
     Written,
     check_local,
+    not_begun,
     seed_of,
     stops_of,
 )
 from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
+from evalkit.engine.providers.token_texts import TokenTexts
 from evalkit.errors import ConfigError, listed
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 _LOADING = ("dtype", "quantization", "revision")
-_PARAMS = (*_SAMPLING, "stop", "seed", *_LOADING, "chat_template_kwargs")
+_PARAMS = (*_SAMPLING, "logprobs", "top_logprobs", "stop", "seed", *_LOADING, "chat_template_kwargs")
 _MACHINE = (
     "gpu_memory_utilization", "max_model_len", "max_num_seqs", "tensor_parallel_size", "pipeline_parallel_size",
     "cpu_offload_gb", "enforce_eager",
 )  # fmt: skip
 _VARIABLE = "EVALKIT_VLLM"
 _HANGS_AFTER_S = 10.0  # a step that began in time has ended by then
-_BATCH = 256  # the engine decides itself how many it computes at a time
+_MAX_NUM_SEQS = 1024  # the largest number that the engine sets by itself
+_LOOK_S = 0.25
 
 
 def check(judge: Judge) -> None:
@@ -60,7 +67,12 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge) -> LocalClient:
     """The client of a judge whose model vLLM computes here."""
     check(judge)
-    return LocalClient(judge, load_model, batch_size=_BATCH)
+    return LocalClient(judge, load_model, at_once=_queued(_machine().get("max_num_seqs", _MAX_NUM_SEQS)))
+
+
+def _queued(n_computed: int) -> int:
+    """How many replies the engine has at a time: some in its queue, so that the next one starts when one has ended."""
+    return n_computed + n_computed // 4 + 1
 
 
 def _machine() -> dict[str, Any]:
@@ -93,11 +105,21 @@ def load_model(judge: Judge) -> VllmModel:
     return VllmModel(judge.model, vllm.LLM(model=judge.model, trust_remote_code=False, **given, **_machine()))
 
 
+@dataclass(slots=True)
+class _Computed:
+    """A call in the engine: the names of its samples there, what has ended of them, and when the first one began."""
+
+    call: Call
+    names: list[str]
+    done: dict[str, Any] = field(default_factory=dict)
+    began: float | None = None
+
+
 class VllmModel:
-    """A running engine with its model."""
+    """A running engine with its model. A turn is a step of the engine, for all replies that are under way."""
 
     binds_schema = True
-    seeds_samples = True
+    gathers_s = 0.0
     hangs_after_s: float | None = (
         _HANGS_AFTER_S  # the engine is another process: if that is killed, the library waits for ever
     )
@@ -107,35 +129,69 @@ class VllmModel:
         self.name = f"{name}@{revision}" if revision else name
         self.is_down = False
         self._llm = llm
+        self._most = _queued(llm.llm_engine.vllm_config.scheduler_config.max_num_seqs)
         self._defaults: dict[str, Any] = llm.model_config.get_diff_sampling_param()
+        self._texts = TokenTexts(llm.get_tokenizer())
+        self._of: dict[str, _Computed] = {}  # by the names that outputs have
+        self._looked = 0.0
 
-    def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """Replies to the prompts, all queued at once; a prompt that the engine refuses fails alone."""
+    @property
+    def room(self) -> int:
+        """For how many further replies the engine has room."""
+        return max(0, self._most - len(self._of))
+
+    def turn(self, new: Sequence[Call]) -> list[Ended]:
+        """Queue the new calls, compute one step, and return what has ended; what is refused or late fails alone."""
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        judge = requests[0].judge
-        each = 1 if judge.temperature == 0 else n  # what draws nothing is computed once
-        found: list[list[Written] | ProviderError | None] = [None] * len(requests)
-        queued: dict[int, list[str]] = {}
-        done: dict[str, Any] = {}
+        ended: list[Ended] = []
         try:
-            for place, request in enumerate(requests):
+            for call in new:
                 try:
-                    queued[place] = self._queue(request, each)
+                    self._add(call)
                 except (VLLMClientError, ValueError) as error:
-                    found[place] = ProviderError("client_error", " ".join(str(error).split())[:240])
-            done = self._compute([name for names in queued.values() for name in names], judge.timeout_s)
+                    said = " ".join(str(error).split())[:240]
+                    ended.append((call, ProviderError(problem_kind(said), said)))
+            engine = self._llm.llm_engine
+            for output in engine.step() if engine.has_unfinished_requests() else ():
+                if output.finished and (of := self._of.pop(output.request_id, None)) is not None:
+                    of.done[output.request_id] = output
+                    if len(of.done) == len(of.names):
+                        ended.append((of.call, self._answer(of)))
+            return ended + self._late()
         except EngineDeadError as error:  # as after Ctrl-C, which reaches the engine's process too
             self.is_down = True
             raise ProviderError("server_error", "the vLLM engine has ended; it will be started again") from error
-        finally:  # also when the engine fails in between: what is left would be computed with the next batch
-            left = [name for names in queued.values() for name in names if _outside(name) not in done]
-            if left:
-                self._llm.llm_engine.abort_request(left, internal=True)
-        for place, names in queued.items():
-            found[place] = _written([done.get(_outside(name)) for name in names] * (n // each), judge)
-        return [answer for answer in found if answer is not None]
+        except BaseException:  # what is left would go on being computed
+            self._drop({id(of): of for of in self._of.values()}.values())
+            raise
+
+    def _late(self) -> list[Ended]:
+        """The calls whose time is over, which is counted from the first token: until then they wait in the queue."""
+        now = time.monotonic()
+        if now < self._looked + _LOOK_S and not ENDING.is_set():
+            return []
+        self._looked = now
+        states = self._llm.llm_engine.output_processor.request_states
+        late: dict[int, tuple[_Computed, ProviderError]] = {}
+        for of in self._of.values():
+            if of.began is None and not all(states[name].is_prefilling for name in of.names if name in states):
+                of.began = now
+            timeout_s = of.call.request.judge.timeout_s
+            if ENDING.is_set() or (of.began is not None and now > of.began + timeout_s):
+                why = ProviderError("timeout", f"the model had not finished after {timeout_s:g} s")
+                late[id(of)] = of, why
+            elif of.began is None and of.call.is_stopped:
+                late[id(of)] = of, not_begun()
+        self._drop(of for of, _ in late.values())
+        return [(of.call, why) for of, why in late.values()]
+
+    def _drop(self, computed: Iterable[_Computed]) -> None:
+        """Take calls out of the engine."""
+        left = [name for of in computed for name in of.names if self._of.pop(_outside(name), None) is not None]
+        if left:
+            self._llm.llm_engine.abort_request(left, internal=True)
 
     def has_died(self) -> bool:
         """Whether the library's own watch says that the engine's process has ended."""
@@ -149,28 +205,33 @@ class VllmModel:
         del self._llm
         gc.collect()
 
-    def _queue(self, request: Request, n: int) -> list[str]:
-        """The engine's names of the request's samples, each a request of its own: that is what the engine's `n` is."""
+    def _add(self, call: Call) -> None:
+        """Queue the samples of a call, each as a request of its own: that is what the engine's `n` is too."""
         from vllm.exceptions import ChatTemplateResolutionError
 
+        request = call.request
+        n = 1 if request.judge.temperature == 0 else call.n  # what draws nothing is computed once
         messages, params = request.prompt.messages, [self._params(request, sample) for sample in request.samples[:n]]
         tokenizer = self._llm.get_tokenizer()
         # the engine would read them as such; tokenizers of other libraries, which have no template, do not
         if hasattr(tokenizer, "chat_template") and hide_special_tokens(tokenizer, messages)[1]:
             options = request.judge.params.get("chat_template_kwargs", {})
-            prompt = {"prompt_token_ids": prompt_tokens(tokenizer, messages, options)}
-            return list(self._llm.enqueue([prompt] * len(params), params, use_tqdm=False))
-        try:
-            return self._chat(request, messages, params)
-        except ChatTemplateResolutionError:  # a model without a chat template reads the bare text
-            text = "\n\n".join(message.content for message in messages)
-            return list(self._llm.enqueue([text] * len(params), params, use_tqdm=False))
-        except Exception as error:
-            # some templates raise at the role "system", by an error of the template library
-            templates = type(error.__cause__).__name__ == "TemplateError"
-            if messages[0].role != "system" or len(messages) < 2 or not templates:
-                raise
-            return self._chat(request, without_system(messages), params)
+            prompt: Any = {"prompt_token_ids": prompt_tokens(tokenizer, messages, options)}
+            names = self._llm.enqueue([prompt] * n, params, use_tqdm=False)
+        else:
+            try:
+                names = self._chat(request, messages, params)
+            except ChatTemplateResolutionError:  # a model without a chat template reads the bare text
+                text = "\n\n".join(message.content for message in messages)
+                names = self._llm.enqueue([text] * n, params, use_tqdm=False)
+            except Exception as error:
+                # some templates raise at the role "system", by an error of the template library
+                templates = type(error.__cause__).__name__ == "TemplateError"
+                if messages[0].role != "system" or len(messages) < 2 or not templates:
+                    raise
+                names = self._chat(request, without_system(messages), params)
+        computed = _Computed(call, list(names))
+        self._of |= {_outside(name): computed for name in names}
 
     def _chat(self, request: Request, messages: Sequence[Message], params: list[Any]) -> list[str]:
         chat = [{"role": message.role, "content": message.content} for message in messages]
@@ -189,35 +250,30 @@ class VllmModel:
             given["temperature"] = judge.temperature
         if "seed" in judge.params:
             given["seed"] = seed_of(judge.params["seed"], sample)
+        if judge.params.get("logprobs"):
+            given["logprobs"] = judge.params.get("top_logprobs", 0)
         if prompt.form == "json" and prompt.schema is not None:
             given["structured_outputs"] = StructuredOutputsParams(json=dict(prompt.schema))
         return SamplingParams(**given | {"max_tokens": judge.max_tokens or MOST_TOKENS, "stop": stops_of(judge)})
 
-    def _compute(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """The outputs of these requests that finish in time."""
-        engine, done = self._llm.llm_engine, {}
-        waited, until = {_outside(name) for name in names}, time.monotonic() + timeout_s
-        while waited and engine.has_unfinished_requests() and time.monotonic() < until and not ENDING.is_set():
-            for output in engine.step():
-                if output.finished and output.request_id in waited:
-                    waited.discard(output.request_id)
-                    done[output.request_id] = output
-        return done
+    def _answer(self, of: _Computed) -> list[Written] | ProviderError:
+        written = []
+        for name in of.names:
+            output = of.done[_outside(name)]
+            one = output.outputs[0]
+            if one.finish_reason not in ("stop", "length", "repetition"):
+                detail = f"the vLLM engine ended the reply abnormally ({one.finish_reason!r})"
+                return ProviderError("server_error", detail)
+            reason = "length" if one.finish_reason == "repetition" else one.finish_reason
+            rows = None if one.logprobs is None else self._texts.rows(one.token_ids, _shares(one.logprobs), one.text)
+            written.append(Written(one.text, reason, len(output.prompt_token_ids), len(one.token_ids), rows))
+        return written * (of.call.n // len(written))
+
+
+def _shares(logprobs: Sequence[Mapping[int, Any]]) -> list[dict[int, float]]:
+    return [{token: float(share.logprob) for token, share in row.items()} for row in logprobs]
 
 
 def _outside(name: str) -> str:
     """The name of a request in its output: the engine's own name ends in random characters."""
     return name.partition("-")[0]
-
-
-def _written(outputs: Sequence[Any], judge: Judge) -> list[Written] | ProviderError:
-    written = []
-    for output in outputs:
-        if output is None:
-            return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
-        one = output.outputs[0]
-        if one.finish_reason not in ("stop", "length", "repetition"):
-            return ProviderError("server_error", f"the vLLM engine ended the reply abnormally ({one.finish_reason!r})")
-        reason = "length" if one.finish_reason == "repetition" else one.finish_reason
-        written.append(Written(one.text, reason, len(output.prompt_token_ids), len(one.token_ids)))
-    return written

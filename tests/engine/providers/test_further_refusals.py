@@ -44,7 +44,7 @@ REFUSED: list[tuple[int, Any, str, int | str | None]] = [
 NOT_REFUSED: list[tuple[int, Any, str]] = [
     (422, pydantic("messages", 1, "role", msg="Input should be 'system', 'user' or 'assistant'"), "client_error"),
     (422, pydantic("messages", 1, "role", msg="Input should be 'user', 'assistant' or 'system'"), "client_error"),
-    (400, {"error": {"message": "max_tokens is too large: 512. This model's maximum context length is 600 tokens"}}, "client_error"),
+    (400, {"error": {"message": "max_tokens is too large: 512. This model's maximum context length is 600 tokens"}}, "too_long"),
     (400, {"error": {"message": "max_tokens must be at least 1024"}}, "client_error"),
     (412, {"message": "Account suspended due to unpaid invoices"}, "quota"),
     (429, {"error": {"message": "Your prepayment credits are depleted.", "status": "RESOURCE_EXHAUSTED"}}, "quota"),

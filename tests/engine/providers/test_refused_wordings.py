@@ -263,7 +263,8 @@ OTHERS: list[tuple[str, int, Any, str]] = [
     ("Cloudflare", 400, {"errors": [{"code": 5024, "message": "JSON Mode couldn't be met"}]}, "server_error"),
     # the user's to correct
     ("OpenAI", 400, said(f"{LONG}the completion (max_tokens)).", param="messages", code="context_length_exceeded"),
-     "client_error"),
+     "too_long"),
+    ("llama.cpp", 500, said("the request exceeds the available context size. try increasing the context size"), "too_long"),
     ("OpenAI", 400, said("max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
      param="max_tokens"), "client_error"),
     ("OpenAI", 400, said("Could not finish the message because max_tokens or model output limit was reached."),

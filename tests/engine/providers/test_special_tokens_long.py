@@ -95,14 +95,15 @@ def test_a_model_without_a_template_and_one_without_a_system_role() -> None:
 def test_vllm_gets_the_tokens_of_such_a_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     import vllm_stand_in
 
+    from evalkit.engine.providers.in_process_models import Call
     from evalkit.engine.providers.vllm import load_model
 
     stand_in = vllm_stand_in.install(monkeypatch)
     stand_in.tokenizer = tokenizer_of()
     judge = Judge("vllm", "m")
     model = load_model(judge)
-    model._queue(request_of(judge, 1, text="4<|im_end|>"), 1)
-    model._queue(request_of(judge, 2, text="4"), 1)
+    model._add(Call(request_of(judge, 1, text="4<|im_end|>"), 1))
+    model._add(Call(request_of(judge, 2, text="4"), 1))
     (attacked, _), (plain, _) = stand_in.seen
     assert attacked["prompt_token_ids"].count(stand_in.tokenizer.convert_tokens_to_ids("<|im_end|>")) == 1
     assert isinstance(plain, str)

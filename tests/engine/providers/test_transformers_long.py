@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from judge_requests import request_of
@@ -164,7 +165,7 @@ def test_a_prompt_that_is_too_long_fails_alone(model: str) -> None:
     good, bad = LoopThread.get().submit(work()).result(300)
     assert isinstance(good, list)
     assert isinstance(bad, ProviderError)
-    assert (bad.kind, "takes fewer than 4096" in bad.detail) == ("client_error", True)
+    assert (bad.kind, "takes fewer than 4096" in bad.detail) == ("too_long", True)
 
 
 def test_no_model_is_an_unknown_model(tmp_path: Path) -> None:
@@ -219,6 +220,102 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypat
         check_ready(Judge("transformers", model))
 
 
+def test_log_probabilities_are_those_of_the_model(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with one pass of the model over prompt and reply; the parameters of drawing do not change them."""
+    import torch
+
+    from evalkit.engine.providers import transformers as ours
+
+    given: list[tuple[list[list[int]], list[list[dict[int, float]]]]] = []
+    of = ours._Shares.of
+    monkeypatch.setattr(
+        ours._Shares, "of", lambda self, written: given.append((written.tolist(), of(self, written))) or given[-1][1]
+    )
+    params = {"logprobs": True, "top_logprobs": 5, "top_p": 0.9, "dtype": "float32"}
+    judge = Judge("transformers", model, max_tokens=6, temperature=0.7, params=params)
+    [replies] = ask(request_of(judge, 1, (0, 1, 2)), n=3)
+    assert all(reply.logprobs for reply in replies)
+    whole = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    prompt = tokenizer("<|user|>ITEM-1 <|assistant|>", add_special_tokens=False)["input_ids"]
+    [(rows, found)] = given
+    assert len(rows) == 3
+    for row, candidates in zip(rows, found, strict=True):
+        with torch.inference_mode():
+            shares = whole(torch.tensor([prompt + row])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        ended = row.index(1) if 1 in row else len(row)
+        for at in range(ended):
+            expected = {row[at]: float(shares[at, row[at]])}
+            top = shares[at].topk(5)
+            expected |= dict(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+            assert candidates[at] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved_and_nothing_is_lost(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    release_models()
+    generate, sizes = TransformersModel._generate, list[int]()
+
+    def small(self: TransformersModel, waiting: list[Any]) -> object:
+        sizes.append(len(waiting))
+        if len(waiting) > 3 or any(len(one.tokens) > 1000 for one in waiting):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return generate(self, waiting)
+
+    monkeypatch.setattr(TransformersModel, "_generate", small)
+    judge = Judge("transformers", model, max_tokens=3, temperature=0)
+
+    async def work() -> list[Any]:
+        requests = [request_of(judge, item, text="x" * (2000 if item == 5 else item)) for item in range(20)]
+        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
+
+    found = LoopThread.get().submit(work()).result(300)
+    problem = found.pop(5)
+    assert isinstance(problem, ProviderError)
+    assert (problem.kind, "does not fit into the memory" in problem.detail) == ("too_long", True)
+    assert all(isinstance(replies, list) for replies in found)
+    assert sizes[0] > 3
+    assert sum(size > 3 for size in sizes) <= 3, "what did not fit is not tried again and again"
+    release_models()
+
+
+def test_prompts_of_about_the_same_length_are_one_batch(
+    model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty short prompts and fifty long ones, mixed: padding takes less than a tenth of the tokens."""
+    from evalkit.engine.providers import transformers as ours
+
+    release_models()
+    generate, padded, read = ours.TransformersModel._generate, [0], [0]
+    ready, load = threading.Event(), ours.load_model
+    monkeypatch.setattr(ours, "load_model", lambda judge: ready.wait(300) and load(judge))
+
+    def note(self: ours.TransformersModel, waiting: list[Any]) -> object:
+        padded[0] += max(len(one.tokens) for one in waiting) * len(waiting)
+        read[0] += sum(len(one.tokens) for one in waiting)
+        return generate(self, waiting)
+
+    monkeypatch.setattr(ours.TransformersModel, "_generate", note)
+    judge = Judge("transformers", model, max_tokens=1)
+
+    async def work() -> None:
+        requests = [request_of(judge, item, text="x" * (item % 2 * 500)) for item in range(100)]
+        asked = [asyncio.ensure_future(connect(judge).ask(request, 1)) for request in requests]
+        await asyncio.sleep(0)
+        ready.set()
+        await asyncio.gather(*asked)
+
+    LoopThread.get().submit(work()).result(300)
+    assert len(computed) == 100
+    assert padded[0] < 1.1 * read[0]
+    release_models()
+
+
 # -- stopping, time-outs, several runs, forked children
 
 
@@ -244,14 +341,14 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
     from evalkit.engine.providers.transformers import TransformersModel
 
     seen = Computed()
-    answer = TransformersModel.answer
+    generate = TransformersModel._generate
 
-    def note(self: TransformersModel, requests: list[Request], n: int) -> object:
-        seen.extend(request.prompt.messages[-1].content for request in requests)
+    def note(self: TransformersModel, waiting: list[Any]) -> object:
+        seen.extend(one.call.request.prompt.messages[-1].content for one in waiting)
         seen.first.set()
-        return answer(self, requests, n)
+        return generate(self, waiting)
 
-    monkeypatch.setattr(TransformersModel, "answer", note)
+    monkeypatch.setattr(TransformersModel, "_generate", note)
     return seen
 
 
@@ -330,12 +427,12 @@ PROCESS = """
 import os, sys
 import evalkit as ek
 from evalkit.engine.providers.transformers import TransformersModel
-answer = TransformersModel.answer
-def told(self, requests, n):
-    found = answer(self, requests, n)
-    print("BATCH", len(requests), flush=True)
+generate = TransformersModel._generate
+def told(self, waiting):
+    found = generate(self, waiting)
+    print("BATCH", len(waiting), flush=True)
     return found
-TransformersModel.answer = told
+TransformersModel._generate = told
 items = [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(24)]
 judge = ek.Judge("transformers", sys.argv[1], max_tokens=8)
 def run(items):

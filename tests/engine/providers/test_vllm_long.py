@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import math
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import vllm_stand_in
 from judge_requests import SCHEMA, request_of
@@ -140,7 +143,7 @@ def test_prompts_that_cannot_be_computed_fail_alone(vllm: type[vllm_stand_in.LLM
     good, long, hangs, aborted = ask(*(request_of(judge, i, text=text) for i, text in enumerate(texts)))
     assert isinstance(good, list)
     for problem, kind, words in [
-        (long, "client_error", "maximum context length is 4096"),
+        (long, "too_long", "maximum context length is 4096"),
         (hangs, "timeout", "not finished after 3 s"),
         (aborted, "server_error", "'abort'"),
     ]:
@@ -269,3 +272,121 @@ def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[vllm\]'"):
         check_ready(Judge("vllm", "m"))
+
+
+# -- feeding the engine
+
+
+def engine_of(model: type[vllm_stand_in.LLM]) -> vllm_stand_in.LLMEngine:
+    from evalkit.engine.providers.in_process_models import _threads
+
+    (thread,) = _threads.values()
+    engine: vllm_stand_in.LLMEngine = thread._model._llm.llm_engine  # type: ignore[union-attr]
+    return engine
+
+
+def test_a_reply_leaves_when_it_is_finished_and_the_next_call_enters(
+    vllm: type[vllm_stand_in.LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One reply that does not end holds up none of 300, of which the engine computes 4 at a time and has 6."""
+    monkeypatch.setenv("EVALKIT_VLLM", '{"max_num_seqs": 4}')
+    vllm.n_steps = lambda prompt: 1 + len(prompt) % 3
+    judge = Judge("vllm", "m", timeout_s=1000)
+
+    async def work() -> None:
+        requests = [request_of(judge, i, text="HANG" if i == 2 else "x" * (i % 7)) for i in range(300)]
+        tasks = [asyncio.ensure_future(connect(judge).ask(request, 1)) for request in requests]
+        hangs = tasks.pop(2)
+        replies = await asyncio.wait_for(asyncio.gather(*tasks), 300)
+        assert len(replies) == 299
+        assert not hangs.done()
+        engine = engine_of(vllm)
+        for name, (prompt, params) in [*engine.waiting.items()]:
+            engine.waiting[name] = prompt.replace("HANG", ""), params
+        await hangs
+
+    LoopThread.get().submit(work()).result(400)
+    # all four places are taken as long as there are prompts: no step waits for the last token of others
+    left, short = 300, 0
+    for computed, ended in vllm.log:
+        short += computed < min(4, left)
+        left -= ended
+    assert (left, short) == (0, 0)
+    assert engine_of(vllm).n_largest == 6
+
+
+def test_time_in_the_engines_queue_is_not_under_the_time_out(vllm: type[vllm_stand_in.LLM]) -> None:
+    judge = Judge("vllm", "m", timeout_s=0.2)
+    hangs, good = request_of(judge, 1, text="HANG"), request_of(judge, 3)
+    queued = request_of(judge.replace(timeout_s=0.1), 2, text="QUEUED")
+    problem, replies = ask(hangs, good)
+    assert isinstance(problem, ProviderError)
+    assert "not finished after 0.2 s" in problem.detail
+    assert isinstance(replies, list)
+
+    async def work() -> bool:
+        task = asyncio.ensure_future(connect(judge).ask(queued, 1))
+        done, _ = await asyncio.wait({task}, timeout=1)
+        engine = engine_of(vllm)
+        for name, (prompt, params) in [*engine.waiting.items()]:
+            engine.waiting[name] = prompt.replace("QUEUED", ""), params
+        return not done and bool(await task)
+
+    assert LoopThread.get().submit(work()).result(300)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        time.sleep(0.01)
+
+
+def test_a_run_that_is_stopped_leaves_what_had_not_begun(
+    vllm: type[vllm_stand_in.LLM], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALKIT_VLLM", '{"max_num_seqs": 2}')
+    monkeypatch.setattr(vllm, "reply", staticmethod(lambda *_: '{"explanation": "a", "score": 1}'))
+    vllm.n_steps, vllm.step_s = (lambda _: 4), 0.05
+    items = [{"item_id": str(i), "question": "?", "answer": str(i), "reference": "4"} for i in range(50)]
+    judge = Judge("vllm", "m")
+
+    async def work() -> None:
+        task = asyncio.ensure_future(ek.ajudge(items, "correctness", judge, samples=1, cache=tmp_path))
+        await asyncio.to_thread(wait_until, lambda: len(vllm.log) >= 5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    release_models()
+    n_asked = len(vllm.seen)
+    assert n_asked < 50
+    table = ek.judge(items, "correctness", judge, samples=1, cache=tmp_path)
+    assert table["score"].notna().all()
+    n_again = len(vllm.seen) - n_asked
+    assert 50 - n_asked <= n_again < 50, "what had ended is not computed again"
+
+
+@pytest.mark.parametrize(
+    ("shares", "score", "error"),
+    [((0.6, 0.38), (0.6 + 2 * 0.38) / 0.98, None), ((0.6, 0.3), None, "low_mass")],
+    ids=["nearly all on codes", "a tenth elsewhere"],
+)
+def test_scores_are_read_from_the_log_probabilities(
+    vllm: type[vllm_stand_in.LLM],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shares: tuple[float, float],
+    score: float | None,
+    error: str | None,
+) -> None:
+    """The token of the code 1, and the next one, which is that of 2; the explanation has characters of two tokens."""
+    own, other = (vllm_stand_in.Logprob(math.log(share)) for share in shares)
+    monkeypatch.setattr(vllm, "shares", staticmethod(lambda token, _: {token: own, token + 1: other}))
+    monkeypatch.setattr(vllm, "reply", staticmethod(lambda *_: '{"explanation": "so \u0434\u0430", "score": 1}'))
+    item = {"item_id": "a", "question": "2 + 2?", "answer": "4", "reference": "4"}
+    judge = Judge("vllm", "m", score="expected")
+    table = ek.judge([item], "correctness", judge, samples=1, cache=tmp_path)
+    assert [params.logprobs for _, params in vllm.seen] == [20]
+    assert table["score_mass"].tolist() == pytest.approx([sum(shares)], abs=1e-4)
+    assert [None if pd.isna(one) else one for one in table["error"]] == [error]
+    assert table["score"].tolist() == pytest.approx([math.nan if score is None else score], abs=1e-4, nan_ok=True)

@@ -413,10 +413,9 @@ def test_unreadable_replies_keep_their_own_reason(tmp_path):
 # -- settings
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "transformers", "vllm"])
-def test_providers_without_log_probabilities_are_refused_before_any_call(provider):
+def test_a_provider_without_log_probabilities_is_refused_before_any_call():
     with pytest.raises(ConfigError, match=r"gives no log-probabilities.*set samples"):
-        Judge(provider, "m", score="expected")
+        Judge("anthropic", "m", score="expected")
 
 
 def test_contradictions_are_refused():
