@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pandas as pd
-
 from evalkit.core.reply_keys import digest
-from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
@@ -34,14 +31,12 @@ class Search:
         The problems, as messages.
     plugins, layouts
         By ``name@version``; the layout is None if a plugin cannot be used.
+    used
+        The profile of each task that has one.
     profiles, templates
         Content hashes by ``name@version``; those of a plugin by ``plugin:name@version``.
-    benchmarks
-        The table of `Registry.benchmarks`.
     is_config_read
         False if the scoring config is invalid; judges are then not checked.
-    is_importing
-        Whether a plugin whose tasks the registry does not know is imported, in a separate process.
     """
 
     registry: Registry
@@ -49,11 +44,10 @@ class Search:
     problems: list[str] = field(default_factory=list)
     plugins: dict[str, Plugin] = field(default_factory=dict)
     layouts: dict[str, PluginLayout | None] = field(default_factory=dict)
+    used: dict[str, Profile] = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     templates: dict[str, str] = field(default_factory=dict)
-    benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
     is_config_read: bool = True
-    is_importing: bool = False
 
     @property
     def config(self) -> ScoringConfig:
@@ -81,8 +75,6 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
-    if plugin is not None:
-        _check_mode(search, task, plugin)
     given: dict[str, Any] = {
         "plugin": plugin and plugin.name,
         "plugin_version": plugin and plugin.version,
@@ -92,7 +84,6 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if not is_judged:
         return TaskBinding(**given)
     profile = _profile(search, task, plugin, layout)
-    _check_rubric(search, task, profile, plugin)
     _check_judges(search, task, profile, layout)
     return TaskBinding(
         **given,
@@ -116,41 +107,6 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
         search.add(task, problem)
         return None, None
     return plugin, search.layouts[plugin.label]
-
-
-def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
-    _import_tasks(search, task, plugin)
-    modes = _known(search, task, "scoring_modes")
-    if modes and search.scoring.mode not in modes:
-        search.add(
-            task,
-            f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for this task, only {listed(modes)}",
-        )
-
-
-def _import_tasks(search: Search, task: PackTask, plugin: Plugin | None) -> None:
-    """Record the tasks of a plugin, or evalkit's own, if this one is not known; the run reports a failing import."""
-    label = "" if plugin is None else plugin.label
-    if not search.is_importing or label in search.registry.imported or _known(search, task, "rubrics"):
-        return
-    search.registry.imported.add(label)
-    with contextlib.suppress(ConfigError, MissingExtraError, RegistryError):
-        if plugin is None:
-            search.registry.inspect_own_tasks()
-        else:
-            search.registry.inspect_plugin(label)
-        search.benchmarks = search.registry.benchmarks()
-
-
-def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
-    """What the registry's list of benchmarks has about a task; empty if nothing."""
-    table, over = search.benchmarks, task.overrides
-    name, version = over.judge_plugin_name, over.judge_plugin_version
-    rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
-    if version is not None:
-        rows = rows[rows["plugin_version"] == version]
-    values = rows[column].dropna()
-    return tuple(str(values.iloc[-1]).split(", ")) if len(values) else ()
 
 
 def _owned(plugin: Plugin | None, label: str) -> str:
@@ -178,21 +134,8 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
         except RubricError as problem:
             search.add(task, problem)
             return None
+    search.used[task.task] = profile
     return profile
-
-
-def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
-    """A profile must be for the rubric of the task's metrics, if the registry knows it."""
-    if profile is None or profile.rubric is None:
-        return
-    _import_tasks(search, task, plugin)
-    rubric, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
-    if any(name != rubric.id for name in others):
-        search.add(
-            task,
-            f"profile {profile.profile!r} is for the rubric {rubric.id}@{rubric.version}, but the task's metrics use "
-            f"{listed(others)}; bind a profile for that rubric, or one without a rubric",
-        )
 
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:
@@ -229,7 +172,6 @@ def _templates(
             template, place = find_template(search.registry, name, layout)
             if profile is not None and profile.rubric is not None:
                 template.check(profile.load().inputs)
-            _check_fields(search, task, template)
         except (ConfigError, RubricError) as problem:
             search.add(task, problem)
             continue
@@ -267,13 +209,3 @@ def find_template(registry: Registry, name: str, layout: PluginLayout | None = N
     except RubricError as problem:
         searched.append(f"rubrics/templates: {problem}")
     raise ConfigError(f"template {name!r} not found; searched {'; '.join(searched)}")
-
-
-def _check_fields(search: Search, task: PackTask, template: Template) -> None:
-    """A template must show only fields of the task's items, if `plugin check` recorded them."""
-    fields = _known(search, task, "fields")
-    if not fields:
-        return
-    missing = sorted(template.fields - set(fields))
-    if missing:
-        raise ConfigError(f"template {template.label} uses {listed(missing)}, but the items have only {listed(fields)}")

@@ -162,40 +162,6 @@ def _check_model(model: str) -> None:
         )
 
 
-def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The current hashes of the files of `model_facts`.
-
-    Raises
-    ------
-    ConfigError
-        When one cannot be read.
-    """
-    return _hashes([Path(file) for file in facts.get("files", {})])
-
-
-def check_model_files(facts: Mapping[str, Any]) -> None:
-    """ConfigError if the files of a model differ from those of `model_facts`."""
-    files = facts.get("files", {})
-    if same_files(facts)["files"] != files:
-        raise ConfigError(f"the model's file {', '.join(files)} changed since the run was created; start a new run")
-
-
-def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:
-    """The model with the absolute path of its file when the run was created.
-
-    Examples
-    --------
-    >>> placed_model("custom", "tiny=model.py", {"files": {"/models/model.py": "0"}})
-    'tiny=/models/model.py'
-    >>> placed_model("accelerate", "gpt2", {"files": {}})
-    'gpt2'
-    """
-    file = next(iter(facts.get("files", {})), None)
-    if file is None:
-        return model
-    return f"{_custom(model)[0]}={file}" if backend == "custom" else str(file)
-
-
 def _hashes(files: Sequence[Path]) -> dict[str, Any]:
     try:
         return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}

@@ -12,7 +12,6 @@ from evalkit.core.files import whole
 from evalkit.core.printable_text import one_line
 from evalkit.errors import EvalkitError, RegistryError
 from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import RunStore
 
@@ -22,7 +21,7 @@ OUTCOME = "outcome.json"
 _LONGEST_PAUSE_S = 5.0
 
 
-def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: Ending, patience_s: float) -> None:
+def close_run(store: RunStore, folder: Path, run_id: str, ending: Ending, patience_s: float) -> None:
     """Write the ending, with retries while the database is unreachable; then keep it in the run's folder.
 
     Raises
@@ -33,7 +32,7 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
     deadline, pause = time.monotonic() + patience_s, 0.1
     while True:
         try:
-            store_ending(store, run_id, owner, ending)
+            store_ending(store, run_id, ending)
         except RegistryError as problem:
             if time.monotonic() + pause < deadline:
                 time.sleep(pause)
@@ -51,7 +50,7 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
         return
 
 
-def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> bool:
+def store_ending(store: RunStore, run_id: str, ending: Ending) -> bool:
     """Close a run's row; as failed if the database rejects the results.
 
     Raises
@@ -60,11 +59,11 @@ def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> 
         When the database is unreachable or full.
     """
     try:
-        return store.close(run_id, owner, ending)
+        return store.close(run_id, ending)
     except RegistryError as problem:
         if not _is_refused(problem):
             raise
-        return store.close(run_id, owner, Ending("failed", one_line(f"its results cannot be stored: {problem}")))
+        return store.close(run_id, Ending("failed", one_line(f"its results cannot be stored: {problem}")))
 
 
 def _is_refused(problem: RegistryError) -> bool:

@@ -28,7 +28,7 @@ class Ending:
     Attributes
     ----------
     status
-        ``succeeded``, ``failed``, ``cancelled``, or ``queued`` (for another worker).
+        ``succeeded``, ``failed`` or ``cancelled``.
     error
         The reason, unless it succeeded.
     exit_code

@@ -188,9 +188,6 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
         packages = facts.get("packages", {})
         named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
         yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
-    attempts = run.artifacts.get("attempts", [])
-    if len(attempts) > 1:
-        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'running'}" for one in attempts)
     if run.artifacts.get("folder"):
         yield "folder", str(run.folder)
 

@@ -87,17 +87,15 @@ class Run:
     resolution
         The plugins, profiles and templates that were used, with their hashes.
     status
-        ``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
+        ``running``, ``succeeded``, ``failed`` or ``cancelled``; in registries of earlier versions also ``queued``.
     error
         Why it did not succeed.
     exit_code
         Exit code of LightEval's process.
     artifacts
-        `folder`, `log`, `attempts`, `environment`, `notes` …
+        `folder`, `environment`, `notes` …
     tasks, scores, receipts
         In the order of the pack's tasks.
-    rerun_of
-        The run that this one repeats.
     created_at, started_at, finished_at
         Times in UTC.
     primary_metric, task_aggregation
@@ -119,7 +117,6 @@ class Run:
     tasks: tuple[RunTask, ...]
     scores: tuple[RunScore, ...]
     receipts: tuple[Receipt, ...]
-    rerun_of: str | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -138,8 +135,9 @@ class Run:
 
     @property
     def output(self) -> Path:
-        """LightEval's output folder of the last attempt."""
-        return self.folder / f"attempt-{max(1, len(self.artifacts.get('attempts', ())))}"
+        """LightEval's output folder."""
+        attempts = self.artifacts.get("attempts", ())  # of earlier versions, whose workers could repeat a run
+        return self.folder / (f"attempt-{len(attempts)}" if attempts else "output")
 
     @property
     def notes(self) -> tuple[str, ...]:

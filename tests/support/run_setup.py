@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evalkit.runs import Run, Runner, Worker
+from evalkit.runs import Run, Runner
 from evalkit.runs.registry import Registry
 
 WAIT_S = 300.0
@@ -47,7 +46,7 @@ def bound(task: str, plugin: str = "tone", **overrides: str) -> dict[str, Any]:
 
 
 def runner_of(registry: Registry, folder: Path, **options: Any) -> Runner:
-    return Runner(registry, folder=folder / "runs", command=FAKE, **({"heartbeat_s": 0.2, "patience_s": 5.0} | options))
+    return Runner(registry, folder=folder / "runs", command=FAKE, **({"poll_s": 0.2, "patience_s": 5.0} | options))
 
 
 def wait_for(is_so: Callable[[], Any]) -> Any:
@@ -93,12 +92,3 @@ def begin(url: str, folder: Path, model: str, file_size: int | None = None) -> N
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
     runner_of(Registry.open(url), folder, patience_s=0.5).start("support", model, on_start=started)
-
-
-def work(url: str, folder: Path, *, once: bool) -> None:
-    """A worker; it says each run's id, its status and attempt, and its own process."""
-
-    def told(run: Run) -> None:
-        say(folder / "begun", run.id, run.status, len(run.artifacts["attempts"]), os.getpid())
-
-    Worker(runner_of(Registry.open(url), folder), poll_s=0.1, on_run=told).work(once=once)
