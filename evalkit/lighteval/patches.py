@@ -19,7 +19,7 @@ from evalkit.errors import ConfigError, EvalkitError, guess
 from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.scorer_kinds import scorer_of
 from evalkit.lighteval.unicode_repair import repair
-from evalkit.runs.contract import write_scorers
+from evalkit.runs.contract import TaskBindings, write_scorers
 
 _log = logging.getLogger("evalkit")
 
@@ -122,6 +122,8 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if missing:
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
         near = guess(missing[0], sorted({*known, *heads}))
+        if any(one.plugin_path for one in TaskBindings.from_environ().root.values()):
+            near += "a run that binds tasks to plugins loads only these plugins and LightEval's own tasks; "
         raise ConfigError(f"unknown task {', '.join(missing)}; {near}`evalkit lighteval tasks list` lists all{why}")
     return known
 

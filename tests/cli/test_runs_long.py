@@ -1,4 +1,4 @@
-"""`evalkit run …` and `evalkit worker`, as processes of their own where signals matter; a stand-in for LightEval."""
+"""`evalkit run …`, as processes of their own where signals matter; a stand-in for LightEval."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRIVER = f"""\
 import functools, sys
 import evalkit
 from evalkit.cli import main
-evalkit.runs.Runner = functools.partial(evalkit.runs.Runner, command={FAKE!r}, heartbeat_s=0.2)
+evalkit.runs.Runner = functools.partial(evalkit.runs.Runner, command={FAKE!r}, poll_s=0.2)
 sys.exit(main())
 """
 
@@ -59,7 +59,7 @@ def evalkit(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.chdir(folder)
     for name in ("EVALKIT_REGISTRY", "EVALKIT_CACHE"):
         monkeypatch.setenv(name, variables(folder)[name])
-    monkeypatch.setattr(ek.runs, "Runner", functools.partial(Runner, command=FAKE, heartbeat_s=0.2))
+    monkeypatch.setattr(ek.runs, "Runner", functools.partial(Runner, command=FAKE, poll_s=0.2))
 
     def run(*words: str, code: int = 0) -> str:
         capsys.readouterr()
@@ -96,14 +96,11 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     shown = evalkit("run", "start", "support", "--model", "model_name=a,details=1", *jury, "--max-samples", "8")
     assert "jury: succeeded" in shown
     assert "consumed: tone|0" in shown
-    queued = evalkit("run", "start", "support@1", "--model", "model_name=b,details=1,shift=0.125", *jury,
-                     "--max-samples", "8", "--queue").strip()  # fmt: skip
-    evalkit("worker", "--once", "--quiet")
+    evalkit("run", "start", "support@1", "--model", "model_name=b,details=1,shift=0.125", *jury, "--max-samples", "8")
     listed = json.loads(evalkit("run", "list", "--json"))
     assert [(run["status"], run["scoring_mode"]) for run in listed] == [("succeeded", "jury")] * 2
     assert [run["scored_nothing"] for run in listed] == [None, None]
     assert "scored_nothing" not in evalkit("run", "list")
-    assert listed[1]["id"] == queued
     run = json.loads(evalkit("run", "show", "last", "--json"))
     assert run["scoring_config"] == JURY
     assert run["reproducible"]
@@ -111,10 +108,8 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     # as in test_runs: four of six paired samples move by 1/8
     assert "0.083 [" in evalkit("run", "compare", listed[0]["id"], "last")
     board = json.loads(evalkit("run", "leaderboard", "support", "--json"))
-    assert [(row["rank"], row["run"]) for row in board] == [(1, queued), (2, listed[0]["id"])]
+    assert [(row["rank"], row["run"]) for row in board] == [(1, listed[1]["id"]), (2, listed[0]["id"])]
     assert evalkit("run", "logs", "last") == "fake: begun\n"
-    evalkit("run", "ingest", "last")
-    assert json.loads(evalkit("run", "show", "last", "--json"))["scores"] == run["scores"]
 
 
 def test_a_run_in_which_nothing_was_scored_is_listed_as_such(
@@ -185,21 +180,20 @@ def test_ctrl_c_closes_the_run_and_ends_its_processes(
     assert processes_of(run["id"]) == []
 
 
-def test_a_worker_is_cancelled_from_elsewhere_and_its_log_followed(
+def test_a_run_is_cancelled_from_elsewhere_and_its_log_followed(
     evalkit: Callable[..., str], start: Callable[..., Any]
 ) -> None:
-    run_id = evalkit("run", "start", "support", "--model", "model_name=m,sleep=60", "--queue", "--quiet").strip()
-    worker = start("worker", "--poll", "0.1")
+    runner = start("run", "start", "support", "--model", "model_name=m,sleep=60")
+    run_id = re.search(r"run (\S+) of support@1 begins", runner.stderr.readline())[1]
     follower = start("run", "logs", run_id, "--follow")
     wait_for(lambda: "step 3" in follower.stdout.readline())
     evalkit("run", "cancel", run_id)
     follower.communicate(timeout=WAIT_S)
     assert follower.returncode == 0, "the log ends with the run"
-    worker.send_signal(signal.SIGTERM)
-    _, said = worker.communicate(timeout=WAIT_S)
-    assert worker.returncode == 0
-    assert f"run {run_id} of support@1: cancelled: cancelled while it ran" in said
-    assert "1 run carried out" in said
+    said, _ = runner.communicate(timeout=WAIT_S)
+    assert runner.returncode == 2
+    assert "cancelled while it ran" in said
+    assert processes_of(run_id) == []
 
 
 def test_ids_of_runs_are_whole_on_a_narrow_terminal(

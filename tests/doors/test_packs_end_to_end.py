@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from lighteval_parts import MODEL, make_parts
 from places import ROOT
+from plugins import git
 from servers import judge_server
 
 pytest.importorskip("lighteval")
@@ -79,16 +80,14 @@ class Shell:
         return done.stdout
 
 
-def plugin_wheel(shell: Shell) -> str:
-    """A plugin made by `plugin new`, built as a wheel and registered; the name of its first task."""
+def plugin_in_git(shell: Shell) -> str:
+    """A plugin made by `plugin new`, in a Git repository and registered; the name of its first task."""
     shell("plugin", "new", "tone")
-    project = next(path.parent for path in shell.place.glob("*/pyproject.toml"))
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(shell.place), str(project)]
-    subprocess.run(build, check=True, capture_output=True, env=environ_of(shell.place), timeout=300)
-    wheel = next(shell.place.glob("*.whl"))
-    shell("plugin", "register", "tone", "0.1.0", str(wheel), "--type", "task")
-    found = json.loads(shell("plugin", "check", "tone", "--json"))
-    return str(found["tasks"][0]["name"])
+    project = shell.place / "tone"
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        git(project, *words)
+    shell("plugin", "register", "tone", "0.1.0", f"git+file://{project}@main", "--type", "task")
+    return "tone"
 
 
 def figures(shell: Shell, run: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -156,7 +155,7 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     shell = Shell(tmp_path)
     own_gsm8k(tmp_path)
     shell("plugin", "register", "evalkit-tasks", "1", "evalkit.lighteval.tasks", "--type", "bundle")
-    task = plugin_wheel(shell)
+    task = plugin_in_git(shell)
     (tmp_path / "pack.yaml").write_text(PACK.replace("TASK", task))
     shell("pack", "apply", "pack.yaml")
     (tmp_path / "model.py").write_text(
@@ -200,6 +199,51 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     log = shell("run", "logs", ids[2])
     assert "gsm8k" in log
     assert "sk-of-the-judge" not in log
+
+
+TONE = {"judge_plugin_name": "tone"}
+REFUSED = {
+    "an unknown task": ([{"task": "grounded_qb"}], "unknown task grounded_qb; did you mean 'grounded_qa'?"),
+    "unknown tasks beside a plugin": (
+        [{"task": "tune", "overrides": TONE}, {"task": "tool_use"}],
+        "unknown task tune, tool_use; did you mean 'tone'? a run that binds tasks to plugins loads only these plugins",
+    ),
+    "a mode that the plugin does not support": (
+        [{"task": "tone", "overrides": TONE}],
+        "does not support mode 'judge' for the task 'tone', only 'deterministic', 'jury'",
+    ),
+    "a mode and a profile that do not fit the metrics": (
+        [
+            {"task": "tone", "overrides": TONE | {"judge_profile": "mine.yaml"}},
+            {"task": "tone_jury", "overrides": TONE},
+        ],
+        "this run has 2 problems",
+        "profile 'mine' is for rubric safety@v1, but the metric uses rubric tone@",
+        "the metric does not support the scoring mode 'judge'; allowed: deterministic, jury",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_only_the_code_of_a_task_tells_is_refused_before_the_model_is_loaded(tmp_path, case):
+    tasks, *said = REFUSED[case]
+    shell = Shell(tmp_path)
+    shell("plugin", "new", "tone")
+    if "plugin does not support" in case:
+        with (tmp_path / "tone/src/tone/__init__.py").open("a") as module:
+            module.write("\nEVALKIT_PLUGIN = {'scoring_modes': {'tone': ['deterministic', 'jury']}}\n")
+    shell("plugin", "register", "tone", "0.1.0", "tone", "--type", "bundle")
+    (tmp_path / "mine.yaml").write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
+    (tmp_path / "pack.yaml").write_text(json.dumps({"pack": "p", "version": 1, "tasks": tasks}))
+    shell("pack", "apply", "pack.yaml")
+    (tmp_path / "model.py").write_text("raise SystemExit('the model is loaded')\n")
+    words = ["run", "start", "p", "--model", "model.py", "--backend", "custom"]
+    config = json.dumps({"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}]})
+    shell(*words, "--scoring-mode", "judge", "--scoring-config", config, code=2)
+    run = json.loads(shell("run", "show", "last", "--json"))
+    assert run["status"] == "failed"
+    assert [one for one in said if one not in run["error"]] == [], run["error"]
+    assert "the model is loaded" not in shell("run", "logs", "last")
 
 
 PLUGIN = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import sys
 import time
@@ -9,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evalkit.runs import Run, Runner
+from evalkit.runs import Run, Runner, resolve
 from evalkit.runs.registry import Registry
+from evalkit.runs.registry.database_tables import RunRow
+from evalkit.runs.run_owner import Owner
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
@@ -47,6 +50,17 @@ def bound(task: str, plugin: str = "tone", **overrides: str) -> dict[str, Any]:
 
 def runner_of(registry: Registry, folder: Path, **options: Any) -> Runner:
     return Runner(registry, folder=folder / "runs", command=FAKE, **({"poll_s": 0.2, "patience_s": 5.0} | options))
+
+
+def left_running(runner: Runner, pack: str = "support", owner: Owner | None = None, model: str = "model_name=m") -> Run:
+    """A run that no process of these tests carries out: that of `owner`, else of a process that has ended."""
+    owner = owner or dataclasses.replace(Owner.here(), started="0")
+    resolution = resolve(runner.registry, runner.registry.pack(pack))
+    columns = {"model": model, "backend": "accelerate", "scoring_config": None, "options": {}}
+    run_id = runner.store.create(resolution, runner.folder, {}, **columns)
+    with runner.registry.database.session() as session:
+        session.get_one(RunRow, run_id).worker = owner.text
+    return runner.run(run_id)
 
 
 def wait_for(is_so: Callable[[], Any]) -> Any:
