@@ -7,7 +7,6 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
@@ -130,17 +129,11 @@ def _runner(args: argparse.Namespace) -> Iterator[Runner]:
         yield runner
 
 
-def _stoppable() -> AbstractContextManager[None]:
-    """SIGTERM is Ctrl-C: LightEval is ended, and the run's row closed."""
-    from evalkit.runs.child_process import handled_by
-
-    return handled_by(signal.default_int_handler, signal.SIGTERM)
-
-
 def _start(args: argparse.Namespace) -> int:
     options: dict[str, Any] = {name: getattr(args, name) for name in ("scoring_mode", "scoring_config", "max_samples")}
     launch = {"backend": args.backend, "flags": dict(args.option)}
-    with _runner(args) as runner, _stoppable():
+    with _runner(args) as runner:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: LightEval is ended, the run's row closed
         if args.plan:
             return _plan(args, runner, options, **launch)
         run = runner.start(args.pack, args.model, **options, **launch, **_hooks(args))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -16,7 +15,6 @@ from evalkit.runs.registry import PackTask, Plugin, Registry
 from evalkit.runs.registry.records import EntryError
 
 Place = Literal["registry", "plugin", "folders"]
-_NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
 
 
 @dataclass(slots=True)
@@ -149,17 +147,9 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         return
     name = search.profile_name(task)
     is_asked = name or task.overrides.judge_template_id  # otherwise the task may have no judged metric
-    if not is_asked or (profile is None and name) or _code_names_judges(layout):
-        return
+    if not is_asked or (profile is None and name) or layout is not None:
+        return  # the code of a plugin may name them: the process that runs it tells
     search.add(task, f"no judges in mode {search.scoring.mode!r}; set judges in the scoring config or in a profile")
-
-
-def _code_names_judges(layout: PluginLayout | None) -> bool:
-    """Whether a plugin's code seems to set the judges of its metrics; only running it can tell."""
-    if layout is None:
-        return False
-    files = layout.folder.rglob("*.py") if layout.file.name == "__init__.py" else [layout.file]
-    return any(_NAMES_JUDGES.search(file.read_text(encoding="utf-8", errors="replace")) for file in files)
 
 
 def _templates(

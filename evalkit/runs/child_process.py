@@ -9,11 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from evalkit.errors import ConfigError
 
@@ -110,20 +107,6 @@ class Child(contextlib.AbstractContextManager["Child"]):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._guard.pid, signal.SIGKILL)
             self._guard.wait()
-
-
-@contextlib.contextmanager
-def handled_by(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
-    """Inside, `handler` is called on these signals; no effect outside the main thread, which alone handles signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
 
 
 class Tail:

@@ -21,7 +21,7 @@ from evalkit.runs.lighteval_command import (
 from evalkit.runs.pack_resolution import Resolution, resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
-from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
+from evalkit.runs.run_completion import close_run
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import RUN_VARIABLE, environment_facts, kill_leftovers
 from evalkit.runs.run_record import Run
@@ -43,8 +43,7 @@ class Runner:
     poll_s
         Seconds between two looks at the run's row, which another process may have cancelled.
     patience_s
-        How long to try to close a run's row while the database is unreachable. After that, the outcome is kept in the
-        run's folder, and stored at the next start.
+        How long to try to close a run's row while the database is unreachable.
 
     Examples
     --------
@@ -150,7 +149,7 @@ class Runner:
             if isinstance(problem, RegistryError):
                 raise
         finally:
-            close_run(self.store, self.folder / run_id, run_id, ending, self.patience_s)
+            close_run(self.store, run_id, ending, self.patience_s)
         return self.store.run(run_id)
 
     def _follow(self, run: Run, resolution: Resolution, on_line: Callable[[str], None] | None) -> Ending:
@@ -198,16 +197,12 @@ class Runner:
             return []  # runs can be shown, but not closed
         found = []
         for run_id, owner in self.store.running().items():
-            folder = self.folder / run_id
-            ending = kept_ending(self.store, folder, run_id)
-            if ending is None and owner.is_gone(in_file=self.registry.database.is_sqlite):
-                kill_leftovers(run_id)
-                ending = Ending("failed", f"its process {owner.pid} on {owner.host} ended without closing it")
-            if ending is None:
+            if not owner.is_gone(in_file=self.registry.database.is_sqlite):
                 continue
-            if store_ending(self.store, run_id, ending):
+            kill_leftovers(run_id)
+            ending = Ending("failed", f"its process {owner.pid} on {owner.host} ended without closing it")
+            if self.store.close(run_id, ending):
                 found.append(self.store.run(run_id))
-            (folder / OUTCOME).unlink(missing_ok=True)
         return found
 
     def run(self, name: str) -> Run:

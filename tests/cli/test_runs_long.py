@@ -45,6 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry.apply_pack(pack({"task": "plain"}, bound("tone", judge_profile="tone-strict"), primary_metric="quality"))
     registry.close()
     (place / "driver.py").write_text(_DRIVER)
+    own = "pack: own\nversion: 1\ntasks: [{task: own, overrides: {judge_profile: strict}}]\n"
+    (place / "own.yaml").write_text(own)
     (place / "jury.json").write_text(json.dumps(JURY))
     return place
 
@@ -152,9 +154,12 @@ def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(
 
 
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
-    said = evalkit("run", "start", "support", "--model", "m", "--scoring-mode", "jury", code=2)
+    evalkit("pack", "apply", "own.yaml")
+    said = evalkit("run", "start", "own", "--model", "m", "--scoring-mode", "jury", code=2)
     assert "no judges in mode 'jury'" in said
-    assert "pack 'none' not found; available: 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
+    assert "pack 'none' not found; available: 'own', 'support'" in evalkit(
+        "run", "start", "none", "--model", "m", code=2
+    )
     said = evalkit("run", "start", "support", "--model", "model_name=m,fail=3", code=2)
     assert "RuntimeError: the model is not there" in said
     assert "Traceback" not in said

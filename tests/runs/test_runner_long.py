@@ -149,22 +149,15 @@ def test_a_group_of_tasks_and_a_task_of_it_are_refused(local: Registry, tmp_path
     assert "task 'tone': it contains 'tone:part', which the pack lists too" in said(local)
 
 
-@pytest.mark.parametrize(
-    ("config", "code", "is_known"),
-    [
-        (None, "TASKS_TABLE = []\n", False),
-        ({"samples": 5}, "TASKS_TABLE = []\n", False),
-        (JURY, "TASKS_TABLE = []\n", True),
-        (None, "TASKS_TABLE = []\nmetric = jury_metric('tone', judges=['fake:strict', 'fake:noisy'])\n", True),
-    ],
-    ids=["no-config", "no-judges", "config", "code"],
-)
-def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any, code: str, is_known: bool) -> None:
-    with_plugin(local, tmp_path, code=code)
-    if is_known:
+@pytest.mark.parametrize("config", [None, {"samples": 5}, JURY], ids=["no-config", "no-judges", "config"])
+def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any) -> None:
+    with_plugin(local, tmp_path)
+    assert resolve(local, local.pack("support"), "jury", config).bindings, "the plugin's own code may name them"
+    local.apply_pack(pack({"task": "own", "overrides": {"judge_profile": "strict"}}, version="2"))
+    if config is JURY:
         assert resolve(local, local.pack("support"), "jury", config).bindings
     else:
-        assert "no judges in mode 'jury'" in said(local, "jury", config)
+        assert "task 'own': no judges in mode 'jury'" in said(local, "jury", config)
 
 
 def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_path: Path) -> None:

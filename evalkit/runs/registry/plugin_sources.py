@@ -8,10 +8,10 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 from urllib.request import url2pathname
 
@@ -28,17 +28,8 @@ _IGNORED = frozenset({
 _GIT_WAIT_S = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A plugin's code on this machine.
-
-    Attributes
-    ----------
-    uri
-        The stored URI: paths are absolute, and a branch or tag of Git is replaced by its commit.
-    path
-        The file or folder.
-    """
+class Place(NamedTuple):
+    """A plugin's code on this machine: the URI as it is stored (`locate`), and the file or folder."""
 
     uri: str
     path: Path
