@@ -173,15 +173,19 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
         raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
-    _note_facts(pipeline)
 
 
 def _note_facts(pipeline: Any) -> None:
-    """Write down what is evaluated, and what scores it; if that fails, the run continues."""
-    docs = pipeline.documents_dict
+    """Write down what was evaluated, and what scores it; if that fails, the run continues."""
+    docs, identity = pipeline.documents_dict, getattr(pipeline, "model_identity", {})
     tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
+    model = {
+        name if part == "files" else f"{part.removesuffix('s')} {name}": str(value)
+        for part, values in identity.items()
+        for name, value in values.items()
+    }
     try:
-        write_facts(RunFacts(tasks=tasks))
+        write_facts(RunFacts(model=model or None, tasks=tasks))
     except ConfigError as problem:
         _log.error("the file with the facts of this run was not written: %s", problem)
 
@@ -231,7 +235,8 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
     plain(model_config)
 
 
-def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+    _note_facts(pipeline)
     for mine in responses.values():
         repair(*mine)
     plain(responses)

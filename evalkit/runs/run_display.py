@@ -12,7 +12,7 @@ from evalkit.core.printable_text import printable
 from evalkit.errors import listed
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
-from evalkit.runs.run_facts import is_lower_better
+from evalkit.runs.run_facts import is_lower_better, short
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore
@@ -199,7 +199,7 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
     """What was evaluated on what, and what is not known of it."""
     model = run.recorded.model or run.artifacts.get("model", {}).get("files", {})
     if model:
-        shown = [f"{name.rpartition('/')[2]} {str(value)[:12]}" for name, value in model.items()]
+        shown = [f"{name.rpartition('/')[2]} {short(value)}" for name, value in model.items()]
         yield "model", listed(shown, most=4)
     for task, facts in run.recorded.tasks.items():
         if facts.documents:

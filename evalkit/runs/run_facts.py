@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalkit.errors import listed
 from evalkit.runs.contract import JudgeUsed, Receipt, RunFacts
 from evalkit.runs.contract.figure_name_rules import group_of, is_of
 
@@ -23,6 +23,7 @@ _RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", 
 _OF_JUDGE = ("weight", "temperature", "max_tokens", "score")
 _NOT_SCORING = ("model", "versions")
 _OURS = ("evalkit", "evalkit-jury", "lighteval")
+_HASH = re.compile(r"(sha256:)?\b([0-9a-f]{40,64})\b")
 _LONG, _LONGEST = ("params", "scoring config"), 70
 
 
@@ -59,8 +60,8 @@ class Remark:
     is_scoring: bool
 
     def __str__(self) -> str:
-        names = [about.place for about in self.places if about.place]
-        return f"{self.what}: {self.text}" + (f" ({listed(dict.fromkeys(names), most=6)})" if names else "")
+        names = dict.fromkeys(about.place for about in self.places if about.place)
+        return f"{self.what}: {self.text}" + (f" ({_first(names, '; ')})" if names else "")
 
     def concerns(self, task: str, metric: str, metrics: Collection[str]) -> bool:
         """Whether it concerns a figure; `metrics` are the metrics of the task, of which one or none has the figure."""
@@ -105,7 +106,9 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
 def _identity(run: Run) -> Mapping[str, Any]:
     """Name -> hash or revision of what answered."""
     files = run.artifacts.get("model", {}).get("files", {})
-    return run.recorded.model or {name.rpartition("/")[2]: sha for name, sha in files.items()} or {"weights": None}
+    if run.recorded.model:
+        return run.recorded.model
+    return {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in files.items()} | {"weights": None}
 
 
 def _of_binding(run: Run, task: str, binding: Mapping[str, Any], state: str | None) -> Iterator[tuple[About, Any]]:
@@ -199,26 +202,31 @@ def differences(before: Run, after: Run) -> list[Remark]:
 def _changes(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
     """The names that differ, with both values; blank if none does."""
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name, "-") != b.get(name, "-")]
-    for one, other in ((a, b), (b, a)):  # next to what is not known, what is missing is not known either
-        partly = None in one.values()
-        names = [name for name in names if one.get(name, None if partly and name in other else "-") is not None]
+    if None in (*a.values(), *b.values()):  # next to what is not known, what is missing is not known either
+        names = [name for name in names if a.get(name) is not None and b.get(name) is not None]
     if what == "model":
         names = [name for name in names if name in ("name", "back end")] or names
     if what == "documents":
         return ", ".join(name if name != "n" else f"number {a.get('n')} -> {b.get('n')}" for name in names)
     pairs = [_change(name, a.get(name, "-"), b.get(name, "-")) for name in names]
-    return listed(pairs, most=6) if pairs else ""
+    return _first(pairs, ", ")
+
+
+def _first(texts: Iterable[str], comma: str, most: int = 8) -> str:
+    texts = list(texts)
+    more = [f"{len(texts) - most} more"] if len(texts) > most else []
+    return comma.join([*texts[:most], *more])
 
 
 def _change(name: str, a: Any, b: Any) -> str:
     if name in _LONG and max(len(str(a)), len(str(b))) > _LONGEST:
         return name
-    shown = [str(value)[:8] if _is_hash(value) else str(value) for value in (a, b)]
-    return f"{name} {shown[0]} -> {shown[1]}"
+    return f"{name} {short(a)} -> {short(b)}"
 
 
-def _is_hash(value: Any) -> bool:
-    return isinstance(value, str) and len(value) >= 40 and all(sign in "0123456789abcdef" for sign in value)
+def short(value: Any) -> str:
+    """A value as text; of a hash its first 8 characters."""
+    return _HASH.sub(lambda found: found[2][:8], str(value))
 
 
 def _merged(texts: Mapping[About, str]) -> list[Remark]:
