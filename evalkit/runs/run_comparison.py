@@ -205,7 +205,10 @@ def _paired(samples: Sequence[pd.Series | None], figures: Sequence[float]) -> Pa
         unit = bool(known.min() >= 0 and known.max() <= 1)
         interval = mean_interval(steps, numbers, bounds=(-1.0, 1.0) if unit else None)
     lost = len(a) - len(steps)
-    note = f"paired, {lost} left out because one run did not score them" if lost else "paired"
+    note = "paired"
+    if lost:
+        whole = " and ".join(figure(value, digits=3) for value in figures)
+        note = f"paired, {lost} left out because one run did not score them; with them {whole}"
     return Pairs(interval, float(steps.mean()), len(steps), (float(both["a"].mean()), float(both["b"].mean())), note)
 
 
@@ -225,17 +228,15 @@ def _title(a: Run, b: Run) -> str:
 
 
 def _cells(table: pd.DataFrame) -> list[dict[str, str]]:
+    """The rows as strings; where samples are paired, both means are those of the pairs."""
     return [
         {
             "task": str(row["task"]),
             "metric": str(row["metric"]),
-            "before": figure(row["before"], digits=3),
-            "after": figure(row["after"], digits=3),
+            "before": figure(row["before"] if pd.isna(row["paired_before"]) else row["paired_before"], digits=3),
+            "after": figure(row["after"] if pd.isna(row["paired_after"]) else row["paired_after"], digits=3),
             "difference": figure(row["difference"], row["low"], row["high"], digits=3),
             "pairs": "NA" if pd.isna(row["n_pairs"]) else str(row["n_pairs"]),
-            "their means": ""
-            if pd.isna(row["paired_before"])
-            else f"{row['paired_before']:.3f} / {row['paired_after']:.3f}",
             "scored": " / ".join(
                 "NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}"
                 for side in ("before", "after")

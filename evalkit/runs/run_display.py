@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
 from evalkit.core.printable_text import printable
-from evalkit.errors import listed
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
-from evalkit.runs.run_facts import is_lower_better, short
+from evalkit.runs.run_facts import first_of, is_lower_better, short
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore
@@ -200,7 +199,7 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
     model = run.recorded.model or run.artifacts.get("model", {}).get("files", {})
     if model:
         shown = [f"{name.rpartition('/')[2]} {short(value)}" for name, value in model.items()]
-        yield "model", listed(shown, most=4)
+        yield "model", first_of(shown)
     for task, facts in run.recorded.tasks.items():
         if facts.documents:
             n, *parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items()]
@@ -212,6 +211,6 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
         if metric.word
     ]
     if words:
-        yield "call no model, by their authors' word", listed(words, most=6)
+        yield "call no model, by their authors' word", first_of(words)
     if run.not_known:
         yield "not known", "; ".join(run.not_known)

@@ -61,7 +61,7 @@ class Remark:
 
     def __str__(self) -> str:
         names = dict.fromkeys(about.place for about in self.places if about.place)
-        return f"{self.what}: {self.text}" + (f" ({_first(names, '; ')})" if names else "")
+        return f"{self.what}: {self.text}" + (f" ({first_of(names, '; ')})" if names else "")
 
     def concerns(self, task: str, metric: str, metrics: Collection[str]) -> bool:
         """Whether it concerns a figure; `metrics` are the metrics of the task, of which one or none has the figure."""
@@ -209,10 +209,11 @@ def _changes(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
     if what == "documents":
         return ", ".join(name if name != "n" else f"number {a.get('n')} -> {b.get('n')}" for name in names)
     pairs = [_change(name, a.get(name, "-"), b.get(name, "-")) for name in names]
-    return _first(pairs, ", ")
+    return first_of(pairs)
 
 
-def _first(texts: Iterable[str], comma: str, most: int = 8) -> str:
+def first_of(texts: Iterable[str], comma: str = ", ", most: int = 8) -> str:
+    """Texts with commas between; of many the first, and how many more there are."""
     texts = list(texts)
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return comma.join([*texts[:most], *more])
