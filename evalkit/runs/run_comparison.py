@@ -104,7 +104,7 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     rows = []
     for key in dict.fromkeys([*scores[0], *scores[1]]):
         row = _row(key, runs, [side.get(key) for side in scores], [read(*key) for read in samples])
-        metrics = metrics_of({**before.facts, **after.facts}, key[0])
+        metrics = {*metrics_of(before, key[0]), *metrics_of(after, key[0])}
         row["differs"] = "; ".join(
             f"{one.what}: {one.text}" for one in changes if one.is_scoring and one.concerns(*key, metrics)
         )

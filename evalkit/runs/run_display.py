@@ -196,7 +196,7 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
 
 def _recorded(run: Run) -> Iterator[tuple[str, str]]:
     """What was evaluated on what, and what is not known of it."""
-    model = run.recorded.model or run.artifacts.get("model", {}).get("files", {})
+    model = run.recorded.model or run.model_files
     if model:
         shown = [f"{name.rpartition('/')[2]} {short(value)}" for name, value in model.items()]
         yield "model", first_of(shown)

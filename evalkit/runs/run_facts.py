@@ -8,23 +8,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalkit.runs.contract import JudgeUsed, Receipt, RunFacts
+from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import group_of, is_of
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run
 
-Facts = Mapping["About", Mapping[str, Any]]
-"""Subject -> name -> value; None: not known."""
-
-FINGERPRINT = "fingerprint"
 _RULES = ("samples", "criteria_per_call", "vote", "ties", "min_self_agreement", "aggregation", "quorum",
           "report_disagreement")  # fmt: skip
 _OF_JUDGE = ("weight", "temperature", "max_tokens", "score")
-_NOT_SCORING = ("model", "versions")
 _OURS = ("evalkit", "evalkit-jury", "lighteval")
 _HASH = re.compile(r"(sha256:)?\b([0-9a-f]{40,64})\b")
-_LONG, _LONGEST = ("params", "scoring config"), 70
+_LONG, _LONGEST, _MOST = ("params", "scoring config"), 70, 8
 
 
 class About(NamedTuple):
@@ -34,41 +29,30 @@ class About(NamedTuple):
     task: str = ""
     metric: str = ""
 
-    @property
-    def place(self) -> str:
-        """Task and metric, as far as there are any."""
-        return ", ".join(filter(None, self[1:]))
-
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A difference between two runs, or what is not known of a run; ``str`` is one line.
-
-    Attributes
-    ----------
-    what, text
-        The subject, and what differs or is not known of it.
-    places
-        The tasks and metrics that it concerns; empty: all.
-    is_scoring
-        Whether it may change figures of the same answers: documents, judges, rules, metrics, options, LightEval.
-    """
+    """What differs between two runs in one subject, or is not known of a run, and the places; ``str`` is one line."""
 
     what: str
     text: str
     places: tuple[About, ...]
-    is_scoring: bool
+
+    @property
+    def is_scoring(self) -> bool:
+        """Whether it may change figures of the same answers; the model does not, nor where a plugin is from."""
+        return self.what not in ("model", "versions") and not self.text.startswith("from ")
 
     def __str__(self) -> str:
-        names = dict.fromkeys(about.place for about in self.places if about.place)
-        return f"{self.what}: {self.text}" + (f" ({first_of(names, '; ')})" if names else "")
+        places = dict.fromkeys(", ".join(filter(None, about[1:])) for about in self.places if about.task)
+        return f"{self.what}: {self.text}" + (f" ({first_of(places, '; ')})" if places else "")
 
     def concerns(self, task: str, metric: str, metrics: Collection[str]) -> bool:
-        """Whether it concerns a figure; `metrics` are the metrics of the task, of which one or none has the figure."""
+        """Whether it concerns a figure; `metrics` are those of the task: its name begins with that of its own."""
         heads = [name for name in metrics if is_of(metric, [name])]
-        mine = {max(heads, key=len)} if heads else set(metrics)
+        own = {max(heads, key=len)} if heads else {*metrics}
         return any(
-            not about.task or (covers(about.task, task) and (not about.metric or about.metric in mine))
+            not about.task or (covers(about.task, task) and (not about.metric or about.metric in own))
             for about in self.places
         )
 
@@ -79,120 +63,114 @@ def covers(task: str, other: str) -> bool:
     return one == two or one.startswith(f"{two}:") or two.startswith(f"{one}:")
 
 
+def first_of(texts: Iterable[str], comma: str = ", ") -> str:
+    """Texts with commas between; of many the first, and how many more there are."""
+    every = list(texts)
+    return comma.join([*every[:_MOST], *([f"{len(every) - _MOST} more"] if len(every) > _MOST else [])])
+
+
+def short(value: Any) -> str:
+    """A value as text; of a hash its first 8 characters."""
+    return _HASH.sub(lambda found: found[2][:8], str(value))
+
+
 def facts_of(run: Run) -> dict[About, dict[str, Any]]:
-    """All recorded facts of a run, except what differs in every run (times, costs, folders)."""
+    """Everything that is recorded, except what differs in every run (times, costs, folders); None: not known."""
     environment = run.artifacts.get("environment") or {}
     packages = environment.get("packages") or {"packages": None}
-    options = {name: value for name, value in run.options.items() if name != "flags" and value is not None}
+    versions = {name: environment.get(name.lower()) for name in ("evalkit", "Python")}
+    versions |= {name: version for name, version in packages.items() if name not in _OURS}
+    files = {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in run.model_files.items()} | {"weights": None}
     flags = {f"--{name}": value for name, value in (run.options.get("flags") or {}).items()}
     facts: dict[About, dict[str, Any]] = {
-        About("model"): {"name": run.model, "back end": run.backend, **_identity(run)},
-        About("versions"): {
-            "evalkit": environment.get("evalkit"),
-            "Python": environment.get("python"),
-            **{name: version for name, version in packages.items() if name not in _OURS},
-        },
+        About("model"): {"name": run.model, "back end": run.backend, **(run.recorded.model or files)},
+        About("versions"): versions,
         About("LightEval"): {"version": run.lighteval},
-        About("options"): {"scoring mode": run.scoring_mode, **options, **flags},
+        About("options"): {"scoring mode": run.scoring_mode, **flags},
     }
-    for task in run.tasks:
-        facts |= _of_binding(run, task.task, task.binding, task.receipt_state)
-    facts |= _of_tasks(run, run.recorded)
-    for receipt in run.receipts:
-        facts |= _of_receipt(receipt)
+    if run.options.get("max_samples") is not None:
+        facts[About("options")]["max_samples"] = run.options["max_samples"]
+    for part in (_of_pack(run), _of_tasks(run), *map(_of_receipt, run.receipts)):
+        facts |= dict(part)
     return facts
 
 
-def _identity(run: Run) -> Mapping[str, Any]:
-    """Name -> hash or revision of what answered."""
-    files = run.artifacts.get("model", {}).get("files", {})
-    if run.recorded.model:
-        return run.recorded.model
-    return {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in files.items()} | {"weights": None}
+def _of_pack(run: Run) -> Iterator[tuple[About, dict[str, Any]]]:
+    for one in run.tasks:
+        if one.binding.get("plugin"):
+            label = f"{one.binding['plugin']}@{one.binding.get('plugin_version')}"
+            place = run.resolution.get("plugins", {}).get(label, {}).get("uri", "")
+            yield About("plugin", one.task), {"content": one.binding.get("plugin_hash"), "from": f"{label} {place}"}
+        if one.receipt_state == "not_consumed":
+            named = {name: one.binding.get(f"judge_{name}") or "-" for name in ("profile", "template_id")}
+            yield About("rules", one.task), {"receipt": None, **named}
+        recorded = [facts for task, facts in run.recorded.tasks.items() if covers(one.task, task)]
+        if not any(facts.documents for facts in recorded):
+            yield About("documents", one.task), {"content": None}
+        if not any(facts.metrics for facts in recorded):
+            yield About("metric", one.task), {"direction": None, "scorer": None}
 
 
-def _of_binding(run: Run, task: str, binding: Mapping[str, Any], state: str | None) -> Iterator[tuple[About, Any]]:
-    if binding.get("plugin"):
-        label = f"{binding['plugin']}@{binding.get('plugin_version')}"
-        uri = run.resolution.get("plugins", {}).get(label, {}).get("uri")
-        yield About("plugin", task), {"content": binding.get("plugin_hash"), "from": f"{label} {uri or ''}".strip()}
-    if state == "not_consumed":
-        named = {name: binding.get(f"judge_{name}") or "-" for name in ("profile", "template_id")}
-        yield About("rules", task), {"receipt": None, **named}
-
-
-def _of_tasks(run: Run, recorded: RunFacts) -> Iterator[tuple[About, Any]]:
-    asked = run.scoring_mode != "deterministic"
-    for task, facts in recorded.tasks.items():
+def _of_tasks(run: Run) -> Iterator[tuple[About, dict[str, Any]]]:
+    is_asked = run.scoring_mode != "deterministic"
+    for task, facts in run.recorded.tasks.items():
         if facts.documents:
-            yield About("documents", task), dict(facts.documents)
+            yield About("documents", task), facts.documents
         for name, metric in facts.metrics.items():
             better = {None: None, True: "higher is better", False: "lower is better"}[metric.higher_is_better]
-            values: dict[str, Any] = {"direction": better, "scorer": metric.scorer}
-            if metric.scorer == "unknown":
-                values["scorer"] = None
-                if asked:  # its code may read it
-                    values["scoring config"] = json.dumps(run.scoring_config, sort_keys=True, ensure_ascii=False)
+            values = {"direction": better, "scorer": None if metric.scorer == "unknown" else metric.scorer}
+            if metric.scorer == "unknown" and is_asked:  # its code may read it
+                values["scoring config"] = json.dumps(run.scoring_config, sort_keys=True, ensure_ascii=False)
             yield About("metric", task, name), values
-            if asked and metric.scorer == "judge" and name not in run.judged(task):
+            if metric.scorer == "judge" and is_asked and name not in run.judged(task):
                 yield About("rules", task, name), {"receipt": None}
-    for one in run.tasks:
-        if not any(covers(one.task, task) and facts.documents for task, facts in recorded.tasks.items()):
-            yield About("documents", one.task), {"content": None}
-        if not any(covers(one.task, task) and facts.metrics for task, facts in recorded.tasks.items()):
-            yield About("metric", one.task), {"scorer": None, "direction": None}
 
 
-def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, Any]]:
+def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, dict[str, Any]]]:
     place = receipt.task, receipt.metric
-    rules = {name: "-" if (value := getattr(receipt, name)) is None else value for name in _RULES}
     rubric = f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})"
-    yield About("rules", *place), {"rubric": rubric, **rules, "judges": ", ".join(one.name for one in receipt.judges)}
+    judges = ", ".join(judge.name for judge in receipt.judges)
+    yield About("rules", *place), {"rubric": rubric, **_set(receipt, _RULES), "judges": judges}
     for judge in receipt.judges:
-        values = {name: "-" if (value := getattr(judge, name)) is None else value for name in _OF_JUDGE}
+        hashes = ", ".join(part[:8] for part in judge.template_hash.split(", "))
         yield (
             About(f"judge {judge.name}", *place),
             {
                 "model": f"{judge.provider}:{judge.model}",
-                **values,
+                **_set(judge, _OF_JUDGE),
                 "params": json.dumps(judge.params, sort_keys=True, ensure_ascii=False),
-                "template": f"{judge.template} ({', '.join(part[:8] for part in judge.template_hash.split(', '))})",
+                "template": f"{judge.template} ({hashes})",
                 "host": judge.base_url or judge.service,
-                **_of_replies(judge),
+                "served": ", ".join(sorted(judge.served)) or ("-" if judge.provider == "fake" else None),
+                "fingerprint": ", ".join(sorted(judge.fingerprints)) or ("-" if _has_revision(judge) else None),
             },
         )
 
 
-def _of_replies(judge: JudgeUsed) -> dict[str, str | None]:
-    """Model and fingerprint in a judge's replies."""
-    served = ", ".join(sorted(judge.served)) or None
-    fingerprint = ", ".join(sorted(judge.fingerprints)) or None
-    if judge.provider == "fake":  # its code is evalkit's
-        return {"served": served or "-", FINGERPRINT: "-"}
-    if "@" in (served or "") and judge.provider in ("transformers", "vllm"):  # with the revision of the weights
-        return {"served": served, FINGERPRINT: fingerprint or "-"}
-    return {"served": served, FINGERPRINT: fingerprint}
+def _set(record: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: "-" if (value := getattr(record, name)) is None else value for name in names}
+
+
+def _has_revision(judge: JudgeUsed) -> bool:
+    """Whether a judge's weights are known without a fingerprint: evalkit's own code, or the commit in their name."""
+    in_name = judge.served and all("@" in name for name in judge.served)
+    return judge.provider == "fake" or (judge.provider in ("transformers", "vllm") and bool(in_name))
 
 
 def not_known(run: Run) -> list[Remark]:
-    """What is not recorded of a run, or cannot be known; one remark per subject."""
-    names = {about: [name for name, value in values.items() if value is None] for about, values in run.facts.items()}
-    return _merged({about: ", ".join(missing) for about, missing in names.items() if missing})
+    """What is not recorded of a run, or cannot be known."""
+    gaps = {about: ", ".join(key for key in values if values[key] is None) for about, values in run.facts.items()}
+    return _merged(gaps)
 
 
 def differences(before: Run, after: Run) -> list[Remark]:
-    """The facts that differ between two runs, if both are known; equal differences of several places are one remark."""
-    texts: dict[About, str] = {}
+    """The facts that differ between two runs, where both are known; equal differences of several places are one."""
     first, second = before.facts, after.facts
+    texts: dict[About, str] = {}
     for about in dict.fromkeys([*first, *second]):
-        if about.what == "plugin":
-            a, b = (side.get(about, {"content": "-", "from": "-"}) for side in (first, second))
-        elif about in first and about in second:
-            a, b = first[about], second[about]
-        else:
-            continue  # of judges, the rules list all; what else is missing is not known
-        if text := _changes(about.what, a, b):
-            texts[about] = text
+        # what else one of them lacks is not known there, or is a judge that the rules name
+        if about.what == "plugin" or (about in first and about in second):
+            texts[about] = _changes(about.what, first.get(about, {}), second.get(about, {}))
     for run, other in ((before, after), (after, before)):
         names = {one.task for one in other.tasks}
         texts |= {About("tasks", one.task): f"only in {run.id}" for one in run.tasks if one.task not in names}
@@ -206,96 +184,65 @@ def _changes(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
         names = [name for name in names if a.get(name) is not None and b.get(name) is not None]
     if what == "model":
         names = [name for name in names if name in ("name", "back end")] or names
-    if what == "documents":
-        return ", ".join(name if name != "n" else f"number {a.get('n')} -> {b.get('n')}" for name in names)
-    pairs = [_change(name, a.get(name, "-"), b.get(name, "-")) for name in names]
+    pairs = []
+    for name in names:
+        values = a.get(name, "-"), b.get(name, "-")
+        is_long = name in _LONG and max(len(str(value)) for value in values) > _LONGEST
+        plain = is_long or (what == "documents" and name != "n")  # two hashes tell nothing more
+        pairs.append(name if plain else f"{name} {short(values[0])} -> {short(values[1])}")
     return first_of(pairs)
 
 
-def first_of(texts: Iterable[str], comma: str = ", ", most: int = 8) -> str:
-    """Texts with commas between; of many the first, and how many more there are."""
-    texts = list(texts)
-    more = [f"{len(texts) - most} more"] if len(texts) > most else []
-    return comma.join([*texts[:most], *more])
-
-
-def _change(name: str, a: Any, b: Any) -> str:
-    if name in _LONG and max(len(str(a)), len(str(b))) > _LONGEST:
-        return name
-    return f"{name} {short(a)} -> {short(b)}"
-
-
-def short(value: Any) -> str:
-    """A value as text; of a hash its first 8 characters."""
-    return _HASH.sub(lambda found: found[2][:8], str(value))
-
-
 def _merged(texts: Mapping[About, str]) -> list[Remark]:
-    """Remarks of equal text and subject are one; those of several judges, too."""
+    """Texts by subject, except blank ones; equal ones of several places or judges are one."""
     groups: dict[tuple[str, str], list[About]] = {}
     for about, text in texts.items():
-        groups.setdefault((about.what.partition(" ")[0], text), []).append(about)
-    remarks = []
-    for (what, text), places in groups.items():
-        names = dict.fromkeys(about.what.partition(" ")[2] for about in places)
-        head = f"judge {', '.join(names)}" if what == "judge" else what
-        is_source = what == "plugin" and "content " not in text
-        remarks.append(Remark(head, text, tuple(places), what not in _NOT_SCORING and not is_source))
-    return remarks
+        if text:
+            groups.setdefault((about.what.partition(" ")[0], text), []).append(about)
+    judges = [", ".join(dict.fromkeys(about.what.partition(" ")[2] for about in places)) for places in groups.values()]
+    return [
+        Remark(f"{what} {names}".strip(), text, tuple(places))
+        for ((what, text), places), names in zip(groups.items(), judges, strict=True)
+    ]
 
 
-def metrics_of(facts: Facts, task: str) -> list[str]:
+def metrics_of(run: Run, task: str) -> list[str]:
     """The names of the metrics of a task, or of the tasks of a group."""
-    return list(dict.fromkeys(about.metric for about in facts if about.metric and covers(about.task, task)))
+    return list(dict.fromkeys(about.metric for about in run.facts if about.metric and covers(about.task, task)))
 
 
 def is_lower_better(run: Run, task: str, metric: str) -> bool | None:
     """Whether low is good in a figure, by the direction that is stored with its metric; None if not known."""
-    metrics = {
-        name: facts.higher_is_better
-        for other, of_task in run.recorded.tasks.items()
-        if covers(other, task)
-        for name, facts in of_task.metrics.items()
+    metrics = metrics_of(run, task)
+    words = {
+        values["direction"]
+        for about, values in run.facts.items()
+        if about.what == "metric" and Remark("", "", (about,)).concerns(task, metric, metrics)
     }
-    heads = [name for name in metrics if is_of(metric, [name])]
-    known = {metrics[max(heads, key=len)]} if heads else set(metrics.values())
-    high = known.pop() if len(known) == 1 else None
-    return None if high is None else not high
+    word = words.pop() if len(words) == 1 else None
+    return None if word is None else bool(word == "lower is better")
 
 
 def grouped(runs: Sequence[Run]) -> list[int]:
     """For each run the number of its group, from 1: within one, all is equal that may change figures of equal answers.
 
-    A service may answer a run with several fingerprints; groups need one in common. The largest group is the first.
+    A service may answer one run with several fingerprints; those of a group have one in common. The first group is the
+    largest.
     """
     groups: list[tuple[Any, dict[About, set[str]], list[int]]] = []
-    for at, run in enumerate(runs):
-        key, prints = _key(run)
+    for number, run in enumerate(runs):
+        facts = {about: dict(values) for about, values in run.facts.items() if Remark(about.what, "", ()).is_scoring}
+        prints = {about: set(str(values.pop("fingerprint", "")).split(", ")) for about, values in facts.items()}
+        for values in facts.values():
+            values.pop("from", None)
         for other, seen, members in groups:
-            if other == key and all(seen[about] & found or seen[about] == found for about, found in prints.items()):
+            if other == (run.pack, facts) and all(seen[about] & found for about, found in prints.items()):
+                members.append(number)
                 for about, found in prints.items():
                     seen[about] |= found
-                members.append(at)
                 break
         else:
-            groups.append((key, prints, [at]))
-    groups.sort(key=lambda group: (-len(group[2]), -max(group[2])))
-    numbers = {at: number for number, (_, _, members) in enumerate(groups, 1) for at in members}
-    return [numbers[at] for at in range(len(runs))]
-
-
-def _key(run: Run) -> tuple[Any, dict[About, set[str]]]:
-    """What runs of one group share, and the fingerprints of each judge."""
-    prints: dict[About, set[str]] = {}
-    shared: dict[About, dict[str, Any]] = {}
-    for about, values in run.facts.items():
-        if about.what not in _NOT_SCORING:
-            shared[about] = {name: value for name, value in values.items() if name not in (FINGERPRINT, "from")}
-        if FINGERPRINT in values:
-            prints[about] = set((values[FINGERPRINT] or "").split(", "))
-    return (run.pack, shared), prints
-
-
-def lines(remarks: Iterable[Remark], *, scoring: bool = False) -> list[str]:
-    """Remarks as text; optionally only those that may change figures of equal answers."""
-    return [str(one) for one in remarks if one.is_scoring or not scoring]
+            groups.append(((run.pack, facts), prints, [number]))
+    groups.sort(key=lambda group: (-len(group[2]), -group[2][-1]))
+    of_run = {number: at for at, (_, _, members) in enumerate(groups, 1) for number in members}
+    return [of_run[number] for number in range(len(runs))]

@@ -170,6 +170,11 @@ class Run:
         return tuple(dict.fromkeys(one.metric for one in mine))
 
     @property
+    def model_files(self) -> Mapping[str, str]:
+        """Path -> hash of the files that were given as the model."""
+        return dict(self.artifacts.get("model", {}).get("files", {}))
+
+    @cached_property
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
         if "facts" in self.artifacts:
