@@ -60,6 +60,8 @@ def _bytes(value: Any) -> bytes:
 
 def _plain(value: Any) -> str:
     """What JSON does not know: images by their pixels, other objects as text without addresses in memory."""
+    if isinstance(value, (set, frozenset)):
+        return ", ".join(sorted(map(_plain, value)))  # in an order that is the same in every process
     pixels = getattr(value, "tobytes", None)
     return hashlib.sha256(pixels()).hexdigest() if callable(pixels) else _ADDRESS.sub("", repr(value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
@@ -13,9 +13,9 @@ import orjson
 import pandas as pd
 
 from evalkit.runs.contract import Receipt, RunFacts
-from evalkit.runs.contract.figure_name_rules import group_of, is_count
+from evalkit.runs.contract.figure_name_rules import is_count
 from evalkit.runs.run_display import run_html, run_text
-from evalkit.runs.run_facts import About, facts_of, not_known
+from evalkit.runs.run_facts import About, covers, facts_of, not_known
 
 _MORE = ("not_known", "scored_nothing", "notes")
 
@@ -159,15 +159,12 @@ class Run:
         return is_count(score.metric, [one.metric for one in self.scores if one.task == score.task])
 
     def receipts_of(self, task: str) -> tuple[Receipt, ...]:
-        """The receipts of a task (``name|0``), one per metric."""
-        plain = task.split("|", 1)[0]
-        return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
+        """The receipts of a task (``name|0``) or of the tasks of a group, one per metric and task."""
+        return tuple(one for one in self.receipts if covers(task, one.task))
 
     def judged(self, task: str) -> tuple[str, ...]:
         """The metrics of a task, or of a group of tasks, that have receipts of judges."""
-        group = group_of(task)
-        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
-        return tuple(dict.fromkeys(one.metric for one in mine))
+        return tuple(dict.fromkeys(one.metric for one in self.receipts_of(task)))
 
     @property
     def model_files(self) -> Mapping[str, str]:
@@ -221,10 +218,6 @@ class Run:
 
     def _repr_html_(self) -> str:
         return run_html(self)
-
-
-def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
-    return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
 
 
 def no_receipt(mode: str) -> str:

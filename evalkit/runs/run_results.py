@@ -176,8 +176,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: 
         for metric in of_task.metrics.values()
     }
     is_known = bool(scorers) and known.issuperset(scorers)
-    name = task_name(task.task)
-    if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
+    if any(covers(task.task, one.task) for one in receipts):
         return "consumed"
     if is_known and (task.binding or not is_asked):
         return "deterministic"
@@ -187,7 +186,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: 
 def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Warnings about a bound profile that a metric did not use, because its own arguments set the judge."""
     name = task.binding.get("judge_profile")
-    mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
+    mine = [one for one in receipts if covers(task.task, one.task)]
     unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
     if name and unused and mode != "deterministic":
         yield f"{task.task}: {', '.join(unused)} did not use the bound judge_profile {Path(name).stem!r}"
