@@ -171,17 +171,7 @@ class Receipt(_Part):
 
 
 class MetricFacts(_Part):
-    """One metric of a task.
-
-    Attributes
-    ----------
-    scorer
-        What scores it.
-    word
-        The plugin whose author declares that it calls no model; None: evalkit's or LightEval's own, or not declared.
-    higher_is_better
-        Its direction; None if unknown.
-    """
+    """What scores a metric, the plugin whose author says so (`word`), and its direction (None: unknown)."""
 
     scorer: Scorer
     word: str | None = None
@@ -189,30 +179,14 @@ class MetricFacts(_Part):
 
 
 class TaskFacts(_Part):
-    """What a task was scored on, and by what.
-
-    Attributes
-    ----------
-    documents
-        `n`, and hashes of `questions`, `golds`, `ids`, `context` (the other fields) and `examples` (few-shot).
-    metrics
-        Figure or metric -> its facts.
-    """
+    """`n` and hashes of a task's documents (`questions`, `golds`, `ids` …), and its metrics, named as their figures."""
 
     documents: dict[str, int | str] = {}
     metrics: dict[str, MetricFacts] = {}
 
 
 class RunFacts(_Part):
-    """What a process of LightEval evaluated, as it records next to its receipts.
-
-    Attributes
-    ----------
-    model
-        Identity of what answered: hashes of files, or a revision; None if unknown.
-    tasks
-        Task (``name|0``) -> its facts.
-    """
+    """What a process of LightEval evaluated: the model (file or name -> hash or revision) and the tasks."""
 
     schema_version: Literal[1] = 1
     model: dict[str, str] | None = None
