@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from lighteval_parts import MODEL, make_llama
+from run_setup import TEMPLATE
 from servers import JudgeServer, judge_server
 
 pytest.importorskip("lighteval")
 pytest.importorskip("sqlalchemy")
 
 from evalkit.cli import main
-from evalkit.rubrics.prompts import load_template
 from evalkit.runs import Registry, Run, Runner, compare_runs, leaderboard
 
 PLUGIN = """
@@ -162,8 +162,7 @@ def test_what_differs_is_named_and_nothing_else(
         line = f"judge openai:judge-1: host {place.server.url} -> {other.url} {PLACE}"
         pair("host", line, config={"judges": [{**place.judge, "base_url": other.url}]})
     place.server.always["tells"] = {"system_fingerprint": "fp_1"}
-    default = load_template("default@v1")
-    place.registry.add_template("mine", "v1", f"{default.source}\nBe strict.")
+    place.registry.add_template("mine", "v1", TEMPLATE)
     pair("template", "template", config={"judges": [{**place.judge, "judge_template_id": "mine@v1"}]})
     pair("rules", f"rules: aggregation mean -> median {PLACE}", config={"aggregation": "median"})
     line = "metric: direction higher is better -> lower is better (sums|0, n_letters)"
@@ -178,7 +177,8 @@ def test_what_differs_is_named_and_nothing_else(
     [found] = named(base, runs["model file"])
     assert found.startswith("model: model.py "), found
     [found] = named(base, runs["evalkit"])
-    assert found.startswith("versions: evalkit ") and found.endswith(" -> 99")
+    assert found.startswith("versions: evalkit ")
+    assert found.endswith(" -> 99")
 
     board = leaderboard(place.registry, "sums", newest=False).set_index("run")
     first = board.loc[base.id]
