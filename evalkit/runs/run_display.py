@@ -11,7 +11,7 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, tex
 from evalkit.core.printable_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
-from evalkit.runs.run_facts import first_of, is_lower_better, short
+from evalkit.runs.run_facts import About, first_of, is_lower_better, short
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore
@@ -196,10 +196,9 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
 
 def _recorded(run: Run) -> Iterator[tuple[str, str]]:
     """What was evaluated on what, and what is not known of it."""
-    model = run.recorded.model or run.model_files
-    if model:
-        shown = [f"{name.rpartition('/')[2]} {short(value)}" for name, value in model.items()]
-        yield "model", first_of(shown)
+    model = {name: value for name, value in run.facts[About("model")].items() if name not in ("name", "back end")}
+    if any(model.values()):
+        yield "model", first_of(f"{name} {short(value)}" for name, value in model.items() if value)
     for task, facts in run.recorded.tasks.items():
         if facts.documents:
             n, *parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items()]

@@ -80,10 +80,15 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
     packages = environment.get("packages") or {"packages": None}
     versions = {name: environment.get(name.lower()) for name in ("evalkit", "Python")}
     versions |= {name: version for name, version in packages.items() if name not in _OURS}
-    files = {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in run.model_files.items()} | {"weights": None}
+    files = {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in run.model_files.items()}
     flags = {f"--{name}": value for name, value in (run.options.get("flags") or {}).items()}
     facts: dict[About, dict[str, Any]] = {
-        About("model"): {"name": run.model, "back end": run.backend, **(run.recorded.model or files)},
+        About("model"): {
+            "name": run.model,
+            "back end": run.backend,
+            **files,
+            **(run.recorded.model or {"weights": None}),
+        },
         About("versions"): versions,
         About("LightEval"): {"version": run.lighteval},
         About("options"): {"scoring mode": run.scoring_mode, **flags},
