@@ -88,13 +88,13 @@ def _add_reading(parts: Commands) -> None:
     _with_run(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run ends")
 
-    text = "differences between two runs, sample by sample if both stored their samples"
+    text = "differences between two runs, sample by sample if both stored their samples, and what else differs"
     parser = _add_part(parts, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="a run that succeeded")
     parser.add_argument("after", metavar="AFTER", help="another run that succeeded; differences are AFTER - BEFORE")
     add_output(parser, rows=200)
 
-    text = "runs of a pack; only runs that are scored in the same way are ranked together"
+    text = "runs of a pack, ranked within groups that are scored alike; what differs is marked"
     parser = _add_part(parts, "leaderboard", _leaderboard, text)
     parser.add_argument("pack", metavar="PACK[@VERSION]", help="a pack")
     parser.add_argument("--all", action="store_true", help="every run, not only the newest of each model")
@@ -226,8 +226,10 @@ def _compare(args: argparse.Namespace) -> None:
         print(comparison)
         return
     put(args, comparison.table)
-    for reason in comparison.reasons:
-        tell(f"not comparable: {reason}")
+    for line in [f"differs: {one}" for one in comparison.differences]:
+        tell(line)
+    for line in [f"not known: {one}" for one in comparison.not_known]:
+        tell(line)
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
@@ -237,5 +239,17 @@ def _leaderboard(args: argparse.Namespace) -> None:
         table = leaderboard(runner.registry, args.pack, newest=not args.all)
     if args.out is None and not args.json:
         table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids
-    columns = ("scored_as", "rank", "run", "model", "score", "stderr", "scored", "judged_by", "notes")
+    columns = (
+        "group",
+        "rank",
+        "run",
+        "model",
+        "score",
+        "stderr",
+        "scored",
+        "judged_by",
+        "differs",
+        "not_known",
+        "notes",
+    )
     put(args, table, columns=columns)

@@ -137,15 +137,14 @@ def test_models_of_one_name_and_other_files_both_stand_on_the_leaderboard(local:
     assert sorted(leaderboard(local, "support")["run"]) == sorted(run.id for run in runs)
 
 
-def test_other_flags_are_no_comparison_in_rows_and_reasons_alike(local: Registry, tmp_path: Path) -> None:
+def test_other_flags_are_named_in_rows_and_lines_alike(local: Registry, tmp_path: Path) -> None:
     runner = runner_of(local, tmp_path)
     a = runner.start("support", "model_name=m,details=1")
     b = runner.start("support", "model_name=m,details=1", flags={"num-fewshot-seeds": "2"})
     found = compare_runs(a, b)
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["different flags"]
-    assert not found.table["comparable"].any()
-    assert found.table["notes"].str.startswith("different flags").all()
-    assert compare_runs(a, runner.start("support", "model_name=n,details=1")).table["comparable"].all()
+    assert found.differences == ("options: --num-fewshot-seeds - -> 2",)
+    assert set(found.table["differs"]) == {"options: --num-fewshot-seeds - -> 2"}
+    assert not compare_runs(a, runner.start("support", "model_name=n,details=1")).table["differs"].any()
 
 
 def test_names_of_metrics_do_not_steer_the_terminal(local: Registry, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ pytest.importorskip("alembic")
 from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
-from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
@@ -214,7 +213,10 @@ def test_a_run_from_start_to_end(registry: Registry, tmp_path: Path) -> None:
     assert first["value"] == pytest.approx(1 / 6)
     assert (first["stderr"], first["coverage"], first["n_samples"]) == (0.1, 0.75, 4)
     assert not any(row["metric"].endswith(("_stderr", "_coverage")) for row in rows(run))
-    assert run.reproducible
+    assert run.not_known == ()
+    facts = {(about.what, about.task): values for about, values in run.facts.items()}
+    assert facts["documents", "tone|0"]["golds"] == "g"
+    assert facts["judge fake:lenient", "tone|0"]["weight"] == 2
     assert run.artifacts["environment"]["packages"]["pandas"]
     assert registry.runs()[["id", "pack", "status"]].to_numpy().tolist() == [[run.id, "support@1", "succeeded"]]
     assert not runner.store.close(run.id, Ending("failed", "again")), "nothing is closed or doubled twice"
@@ -273,8 +275,7 @@ def test_no_receipt_marks_the_run_and_empty_answers_are_told(local: Registry, tm
     model = "model_name=m,details=1,empty=1,receipts=no"
     run = runner_of(local, tmp_path).start("support", model, scoring_mode="jury", scoring_config=JURY)
     assert [one.receipt_state for one in run.tasks] == ["own_config", "not_consumed"]
-    assert not run.reproducible
-    assert run.irreproducible == ("tone|0: its judge plugin left no receipt",)
+    assert run.not_known == ("rules: receipt (tone|0; tone|0, quality)",)
     assert "plain|0: 8 of 8 answers are empty; did the model's calls fail?" in run.notes
     assert "left no receipt" in str(run)
 
@@ -285,7 +286,7 @@ def test_a_bound_task_that_is_never_judged_needs_no_receipt(local: Registry, tmp
         "support", "model_name=m,details=1,unjudged=tone", scoring_mode="jury", scoring_config=JURY
     )
     assert [one.receipt_state for one in run.tasks] == ["own_config", "deterministic"]
-    assert run.reproducible, run.irreproducible
+    assert run.not_known == ()
 
 
 def test_a_bound_profile_that_no_receipt_names_is_said(local: Registry, tmp_path: Path) -> None:
@@ -298,7 +299,7 @@ def test_a_bound_profile_that_no_receipt_names_is_said(local: Registry, tmp_path
     assert not any("judge_profile" in note for note in asked.notes), "deterministic mode takes none"
 
 
-def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Registry, tmp_path: Path) -> None:
+def test_what_nobody_knows_is_not_deterministic_and_is_listed(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
     runner = runner_of(local, tmp_path)
 
@@ -308,19 +309,19 @@ def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Regi
 
     bound_one = started("unknown=tone", "jury")
     assert [one.receipt_state for one in bound_one.tasks] == ["own_config", "not_consumed"]
-    assert bound_one.reproducible is False
+    assert bound_one.not_known == ("rules: receipt (tone|0)", "metric: scorer (tone|0, quality)")
     assert "tone|0: its judge plugin left no receipt" in bound_one.notes
     own = started("unknown=plain", "jury")
     assert [one.receipt_state for one in own.tasks] == ["own_config", "consumed"], "a task without override: no fault"
-    assert (own.reproducible, own.irreproducible, own.unknown) == (None, (), ("plain|0 (quality)",))
-    assert "reproducible: unknown: scorer not known: plain|0 (quality)" in str(own)
+    assert own.not_known == ("metric: scorer (plain|0, quality)",)
+    assert "not known: metric: scorer (plain|0, quality)" in str(own)
     unasked = started("unknown=tone", "deterministic")
     assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
-    assert unasked.reproducible is False
     assert any("its metrics may call a judge" in note for note in unasked.notes)
-    unnoted = started("scorers=no", "deterministic")
+    unnoted = started("facts=no", "deterministic")
     assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
-    assert started("details=1", "deterministic").reproducible is True
+    assert "documents: content (plain|0; tone|0)" in unnoted.not_known
+    assert started("details=1", "deterministic").not_known == ()
 
 
 def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Registry, tmp_path: Path) -> None:
@@ -329,21 +330,24 @@ def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Reg
     a = runner.start("own", "model_name=a,details=1,unknown=plain")
     b = runner.start("own", "model_name=b,details=1,unknown=plain")
     found = compare_runs(a, b)
-    notes = found.table.set_index("metric")["notes"]
-    assert notes["quality"].startswith("scorer not known; paired")
-    assert notes["length"] == "paired"
-    assert found.comparable, "the same task, code, flags and config: more is not known"
+    open_facts = found.table.set_index("metric")["not_known"]
+    assert (open_facts["quality"], open_facts["length"]) == ("metric: scorer", "")
+    assert found.not_known == ("metric: scorer (plain|0, quality)",)
+    assert [line.partition(":")[0] for line in found.differences] == ["model"], "more is not known"
     board = leaderboard(local, "own")
-    assert board["reproducible"].tolist() == ["unknown", "unknown"]
+    assert board["not_known"].tolist() == ["metric: scorer (plain|0, quality)"] * 2
     assert board["judged_by"].tolist() == ["unknown", "unknown"]
-    assert board["notes"].str.startswith("scorer not known: plain|0").all()
-    runner.start("own", "model_name=c")
-    assert set(leaderboard(local, "own")["reproducible"]) == {"unknown", "yes"}
+    assert board["group"].tolist() == [1, 1]
+    known = runner.start("own", "model_name=c")
+    assert compare_runs(a, known).not_known == (f"metric: scorer (plain|0, quality), of {a.id}",)
+    board = leaderboard(local, "own").set_index("run")
+    assert (board.loc[known.id, "group"], board.loc[known.id, "not_known"]) == (2, "")
     judged = [
         runner.start("own", f"model_name=m{at},unknown=plain", scoring_mode="jury", scoring_config=config)
         for at, config in enumerate((JURY, {**JURY, "aggregation": "mean"}))
     ]
-    assert judged[0].identity != judged[1].identity, "what is not known may read the config"
+    config = compare_runs(*judged).differences[1]
+    assert config == "metric: scoring config (plain|0, quality)", "what is not known may read the config"
 
 
 def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path: Path) -> None:
@@ -470,7 +474,7 @@ def test_a_run_prints_scores_with_coverage_and_the_judges_that_were_used(local: 
     text = str(run)
     # samples 0, 1/8, 3/8, 4/8, 5/8, 7/8 of eight: mean 2.5/6
     for part in ("tone|0  quality            0.417   0.100   6   6 of 8 (75%)", "fake:lenient", "default@v1 (aaaaaaaa)",
-                 "samples 3, vote mean, aggregation mean, quorum 0.5", "reproducible: yes"):  # fmt: skip
+                 "samples 3, vote mean, aggregation mean, quorum 0.5", "documents of tone|0: 8 ("):  # fmt: skip
         assert part in text, text
     assert "6 of 8 (75%)" in run._repr_html_()
 
@@ -482,12 +486,14 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
     a = runner.start("support", "model_name=a,details=1", **common)
     b = runner.start("support", "model_name=b,details=1,shift=0.125,shuffled=1", **common)
     found = compare_runs(a, b)
-    assert found.comparable
+    assert not found.table["differs"].any()
     row = found.table[found.table["metric"] == "quality"].iloc[0]
     # shift 1/8 on odd documents: of the six scored (0,1,3,4,5,7) four move by 1/8, the last to min(1, 1): mean 4/6 / 8
     assert row["difference"] == pytest.approx(1 / 12)
     assert row["n_pairs"] == 6
     assert row["low"] < 1 / 12 < row["high"]
+    # of the six that are scored on both sides: 2.5/6 and 3/6
+    assert (row["paired_before"], row["paired_after"]) == pytest.approx((2.5 / 6, 3 / 6))
     assert "2 left out" in row["notes"]
     same = compare_runs(a, a).table
     assert (same["difference"].dropna() == 0).all()
@@ -506,17 +512,49 @@ def test_verdicts_are_paired_too() -> None:
 
     a = pd.Series([0.0, 0, 0, 1, 1, 1, 1, 0, 0, 0], index=list("abcdefghij"))
     b = pd.Series([1.0, 1, 1, 0, 1, 1, 1, 0, 0, 0], index=list("abcdefghij")).sample(frac=1, random_state=1)
-    found = _paired(a, b, 0.2)
+    found = _paired([a, b], [0.4, 0.6])
     assert found is not None
     # three fixed, one broke: mean 0.2, cluster variance 10/9 · 3.6 / 100 = 0.04; shrunk by 10/12 and with half an item
     # more in each cell: 0.04 · (10/12)² + (1 + (1/6)²) / 12² = 0.034915; t₉ = 2.26216
     half = 2.26216 * math.sqrt(0.034915)
-    assert (found[0].low, found[0].high) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
-    assert found[1:] == (10, "paired")
-    assert _paired(a, b.iloc[:9], 0.2) is None, "other documents"
-    nobody = _paired(a * math.nan, b, math.nan)
+    assert (found.interval.low, found.interval.high) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
+    assert (found.n, found.note, found.difference) == (10, "paired", pytest.approx(0.2))
+    assert _paired([a, b.iloc[:9]], [0.4, 0.6]) is None, "other documents"
+    assert _paired([a, b], [0.4, 0.5]) is None, "a figure that is not the mean of its samples"
+    half_of_each = [a.where(a.index < "f"), b.where(b.index >= "f")]
+    nobody = _paired(half_of_each, [0.4, 0.4])
     assert nobody is not None
-    assert (nobody[0].reason, nobody[1]) == ("no sample is scored on both sides", 0)
+    assert (nobody.interval.reason, nobody.n) == ("no sample is scored on both sides", 0)
+    assert math.isnan(nobody.difference), "there is no pair to differ"
+
+
+def test_difference_interval_and_means_are_of_the_same_samples() -> None:
+    import pandas as pd
+
+    from evalkit.runs.run_comparison import _paired
+
+    draw = random.Random(38)
+    for _ in range(300):
+        n = draw.randint(3, 12)
+        sides = [
+            pd.Series([draw.choice([math.nan, *(number / 8 for number in range(9))]) for _ in range(n)]) for _ in "ab"
+        ]
+        means = [float(side.mean()) for side in sides]
+        common = [(x, y) for x, y in zip(*sides, strict=True) if not math.isnan(x) and not math.isnan(y)]
+        found = _paired(sides, means)
+        if any(map(math.isnan, means)):
+            assert found is None
+            continue
+        assert found is not None
+        assert found.n == len(common)
+        if not common:
+            continue
+        before, after = (sum(side) / len(common) for side in zip(*common, strict=True))
+        assert found.means == pytest.approx((before, after))
+        assert found.difference == pytest.approx(after - before)
+        if found.interval.reason is None:
+            assert found.interval.low <= found.difference <= found.interval.high
+        assert ("left out" in found.note) == (len(common) < n)
 
 
 def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: Path) -> None:
@@ -529,7 +567,7 @@ def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: P
     assert row["notes"] == "not paired, so the interval is wider than a paired one"
 
 
-def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_path: Path) -> None:
+def test_what_is_scored_in_another_way_is_marked_and_ranked_apart(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
     runner = runner_of(local, tmp_path)
     a = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY)
@@ -537,34 +575,35 @@ def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_pa
     c = runner.start("support", "model_name=m", scoring_mode="judge", scoring_config=JUDGE)
     d = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY, max_samples=4)
     other = compare_runs(a, b)
-    assert other.reasons == ("tone|0: different judges, rubric, template, plugin or rules",)
-    assert other.table.set_index(["task", "metric"])["comparable"].to_dict()["plain|0", "quality"]
-    assert not other.table.set_index(["task", "metric"])["comparable"].to_dict()["tone|0", "quality"]
-    assert compare_runs(a, c).reasons[0] == "scoring modes jury and judge"
-    touched = compare_runs(a, c).table.set_index(["task", "metric"])["comparable"].to_dict()
-    assert {key for key, alike in touched.items() if not alike} == {
-        ("tone|0", "quality"),
-        ("tone|0", "quality_pass_rate"),
-    }
-    assert touched["tone|0", "length"], "no judge touches it, and the rest is the same"
-    assert touched["plain|0", "quality"], "not bound: nobody was asked about it"
-    assert compare_runs(a, d).reasons[0] == "different max_samples: None and 4"
-    assert set(compare_runs(a, d).table["notes"].str.partition(";")[0]) == {"different max_samples: None and 4"}
+    line = "judge fake:strict, fake:lenient: template default@v1 (aaaaaaaa) -> default@v1 (cccccccc)"
+    assert other.differences[1:] == (f"{line} (tone|0, quality)",)
+    marks = other.table.set_index(["task", "metric"])["differs"].to_dict()
+    assert (marks["plain|0", "quality"], marks["tone|0", "quality"]) == ("", line)
+    assert f"differs: {line} (tone|0," in str(other).replace("\n  ", " ")
+    found = compare_runs(a, c)
+    assert found.differences == (
+        "options: scoring mode jury -> judge",
+        "rules: judges fake:strict, fake:lenient -> fake:strict (tone|0, quality)",
+    )  # fmt: skip
+    rules = {key for key, text in found.table.set_index(["task", "metric"])["differs"].items() if "rules" in text}
+    assert rules == {("tone|0", "quality"), ("tone|0", "quality_pass_rate")}, "no judge touches the other figures"
+    assert compare_runs(a, d).differences == ("options: max_samples - -> 4",)
+    assert set(compare_runs(a, d).table["differs"]) == {"options: max_samples - -> 4"}
     table = leaderboard(local, "support")
-    assert len(set(table["scored_as"])) == 4, "nothing of these is ranked against another"
+    assert len(set(table["group"])) == 4, "nothing of these is ranked against another"
     assert table["rank"].tolist() == [1, 1, 1, 1]
+    assert (table["differs"] == "").tolist() == [True, False, False, False], "marked, but for the first group"
 
 
-def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(local: Registry, tmp_path: Path) -> None:
+def test_versions_of_lighteval_are_marked_and_no_spread_is_no_interval(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"})
     a = runner_of(local, tmp_path).start("support", "model_name=m")
     environment = dict(a.artifacts["environment"])
     environment["packages"] = {**environment["packages"], "lighteval": "0.12.0"}
     old = dataclasses.replace(a, artifacts={**a.artifacts, "environment": environment})
-    assert old.identity != a.identity
     found = compare_runs(old, a)
-    assert found.reasons == (f"different LightEval: 0.12.0 and {a.lighteval}",)
-    assert not found.table["comparable"].any()
+    assert found.differences == (f"LightEval: version 0.12.0 -> {a.lighteval}",)
+    assert set(found.table["differs"]) == {f"LightEval: version 0.12.0 -> {a.lighteval}"}
     flat = dataclasses.replace(a, scores=tuple(dataclasses.replace(one, stderr=0.0) for one in a.scores))
     row = compare_runs(flat, flat).table.set_index("metric").loc["quality"]
     assert (row["difference"], row["notes"]) == (0, "not paired, and both standard errors are 0: no interval")
@@ -639,21 +678,37 @@ def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, lo
     assert board(made("g", [0.5], primary_metric="other"))["notes"].iloc[0].startswith("no score: t0|0 has no other")
 
 
-def test_the_identity_of_a_run_is_how_it_is_scored() -> None:
-    first = made("a", [0.5, 0.5])
-    assert made("b", [0.1, None], model="other", task_aggregation="min").identity == first.identity
-    assert dataclasses.replace(first, options={"max_samples": 5}).identity != first.identity
-    assert dataclasses.replace(first, scoring_mode="judge").identity != first.identity
-    assert dataclasses.replace(first, tasks=first.tasks[:1]).identity != first.identity
-    receipt = Receipt(
-        task="t0", metric="m", scoring_mode="judge", rubric="r", rubric_version="v1", rubric_hash="h", n_items=1,
-        n_scored=1, n_empty=0, n_judgments=1, n_unscored=0, n_live=1, n_cached=0, cost_usd=1.0, evalkit_version="0",
-    )  # fmt: skip
-    judged = dataclasses.replace(first, receipts=(receipt,))
-    cached = receipt.model_copy(update={"n_live": 0, "n_cached": 1, "cost_usd": 0.0})
-    assert dataclasses.replace(first, receipts=(cached,)).identity == judged.identity != first.identity
-    newer = receipt.model_copy(update={"rubric_version": "v2"})
-    assert dataclasses.replace(first, receipts=(newer,)).identity != judged.identity
+def test_a_leaderboard_puts_the_best_first_where_low_is_good(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
+    from evalkit.runs.run_store import RunStore
+
+    local.apply_pack(pack(name="p"))
+
+    def facts(*better: bool | None) -> dict[str, Any]:
+        metrics = [{"m": {"scorer": "own", "higher_is_better": high}} for high in better]
+        return {"facts": {"tasks": {f"t{at}|0": {"metrics": one} for at, one in enumerate(metrics)}}}
+
+    def board(*runs: Run) -> Any:
+        monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))
+        return leaderboard(local, "p").set_index("run")
+
+    values = {"good": [0.1, 0.2], "bad": [0.8, 0.2], "none": [None, 0.1]}
+    low = board(*(made(name, pair, artifacts=facts(False, False)) for name, pair in values.items()))
+    assert low.index.tolist() == ["good", "bad", "none"]
+    assert (low["rank"].tolist()[:2], set(low["better"])) == ([1, 2], {"low"})
+    high = board(*(made(name, pair, artifacts=facts(True, True)) for name, pair in values.items()))
+    assert (high.index.tolist(), set(high["better"])) == (["bad", "good", "none"], {"high"})
+    # the worst task is the highest where low is good
+    worst = board(made("w", [0.8, 0.2], task_aggregation="min", artifacts=facts(False, False)))
+    assert worst.loc["w", "score"] == 0.8
+    mixed = board(made("x", [0.8, 0.2], artifacts=facts(True, False))).loc["x"]
+    assert (mixed["better"], math.isnan(mixed["score"])) == ("mixed", True)
+    assert mixed["notes"].startswith("no score: high is good in some of its tasks, and low in others")
+    untold = board(made("y", [0.8, 0.2], artifacts=facts(None, None))).loc["y"]
+    assert (untold["better"], untold["rank"]) == (None, 1)
+    assert "metric: direction" in untold["not_known"]
+    apart = board(made("a", [0.5], artifacts=facts(True)), made("b", [0.4], artifacts=facts(False)))
+    assert apart["group"].tolist() == [1, 2], "another direction is another group"
+    assert "direction" in apart["differs"].iloc[1]
 
 
 # artifacts
