@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template
@@ -19,22 +18,10 @@ Place = Literal["registry", "plugin", "folders"]
 
 @dataclass(slots=True)
 class Search:
-    """The results so far of checking the tasks of one pack.
+    """The results so far of checking the tasks of one pack, for a mode and config.
 
-    Attributes
-    ----------
-    registry, scoring
-        The registry, and the mode and config to check for.
-    problems
-        The problems, as messages.
-    plugins, layouts
-        By ``name@version``; the layout is None if a plugin cannot be used.
-    used
-        The profile of each task that has one.
-    profiles, templates
-        Content hashes by ``name@version``; those of a plugin by ``plugin:name@version``.
-    is_config_read
-        False if the scoring config is invalid; judges are then not checked.
+    Plugins and layouts are by ``name@version``; the layout is None if a plugin cannot be used. `profiles` has the
+    profile of each task that has one. If the scoring config is invalid (`is_config_read`), judges are not checked.
     """
 
     registry: Registry
@@ -42,9 +29,7 @@ class Search:
     problems: list[str] = field(default_factory=list)
     plugins: dict[str, Plugin] = field(default_factory=dict)
     layouts: dict[str, PluginLayout | None] = field(default_factory=dict)
-    used: dict[str, Profile] = field(default_factory=dict)
-    profiles: dict[str, str] = field(default_factory=dict)
-    templates: dict[str, str] = field(default_factory=dict)
+    profiles: dict[str, Profile] = field(default_factory=dict)
     is_config_read: bool = True
 
     @property
@@ -68,7 +53,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     """
     over, is_judged = task.overrides, search.scoring.mode != "deterministic"
     if not over:
-        texts = _templates(search, task, None, None, None) if is_judged else []
+        texts = _templates(search, task, None, None) if is_judged else []
         return TaskBinding(templates=texts) if texts else None
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
@@ -81,13 +66,13 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     }
     if not is_judged:
         return TaskBinding(**given)
-    profile = _profile(search, task, plugin, layout)
+    profile = _profile(search, task, layout)
     _check_judges(search, task, profile, layout)
     return TaskBinding(
         **given,
         judge_profile=over.judge_profile,
         judge_template_id=over.judge_template_id,
-        templates=_templates(search, task, profile, plugin, layout),
+        templates=_templates(search, task, profile, layout),
     )
 
 
@@ -107,12 +92,7 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
     return plugin, search.layouts[plugin.label]
 
 
-def _owned(plugin: Plugin | None, label: str) -> str:
-    """The key of a profile or template: two plugins and the project may each have one with this label."""
-    return label if plugin is None else f"{plugin.name}:{label}"
-
-
-def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
+def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None if there is none, or it cannot be used (which is a problem)."""
     name = search.profile_name(task)
     if name is None:
@@ -124,15 +104,13 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
         inside = f" (nor in its plugin, which has {listed(own)})" if layout is not None else ""
         search.add(task, f"{problem}{inside}")
         return None
-    label = _owned(plugin if name in own else None, f"{profile.profile}@{profile.version}")
-    search.profiles[label] = digest(profile.to_dict())
     if profile.rubric is not None:
         try:
             profile.load()
         except RubricError as problem:
             search.add(task, problem)
             return None
-    search.used[task.task] = profile
+    search.profiles[task.task] = profile
     return profile
 
 
@@ -153,7 +131,7 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
 
 
 def _templates(
-    search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None, layout: PluginLayout | None
+    search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None
 ) -> list[TemplateText]:
     """Check every template of a task's judges; the sources of those that come from the registry."""
     texts: dict[str, TemplateText] = {}
@@ -165,7 +143,6 @@ def _templates(
         except (ConfigError, RubricError) as problem:
             search.add(task, problem)
             continue
-        search.templates[_owned(plugin if place == "plugin" else None, template.label)] = template.hash
         if place == "registry":
             texts[template.label] = TemplateText(
                 name=template.name, version=template.version, text=template.source, hash=template.hash

@@ -26,21 +26,8 @@ _ERROR = "evalkit: error: "
 class Child(contextlib.AbstractContextManager["Child"]):
     """A running command. Leaving its ``with`` block ends it and every process that it started.
 
-    Parameters
-    ----------
-    command
-        Its arguments; they are not read by a shell.
-    environment
-        All of its environment variables.
-    log
-        File to which its output is appended.
-    grace_s
-        Seconds between SIGTERM and SIGKILL.
-
-    Attributes
-    ----------
-    code
-        Its exit code (128 + the signal that killed it); None while it runs.
+    Its output is appended to `log`; `grace_s` are the seconds between SIGTERM and SIGKILL. `code` is its exit code (128
+    + the signal that killed it), None while it runs.
     """
 
     def __init__(

@@ -48,20 +48,8 @@ def lighteval_words(
 ) -> list[str]:
     """The arguments that follow `LIGHTEVAL` on the command line.
 
-    Parameters
-    ----------
-    backend
-        One of `BACKENDS`.
-    model
-        A name, ``key=value,…`` or a YAML file; for ``custom`` a Python file, or ``NAME=FILE.py``.
-    tasks
-        ``name|0`` …
-    output
-        Its output folder.
-    options
-        `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
-    custom_tasks
-        Module or file with the tasks.
+    `model` is a name, ``key=value,…`` or a YAML file; for the back end ``custom`` a Python file, or ``NAME=FILE.py``.
+    `options` has `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
 
     Raises
     ------
@@ -85,17 +73,7 @@ def lighteval_words(
 def lighteval_environment(
     mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
 ) -> dict[str, str]:
-    """The variables of this process, with those of the scoring contract set or removed, and others added.
-
-    Parameters
-    ----------
-    mode, config, bindings
-        Scoring mode, scoring config and task bindings; deterministic mode takes no config.
-    output
-        LightEval's output folder, which also gets the receipts.
-    **own
-        Further variables.
-    """
+    """The variables of this process, with those of the scoring contract set or removed, and `own` ones added."""
     config = None if mode == "deterministic" else config
     given = {
         MODE_VARIABLE: mode,

@@ -19,21 +19,9 @@ from evalkit.runs.registry import Pack, Registry
 class Resolution:
     """A pack, resolved and checked.
 
-    Attributes
-    ----------
-    pack
-        The pack.
-    scoring
-        Mode and config.
-    bindings
-        The bindings of tasks, which a run passes on in ``EVALKIT_TASK_BINDINGS``.
-    hashes
-        Content hashes: of the pack, and of `plugins`, `profiles` and `templates` by name (a plugin's own are prefixed
-        with its name).
-    warnings
-        Problems that do not stop a run: keys that are not set here, settings without effect.
-    profiles
-        The profiles that judge tasks, by task.
+    `bindings` are passed on in ``EVALKIT_TASK_BINDINGS``; `hashes` are the content hashes of the pack and of `plugins`;
+    `warnings` are problems that do not stop a run: keys that are not set here, settings without effect; `profiles` are
+    those that judge tasks, by task.
     """
 
     pack: Pack
@@ -98,11 +86,9 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     hashes = {
         "pack": pack.content_hash,
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
-        "profiles": search.profiles,
-        "templates": search.templates,
     }
     warnings = (*scoring.warnings, *_keys_not_set(search.config))
-    return Resolution(pack, scoring, TaskBindings(bindings), hashes, warnings, search.used)
+    return Resolution(pack, scoring, TaskBindings(bindings), hashes, warnings, search.profiles)
 
 
 def _said(pack: Pack, problems: list[str]) -> str:

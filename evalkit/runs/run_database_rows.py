@@ -23,23 +23,7 @@ Record = TypeVar("Record", Run, RunTask, RunScore)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended, and its results.
-
-    Attributes
-    ----------
-    status
-        ``succeeded``, ``failed`` or ``cancelled``.
-    error
-        The reason, unless it succeeded.
-    exit_code
-        Exit code of LightEval's process, if it has one.
-    tasks, scores, receipts
-        The results in its output.
-    notes
-        Warnings about its figures.
-    facts
-        What LightEval's process recorded.
-    """
+    """How a run ended (``succeeded``, ``failed`` or ``cancelled``), why, its results, and notes about its figures."""
 
     status: str
     error: str | None = None

@@ -22,12 +22,8 @@ RUN_VARIABLE = "EVALKIT_RUN_ID"
 class Owner:
     """A process on a machine, while it carries out one run.
 
-    Attributes
-    ----------
-    host, boot
-        The machine, and an id of its last start and of the container ("" if the system has none).
-    pid, started
-        The process, and when it was started in the system's own ticks ("" if unknown): process ids are reused.
+    `boot` identifies the machine's last start and the container, `started` the start of the process, because process
+    ids are reused; each is "" if the system does not tell.
 
     Examples
     --------

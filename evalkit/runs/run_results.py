@@ -69,20 +69,7 @@ def read_findings(run: Run) -> Ending:
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
-    """The figures of one metric, one per sample; NaN if a sample is unscored.
-
-    Parameters
-    ----------
-    details
-        The table of `LightevalArtifacts.details`.
-    metric
-        Its name. For flags, true is 1.
-
-    Returns
-    -------
-    pandas.Series
-        float64, one value per row.
-    """
+    """The figures of one metric, one per sample of `LightevalArtifacts.details`; NaN if unscored. A true flag is 1."""
     values = [sample_figures(row).get(metric) for row in details["metric"]]
     known = [value if isinstance(value, (int, float, np.number, np.bool_)) else math.nan for value in values]
     return pd.Series(known, index=details.index, dtype="float64")

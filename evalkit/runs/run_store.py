@@ -23,13 +23,7 @@ _OPEN = ("queued", "running")  # earlier versions had a queue
 
 
 class RunStore:
-    """Runs in a registry's database.
-
-    Parameters
-    ----------
-    registry
-        The registry.
-    """
+    """Runs in a registry's database."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -37,16 +31,7 @@ class RunStore:
     def create(self, resolution: Resolution, folder: Path, artifacts: Mapping[str, Any], **values: Any) -> str:
         """Write the row of a new run, which this process carries out; its id.
 
-        Parameters
-        ----------
-        resolution
-            Its pack, mode and bindings.
-        folder
-            The folder for the folders of runs.
-        artifacts
-            Its first artifacts.
-        **values
-            Other columns: `model`, `backend`, `scoring_config` as given, `options`.
+        `folder` is for the folders of runs; `values` are the columns `model`, `backend`, `scoring_config`, `options`.
         """
         pack = resolution.pack
         with self.registry.database.session() as session:

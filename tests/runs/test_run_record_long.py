@@ -20,7 +20,7 @@ from run_setup import JUDGE, JURY, TEMPLATE, bound, left_running, make_plugin, p
 
 from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
-from evalkit.runs import Run, Runner, RunScore, compare_runs, leaderboard, resolve
+from evalkit.runs import Run, Runner, RunScore, compare_runs, leaderboard
 from evalkit.runs.child_process import Tail
 from evalkit.runs.contract import Receipt, TaskBindings
 from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts
@@ -328,19 +328,3 @@ def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_on
     assert line in str(shown).splitlines()
     assert line in shown._repr_html_()
     assert "without a value" not in str(run)
-
-
-def test_profiles_of_one_label_in_plugin_and_project_are_both_kept(
-    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
-    other = tmp_path / "rubrics" / "profiles" / "other.yaml"
-    other.parent.mkdir(parents=True)
-    other.write_text("profile: tone-strict\nversion: '1'\nsamples: 1\n")
-    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
-    for order in (("tone-strict", "other"), ("other", "tone-strict")):
-        tasks = [bound(f"t-{name}", judge_profile=name) for name in order]
-        found = resolve(local, local.apply_pack(pack(*tasks, name="-".join(order))), "judge", JUDGE).hashes["profiles"]
-        assert set(found) == {"tone-strict@1", "tone:tone-strict@1"}
-        assert len(set(found.values())) == 2, "two contents"

@@ -78,8 +78,8 @@ def test_names_become_paths_hashes_and_texts(local: Registry, tmp_path: Path) ->
     assert (tone.plugin_path, tone.plugin_version) == (str(tmp_path / "tone_plugin"), "1")
     assert [text.version for text in tone.templates] == ["v2"], "a name alone is the registry's newest"
     assert found.bindings.of_task("plain").templates == [], "the plugin has it, so its text need not travel"
-    assert set(found.hashes["templates"]) == {"fresh@v2", "tone:plain@v1", "default@v1"}
-    assert found.hashes["profiles"].keys() == {"tone:tone-strict@1"}
+    assert {task: profile.profile for task, profile in found.profiles.items()} == {"tone": "tone-strict"}
+    assert found.to_dict()["plugins"].keys() == {"tone@1"}
     deterministic = resolve(local, local.pack("support"), "deterministic", {"nonsense": 1})
     assert deterministic.scoring.config is None
     assert deterministic.bindings.of_task("tone").templates == []
@@ -94,7 +94,6 @@ def test_a_template_that_the_scoring_config_names_is_looked_up_for_tasks_without
     (text,) = found.bindings.of_task("own").templates
     assert (text.name, text.version, text.text) == ("fresh", "v1", TEMPLATE)
     assert found.bindings.of_task("own").judge_template_id is None, "the other judge keeps the metric's template"
-    assert found.hashes["templates"].keys() == {"fresh@v1"}
     judges[1] = {**JURY["judges"][1], "judge_template_id": "flesh"}
     assert "template 'flesh' not found; searched registry:" in said(local, "jury", {"judges": judges})
 

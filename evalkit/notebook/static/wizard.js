@@ -108,8 +108,7 @@ function wizardPart(ctx) {
     if (!now.id || OVER.includes(now.status)) put(".ekw-progress", now.id && now.status !== "succeeded" ? log(now, true) : "");
     else {
       const [done, total] = now.judged || [];
-      const waits = now.status === "queued" ? "<p>Waiting for a worker; start one with <code>evalkit worker</code>.</p>" : "";
-      put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>${waits}
+      put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>
         <progress aria-label="Calls judged" ${total ? `value="${+done}" max="${+total}"` : ""}></progress>
         <small class="ekw-count" role="status">${total ? `${+done} of ${counted(total, "call")} judged` : now.stopping ? "stopping …" : "no calls judged yet"}</small>
         <ul class="ekw-lines">${(now.tasks || []).map(([task, scored]) => `<li>${esc(task)}${scored ? `: ${esc(scored)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);

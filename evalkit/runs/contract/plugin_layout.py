@@ -23,22 +23,9 @@ _NO_PLUGINS = frozenset({"tests", "test", "docs", "build", "dist", "examples", "
 class PluginLayout:
     """A plugin on disk. `PluginLayout.at` finds it without running its code.
 
-    Attributes
-    ----------
-    root
-        Its path: a file, a package, or a project folder.
-    module
-        Dotted name of the module that holds ``TASKS_TABLE``.
-    file
-        That module's file: ``plugin.py`` or ``my_plugin/__init__.py``.
-    search
-        The folder from which `module` can be imported.
-    profiles
-        Profile name (the stem of ``profiles/NAME.yaml`` beside the module) -> file.
-    templates
-        ``name@vN`` (of ``templates/NAME/vN.jinja``) -> file.
-    rubrics
-        ``id@vN`` (of ``rubrics/ID/vN.yaml``) -> file.
+    `root` is its path: a file, a package, or a project folder. `module` is the dotted name of the module that holds
+    ``TASKS_TABLE``, `file` its file, and `search` the folder from which it can be imported. `profiles` are by name,
+    `templates` and `rubrics` by ``name@vN``.
 
     Examples
     --------
@@ -63,13 +50,9 @@ class PluginLayout:
 
     @classmethod
     def at(cls, path: str | Path) -> PluginLayout:
-        """The plugin at a path.
+        """The plugin at a path: a Python file, a package, or a project whose package is at ``src/NAME`` or ``NAME``.
 
-        Parameters
-        ----------
-        path
-            A Python file; a package; or a project (``pyproject.toml``) whose package is at ``src/NAME`` or ``NAME``. If
-            a project has an entry point in the group ``evalkit.plugins``, the entry point names the module.
+        If a project has an entry point in the group ``evalkit.plugins``, the entry point names the module.
 
         Raises
         ------
@@ -93,12 +76,6 @@ class PluginLayout:
     def folder(self) -> Path:
         """The folder with the module's file, profiles, templates and rubrics."""
         return self.file.parent
-
-    def profile(self, name: str) -> Path:
-        """The file of a profile; if it is missing, a ConfigError lists the available ones."""
-        if name not in self.profiles:
-            raise ConfigError(f"plugin {self.root} has no profile {name!r}; available: {listed(self.profiles)}")
-        return self.profiles[name]
 
     def template(self, name: str) -> tuple[str, Path]:
         """``name@vN`` and file of a template; a name alone means its newest version."""

@@ -38,14 +38,9 @@ class Place(NamedTuple):
 def locate(uri: str, folder: Path) -> Place:
     """Find a plugin's code.
 
-    Parameters
-    ----------
-    uri
-        A file or folder; a dotted package path; or the URL of a Git repository (``git+https://…@REF``, and
-        ``#subdirectory=FOLDER`` for a plugin in a folder of it). A branch or tag is replaced by the commit that it
-        stands for now.
-    folder
-        The folder for copies of Git repositories.
+    `uri` is a file or folder; a dotted package path; or a Git repository (``git+https://…@REF``, and
+    ``#subdirectory=FOLDER`` for a plugin in a folder of it), which is copied to a folder in `folder`. A branch or tag
+    is replaced by the commit that it stands for now.
 
     Raises
     ------
@@ -211,18 +206,7 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def requirements_of(layout: PluginLayout) -> list[str]:
-    """The requirements of a plugin's package (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
-
-    Raises
-    ------
-    ConfigError
-        When pyproject.toml is not valid TOML.
-
-    Examples
-    --------
-    >>> requirements_of(PluginLayout.at(Path(__file__)))[:1]
-    []
-    """
+    """The requirements of a plugin: `dependencies` of its project, or ``Requires-Dist`` if it is installed."""
     for folder in (layout.root, *layout.root.parents[:2]):
         project = folder / "pyproject.toml"
         if project.is_file():
