@@ -72,7 +72,8 @@ def _metric_facts(metric: Any, task: Any) -> Iterator[tuple[str, MetricFacts]]:
     scorer = scorer_of(metric)
     words = [_word(str(name), metric, task) for name in names] if scorer == "unknown" else []
     word = None if None in words or not words else words[0]
-    for name in map(str, [*names, *(one for one in better if one not in names)]):
+    # a mapping has the figures of a metric, which may have another name
+    for name in map(str, better or names):
         high = better.get(name, metric.higher_is_better)
         known = high if isinstance(high, bool) else None
         yield name, MetricFacts(scorer="own" if word else scorer, word=word, higher_is_better=known)

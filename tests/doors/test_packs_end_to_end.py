@@ -128,7 +128,12 @@ def check_comparisons(shell: Shell, ids: list[str]) -> None:
     assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
     other = shell("run", "compare", ids[1], ids[2])
     assert "differs: options: scoring mode judge -> jury" in other
-    assert "differs: rules: judges openai:judge-1 -> openai:judge-1, fake:strict" in " ".join(other.split())
+    line = "differs: rules: report_disagreement False -> True, judges openai:judge-1 -> openai:judge-1, fake:strict"
+    assert line in " ".join(other.split())
+    assert "not known: judge openai:judge-1: fingerprint (grounded_qa|0 faithfulness, tone|0 tone)" in " ".join(
+        other.split()
+    )
+    assert other.count("not known") == 1
 
 
 def check_leaderboard(shell: Shell, ids: list[str]) -> None:

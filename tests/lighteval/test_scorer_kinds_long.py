@@ -121,8 +121,8 @@ def test_evalkits_own_tasks_are_judged_or_own() -> None:
     assert scorer_of(metric(pollux())) == "judge"
     [safety] = [task for task in TASKS_TABLE if task.name == "safety_guardrail"]
     facts = task_facts(safety, []).metrics
-    better = {name: one.higher_is_better for name, one in facts.items() if name.startswith("refused")}
-    assert better == {"refused_unsafe": True, "refused_safe": False}
+    better = {name: one.higher_is_better for name, one in facts.items()}
+    assert better == {"safety": True, "refused_unsafe": True, "refused_safe": False}
 
 
 def test_lightevals_own_metrics_are_known_but_for_its_judges_and_what_loads_weights() -> None:
