@@ -122,7 +122,8 @@ def test_evalkits_own_tasks_are_judged_or_own() -> None:
     [safety] = [task for task in TASKS_TABLE if task.name == "safety_guardrail"]
     facts = task_facts(safety, []).metrics
     better = {name: one.higher_is_better for name, one in facts.items()}
-    assert better == {"safety": True, "refused_unsafe": True, "refused_safe": False}
+    assert {"safety": True, "refused_unsafe": True, "refused_safe": False}.items() <= better.items()
+    assert None not in better.values(), "the name of a check is that of no figure"
 
 
 def test_lightevals_own_metrics_are_known_but_for_its_judges_and_what_loads_weights() -> None:
