@@ -520,6 +520,11 @@ def test_verdicts_are_paired_too() -> None:
     assert (found.n, found.note, found.difference) == (10, "paired", pytest.approx(0.2))
     assert _paired([a, b.iloc[:9]], [0.4, 0.6]) is None, "other documents"
     assert _paired([a, b], [0.4, 0.5]) is None, "a figure that is not the mean of its samples"
+    some = pd.Series([1.0, math.nan, 0.0, 1.0])
+    some.attrs["without"] = {1}
+    applied = _paired([some, some], [2 / 3, 2 / 3])
+    assert applied is not None
+    assert (applied.n, applied.note) == (3, "paired"), "what applies to no side is not left out"
     half_of_each = [a.where(a.index < "f"), b.where(b.index >= "f")]
     nobody = _paired(half_of_each, [0.4, 0.4])
     assert nobody is not None
