@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy")
 
+from evalkit.errors import RegistryError
 from evalkit.runs import Run, RunTask
 from evalkit.runs.contract import Receipt
 from evalkit.runs.run_facts import differences, grouped, is_lower_better, metrics_of, not_known
@@ -292,6 +293,14 @@ def test_directions_are_those_of_the_figures_metric() -> None:
     assert found == {"ter": True, "ter_x": True, "tone_pass_rate": False, "edit": None, "other": None}
     assert is_lower_better(run, "sums|0", "perplexity") is True, "all metrics of the task have one direction"
     assert is_lower_better(run, "nosuch|0", "ter") is None
+
+
+def test_facts_of_a_later_evalkit_are_an_error_that_says_so() -> None:
+    later = replace(run_of(content()), artifacts={"facts": {"of_tomorrow": 1}})
+    with pytest.raises(
+        RegistryError, match=r"run r1: invalid facts \(.*of_tomorrow.*use the evalkit version that wrote"
+    ):
+        _ = later.facts
 
 
 def test_a_registry_of_an_earlier_evalkit_stays_readable() -> None:

@@ -713,6 +713,9 @@ def test_a_leaderboard_puts_the_best_first_where_low_is_good(monkeypatch: pytest
     apart = board(made("a", [0.5], artifacts=facts(True)), made("b", [0.4], artifacts=facts(False)))
     assert apart["group"].tolist() == [1, 2], "another direction is another group"
     assert "direction" in apart["differs"].iloc[1]
+    versions = board(made("a", [0.5]), made("b", [0.6], pack="p@2"))
+    assert versions["group"].tolist() == [1, 2]
+    assert versions["differs"].tolist() == ["", "pack: p@2 -> p@1"]
 
 
 # artifacts
