@@ -318,7 +318,7 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         "by_own_judge|0": "not_consumed", "exactly|0": "deterministic", "by_rubric|0": "consumed",
         "by_pollux|0": "consumed",
     }  # fmt: skip
-    assert "metric: scorer (by_own_judge|0, own)" in run["not_known"]
+    assert "metric: scorer (by_own_judge|0 own)" in run["not_known"]
     facts = {(one["what"], one["task"], one["metric"]): one["values"] for one in run["facts"]}
     assert facts["metric", "by_pollux|0", "clarity"] == {"direction": "higher is better", "scorer": "judge"}
     assert facts["documents", "exactly|0", ""]["n"] == 5
@@ -344,4 +344,4 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         assert line in " ".join(log.split())
     [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
     assert "rules: receipt (by_own_judge|0)" in board["not_known"]
-    assert "metric: scorer (by_own_judge|0, own)" in board["not_known"]
+    assert "metric: scorer (by_own_judge|0 own)" in board["not_known"]
