@@ -226,10 +226,9 @@ def _compare(args: argparse.Namespace) -> None:
         print(comparison)
         return
     put(args, comparison.table)
-    for line in [f"differs: {one}" for one in comparison.differences]:
-        tell(line)
-    for line in [f"not known: {one}" for one in comparison.not_known]:
-        tell(line)
+    for head, lines in (("differs", comparison.differences), ("not known", comparison.not_known)):
+        for line in lines:
+            tell(f"{head}: {line}")
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
@@ -238,18 +237,10 @@ def _leaderboard(args: argparse.Namespace) -> None:
     with _runner(args) as runner:
         table = leaderboard(runner.registry, args.pack, newest=not args.all)
     if args.out is None and not args.json:
+        heads = {"differs": "differs: ", "not_known": "not known: ", "notes": ""}
+        texts = [[head + row[name] for name, head in heads.items() if row[name]] for row in table.to_dict("records")]
+        marks = ["yes" if text else "" for text in table["differs"]]
+        table = table.assign(notes=["; ".join(text) for text in texts], differs=marks)
         table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids
-    columns = (
-        "group",
-        "rank",
-        "run",
-        "model",
-        "score",
-        "stderr",
-        "scored",
-        "judged_by",
-        "differs",
-        "not_known",
-        "notes",
-    )
+    columns = ("group", "rank", "run", "model", "score", "stderr", "scored", "differs", "judged_by", "notes")
     put(args, table, columns=columns)

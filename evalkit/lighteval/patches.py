@@ -178,15 +178,15 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
 def _note_facts(pipeline: Any) -> None:
     """Write down what was evaluated, and what scores it; if that fails, the run continues."""
     docs, identity = pipeline.documents_dict, getattr(pipeline, "model_identity", {})
-    tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
     model = {
         name if part == "files" else f"{part.removesuffix('s')} {name}": str(value)
         for part, values in identity.items()
         for name, value in values.items()
     }
     try:
+        tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
         write_facts(RunFacts(model=model or None, tasks=tasks))
-    except ConfigError as problem:
+    except Exception as problem:  # noqa: BLE001  # answers were paid for: no document or metric may lose them here
         _log.error("the file with the facts of this run was not written: %s", problem)
 
 

@@ -84,7 +84,9 @@ def _word(name: str, metric: Any, task: Any) -> str | None:
         module = str(getattr(code, "__module__", ""))
         while module:
             declared = getattr(sys.modules.get(module), "EVALKIT_PLUGIN", None)
-            if isinstance(declared, Mapping) and name in (declared.get("deterministic") or ()):
+            declared = declared if isinstance(declared, Mapping) else {}
+            named = declared.get("deterministic")
+            if named == name or (isinstance(named, (list, tuple, set)) and name in named):
                 return str(declared.get("name") or module)
             module = module.rpartition(".")[0]
     return None

@@ -76,6 +76,9 @@ def _row(run: Run, group: int, reference: Run) -> dict[str, Any]:
     low = {is_lower_better(run, task, one.metric) for task, one in picked.items() if one is not None}
     better = "mixed" if {True, False} <= low else "low" if True in low else "high" if False in low else None
     score, stderr, coverage = _aggregated(run.task_aggregation, figures, low=better == "low")
+    differs = [str(one) for one in differences(reference, run) if one.what != "model"]
+    if run.pack != reference.pack:
+        differs.insert(0, f"pack: {reference.pack} -> {run.pack}")
     notes = list(run.notes)
     if missing:
         metric = run.primary_metric or "first metric"
@@ -99,7 +102,7 @@ def _row(run: Run, group: int, reference: Run) -> dict[str, Any]:
         "better": better,
         "n_tasks": len(run.tasks),
         "tasks": {task: None if one is None else one.value for task, one in picked.items()},
-        "differs": "; ".join(str(one) for one in differences(reference, run) if one.what != "model"),
+        "differs": "; ".join(differs),
         "not_known": "; ".join(run.not_known),
         "notes": "; ".join(notes),
     }

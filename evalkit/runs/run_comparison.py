@@ -19,7 +19,7 @@ from evalkit.runs.contract.figure_name_rules import PASS_RATE, is_of
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.run_facts import Remark, differences, metrics_of, not_known
 from evalkit.runs.run_record import Run, RunScore
-from evalkit.runs.run_results import has_samples, sample_values
+from evalkit.runs.run_results import applies_to, has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval
 
 TYPES = {
@@ -139,8 +139,10 @@ def _sample_reader(run: Run) -> Callable[[str, str], pd.Series | None]:
         metric = f"{metric.removesuffix(PASS_RATE)}_passed" if metric.endswith(PASS_RATE) else metric
         if frame is None or not has_samples(frame, metric):
             return None
-        series = sample_values(frame, metric).set_axis([_document(doc) for doc in frame["doc"]])
-        return series if series.index.is_unique else None
+        documents = pd.Index([_document(doc) for doc in frame["doc"]])
+        series = sample_values(frame, metric).set_axis(documents)
+        series.attrs["without"] = set(documents[~applies_to(frame, metric)])
+        return series if documents.is_unique else None
 
     return values
 
@@ -204,7 +206,7 @@ def _paired(samples: Sequence[pd.Series | None], figures: Sequence[float]) -> Pa
     else:
         unit = bool(known.min() >= 0 and known.max() <= 1)
         interval = mean_interval(steps, numbers, bounds=(-1.0, 1.0) if unit else None)
-    lost = len(a) - len(steps)
+    lost = len(a) - len(steps) - len(set().union(*(one.attrs.get("without", ()) for one in (a, b))) - set(both.index))
     note = "paired"
     if lost:
         whole = " and ".join(figure(value, digits=3) for value in figures)

@@ -44,8 +44,8 @@ class Remark:
         return self.what not in ("model", "versions") and not self.text.startswith("from ")
 
     def __str__(self) -> str:
-        places = dict.fromkeys(", ".join(filter(None, about[1:])) for about in self.places if about.task)
-        return f"{self.what}: {self.text}" + (f" ({first_of(places, '; ')})" if places else "")
+        places = dict.fromkeys(" ".join(filter(None, about[1:])) for about in self.places if about.task)
+        return f"{self.what}: {self.text}" + (f" ({first_of(places)})" if places else "")
 
     def concerns(self, task: str, metric: str, metrics: Collection[str]) -> bool:
         """Whether it concerns a figure; `metrics` are those of the task: its name begins with that of its own."""
@@ -63,10 +63,10 @@ def covers(task: str, other: str) -> bool:
     return one == two or one.startswith(f"{two}:") or two.startswith(f"{one}:")
 
 
-def first_of(texts: Iterable[str], comma: str = ", ") -> str:
+def first_of(texts: Iterable[str]) -> str:
     """Texts with commas between; of many the first, and how many more there are."""
     every = list(texts)
-    return comma.join([*every[:_MOST], *([f"{len(every) - _MOST} more"] if len(every) > _MOST else [])])
+    return ", ".join([*every[:_MOST], *([f"{len(every) - _MOST} more"] if len(every) > _MOST else [])])
 
 
 def short(value: Any) -> str:

@@ -11,7 +11,10 @@ from typing import Any
 
 import orjson
 import pandas as pd
+from pydantic import ValidationError
 
+from evalkit.core.validation_errors import explain
+from evalkit.errors import RegistryError
 from evalkit.runs.contract import Receipt, RunFacts
 from evalkit.runs.contract.figure_name_rules import is_count
 from evalkit.runs.run_display import run_html, run_text
@@ -175,7 +178,13 @@ class Run:
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
         if "facts" in self.artifacts:
-            return RunFacts.model_validate(self.artifacts["facts"])
+            try:
+                return RunFacts.model_validate(self.artifacts["facts"])
+            except ValidationError as problem:
+                text = explain(problem, RunFacts)
+                raise RegistryError(
+                    f"run {self.id}: invalid facts ({text}); use the evalkit version that wrote them"
+                ) from None
         old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
         return RunFacts.model_validate(
             {"tasks": {task: {"metrics": {

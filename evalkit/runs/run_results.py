@@ -80,6 +80,19 @@ def has_samples(details: pd.DataFrame, metric: str) -> bool:
     return any(metric in sample_figures(row) for row in details["metric"])
 
 
+def applies_to(details: pd.DataFrame, metric: str) -> pd.Series:
+    """For each sample whether a figure without a value applies to it: not if a check of evalkit left it open.
+
+    A check leaves open what does not apply; of an empty answer nothing is checked, so it counts as unscored.
+    """
+    groups = [
+        next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
+        for row in details["metric"]
+    ]
+    notes = [[str(note) for name, note in group.items() if name.endswith("_note")] for group in groups]
+    return pd.Series([not one or "empty_answer" in one for one in notes], index=details.index)
+
+
 def sample_figures(row: Any) -> dict[str, Any]:
     """A sample's figures by name; a metric with several figures has a mapping of them."""
     found: dict[str, Any] = {}
@@ -127,16 +140,8 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
         return figures[f"{max(whose, key=len)}_coverage"]
     if details is None or not has_samples(details, metric):
         return None
-    values = sample_values(details, metric)
-    applies = values.notna() | ~details["metric"].map(lambda row: _is_not_applicable(row, metric))
-    return float(values[applies].notna().mean()) if applies.any() else None
-
-
-def _is_not_applicable(row: Any, metric: str) -> bool:
-    """Whether a check of evalkit left a figure of a sample open although the answer is not empty: it does not apply."""
-    mine = next((group for group in row.values() if isinstance(group, Mapping) and metric in group), {})
-    notes = [note for name, note in mine.items() if name.endswith("_note")]
-    return bool(notes) and "empty_answer" not in notes
+    values = sample_values(details, metric)[lambda values: values.notna() | applies_to(details, metric)]
+    return float(values.notna().mean()) if len(values) else None
 
 
 def _verdicts(name: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:

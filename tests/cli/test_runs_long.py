@@ -105,6 +105,7 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     assert "scored_nothing" not in evalkit("run", "list")
     run = json.loads(evalkit("run", "show", "last", "--json"))
     assert run["scoring_config"] == JURY
+    assert run["not_known"] == []
     assert run["receipts"][0]["judges"][1]["name"] == "fake:lenient"
     # as in test_runs: four of six paired samples move by 1/8
     assert "0.083 [" in evalkit("run", "compare", listed[0]["id"], "last")

@@ -119,7 +119,7 @@ def check_figures(shell: Shell, ids: list[str]) -> None:
 def check_comparisons(shell: Shell, ids: list[str]) -> None:
     again = {(row["task"], row["metric"]): row for row in json.loads(shell("run", "compare", ids[1], ids[3], "--json"))}
     assert {row["difference"] for row in again.values()} == {0.0}
-    assert all(row["comparable"] for row in again.values())
+    assert not any(row["differs"] for row in again.values())
     for key in (("gsm8k|0", "extractive_match"), ("grounded_qa|0", "faithfulness"), ("tone|0", "tone_pass_rate")):
         row = again[key]
         # four pairs, none changed (Agresti and Min): t₃ = 3.18245 times √(1 / (4 + 2)²)
@@ -127,14 +127,15 @@ def check_comparisons(shell: Shell, ids: list[str]) -> None:
         assert (row["low"], row["high"]) == pytest.approx((-3.18245 / 6, 3.18245 / 6), abs=1e-4)
     assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
     other = shell("run", "compare", ids[1], ids[2])
-    assert "not comparable: scoring modes judge and jury" in other
-    assert "scored differently; paired" in other
+    assert "differs: options: scoring mode judge -> jury" in other
+    assert "differs: rules: judges openai:judge-1 -> openai:judge-1, fake:strict" in " ".join(other.split())
 
 
 def check_leaderboard(shell: Shell, ids: list[str]) -> None:
     board = {row["run"]: row for row in json.loads(shell("run", "leaderboard", "support-suite", "--json"))}
     assert set(board) == {ids[0], ids[2], ids[3]}, "of two runs that are scored in one way the newest counts"
-    assert len({row["scored_as"] for row in board.values()}) == 3, "ways are never mixed"
+    assert len({row["group"] for row in board.values()}) == 3, "ways are never mixed"
+    assert [board[one]["differs"] == "" for one in (ids[3], ids[2], ids[0])] == [True, False, False]
     assert (board[ids[0]]["score"], board[ids[0]]["rank"]) == (None, None), "one task has no figure without a judge"
     assert board[ids[0]]["notes"].startswith("no score: tone|0 has no first metric")
     judged, jury = board[ids[3]], board[ids[2]]
@@ -317,9 +318,10 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         "by_own_judge|0": "not_consumed", "exactly|0": "deterministic", "by_rubric|0": "consumed",
         "by_pollux|0": "consumed",
     }  # fmt: skip
-    assert run["reproducible"] is False
-    assert run["artifacts"]["scorers"]["by_own_judge|0"] == {"own": "unknown"}
-    assert run["artifacts"]["scorers"]["by_pollux|0"] == {"clarity": "judge"}
+    assert "metric: scorer (by_own_judge|0 own)" in run["not_known"]
+    facts = {(one["what"], one["task"], one["metric"]): one["values"] for one in run["facts"]}
+    assert facts["metric", "by_pollux|0", "clarity"] == {"direction": "higher is better", "scorer": "judge"}
+    assert facts["documents", "exactly|0", ""]["n"] == 5
     # five answers, of which one is empty: three samples of the rubric's judge, one of the POLLUX metric's
     lost = {receipt["metric"]: receipt["judges"][0] for receipt in run["receipts"]}
     assert {name: (one["n_judgments"], one["n_scored"]) for name, one in lost.items()} == {
@@ -341,5 +343,5 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
     for line in said[:3]:
         assert line in " ".join(log.split())
     [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
-    assert board["reproducible"] == "no"
-    assert "scorer not known: by_own_judge|0" in board["notes"]
+    assert "rules: receipt (by_own_judge|0)" in board["not_known"]
+    assert "metric: scorer (by_own_judge|0 own)" in board["not_known"]

@@ -54,7 +54,7 @@ TASKS_TABLE = [
 """
 PROJECT = '[project]\nname = "sums-plugin"\nversion = "1"\n'
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
-PLACE = "(sums|0, correctness)"
+PLACE = "(sums|0 correctness)"
 
 
 def write_data(folder: Path, question: str = "What is {0} plus {0}?", reference: str = "It is {1}.") -> Path:
@@ -165,7 +165,7 @@ def test_what_differs_is_named_and_nothing_else(
     place.registry.add_template("mine", "v1", TEMPLATE)
     pair("template", "template", config={"judges": [{**place.judge, "judge_template_id": "mine@v1"}]})
     pair("rules", f"rules: aggregation mean -> median {PLACE}", config={"aggregation": "median"})
-    line = "metric: direction higher is better -> lower is better (sums|0, n_letters)"
+    line = "metric: direction higher is better -> lower is better (sums|0 n_letters)"
     pair("direction", line, environ={"SUMS_BETTER": "low"})
     with monkeypatch.context() as patch:
         patch.setattr("evalkit.runs.run_owner.__version__", "99")

@@ -146,6 +146,11 @@ def test_the_word_of_the_author_is_taken_for_the_named_metrics_alone(monkeypatch
     facts = task_facts(task, []).metrics
     assert (facts["m"].scorer, facts["m"].word, facts["m"].higher_is_better) == ("own", "mine", True)
     assert (facts["other"].scorer, facts["other"].word, facts["other"].higher_is_better) == ("unknown", None, False)
+    for odd in ("m_and_more", 5, {"m": True}, None, [["m"]]):
+        monkeypatch.setattr(here, "EVALKIT_PLUGIN", {"deterministic": odd}, raising=False)
+        assert task_facts(task, []).metrics["m"].scorer == "unknown", odd
+    monkeypatch.setattr(here, "EVALKIT_PLUGIN", {"deterministic": "m"}, raising=False)
+    assert task_facts(task, []).metrics["m"].word == __name__
     judged = task_facts(task_of(dataclasses.replace(judge_metric("safety"), metric_name="m")), []).metrics["m"]
     assert (judged.scorer, judged.word) == ("judge", None), "no word takes the place of a receipt"
 

@@ -545,8 +545,8 @@ def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     assert (receipt["scored"], receipt["paid now"]) == ("6 of 8", "US$ 0.0100")
     facts = dict(shown["facts"])
     assert facts["primary metric"] == "quality; leaderboards rank by it"
-    assert facts["reproducible"] == "yes"
-    assert run.identity[:12] in facts["comparable"]
+    assert facts["documents of tone|0"].startswith("8 (ids ")
+    assert "not known" not in facts
     assert "median" in run.scoring_config["aggregation"]
     assert [row["weight"] for row in tables["judges"]] == ["1", "2"]
     json.dumps(shown)

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("sqlalchemy")
 
+from evalkit.errors import RegistryError
 from evalkit.runs import Run, RunTask
 from evalkit.runs.contract import Receipt
 from evalkit.runs.run_facts import differences, grouped, is_lower_better, metrics_of, not_known
@@ -90,7 +91,7 @@ def git_plugin(parts: dict[str, Any]) -> None:
     parts["binding"] = {**parts["binding"], "plugin_version": "2", "plugin_path": "/cache/plugins/0"}
 
 
-BOTH = " (qa|0, tone; sums|0, tone)"
+BOTH = " (qa|0 tone, sums|0 tone)"
 ONE_CHANGE: dict[str, tuple[Callable[[dict[str, Any]], None], str, bool]] = {
     # what was changed: how, the line that names it, and whether it may change figures of equal answers
     "model name": (at("model", value="large"), "model: name tiny -> large", False),
@@ -145,7 +146,7 @@ ONE_CHANGE: dict[str, tuple[Callable[[dict[str, Any]], None], str, bool]] = {
     ),
     "direction": (
         at("metrics", "qa|0", "f1", "higher_is_better", value=False),
-        "metric: direction higher is better -> lower is better (qa|0, f1)", True,
+        "metric: direction higher is better -> lower is better (qa|0 f1)", True,
     ),
     "number of samples": (at("options", "max_samples", value=4), "options: max_samples - -> 4", True),
     "a flag": (at("options", "flags", value={"seed": "2"}), "options: --seed - -> 2", True),
@@ -194,10 +195,10 @@ GAPS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     ),
     "weights behind a server": (at("identity", value=None), "model: weights"),
     "LightEval's own judge": (
-        at("metrics", "qa|0", "f1", value={"scorer": "unknown", "higher_is_better": True}), "metric: scorer (qa|0, f1)",
+        at("metrics", "qa|0", "f1", value={"scorer": "unknown", "higher_is_better": True}), "metric: scorer (qa|0 f1)",
     ),
     "a direction that is not stated": (
-        at("metrics", "qa|0", "f1", value={"scorer": "own"}), "metric: direction (qa|0, f1)",
+        at("metrics", "qa|0", "f1", value={"scorer": "own"}), "metric: direction (qa|0 f1)",
     ),
     "versions": (at("environment", value={}), "versions: evalkit, Python, packages; LightEval: version"),
     "documents": (at("documents", "qa|0", value={}), "documents: content (qa|0)"),
@@ -233,13 +234,13 @@ def test_a_missing_receipt_is_a_fact_and_so_is_what_unknown_code_may_read() -> N
     lost = replace(
         run, receipts=run.receipts[:1], tasks=(run.tasks[0], replace(run.tasks[1], receipt_state="not_consumed"))
     )
-    assert lost.not_known == ("rules: receipt (sums|0; sums|0, tone)",)
+    assert lost.not_known == ("rules: receipt (sums|0, sums|0 tone)",)
     assert differences(run, lost) == []
     parts = content()
     parts["metrics"]["qa|0"]["f1"] = {"scorer": "unknown", "higher_is_better": True}
     other = copy.deepcopy(parts) | {"config": {"samples": 5}}
     assert [str(one) for one in differences(run_of(parts), run_of(other))] == [
-        'metric: scoring config {"samples": 3} -> {"samples": 5} (qa|0, f1)'
+        'metric: scoring config {"samples": 3} -> {"samples": 5} (qa|0 f1)'
     ]
 
 
@@ -294,6 +295,14 @@ def test_directions_are_those_of_the_figures_metric() -> None:
     assert is_lower_better(run, "nosuch|0", "ter") is None
 
 
+def test_facts_of_a_later_evalkit_are_an_error_that_says_so() -> None:
+    later = replace(run_of(content()), artifacts={"facts": {"of_tomorrow": 1}})
+    with pytest.raises(
+        RegistryError, match=r"run r1: invalid facts \(.*of_tomorrow.*use the evalkit version that wrote"
+    ):
+        _ = later.facts
+
+
 def test_a_registry_of_an_earlier_evalkit_stays_readable() -> None:
     run = run_of(content())
     old = replace(run, artifacts={
@@ -302,8 +311,8 @@ def test_a_registry_of_an_earlier_evalkit_stays_readable() -> None:
     })  # fmt: skip
     assert old.recorded.tasks["qa|0"].metrics["f1"].scorer == "own"
     assert set(old.not_known) == {
-        "model: weights", "metric: direction (qa|0, tone; qa|0, f1; sums|0, tone)",
-        "metric: direction, scorer (sums|0, f1)", "documents: content (qa|0; sums|0)",
+        "model: weights", "metric: direction (qa|0 tone, qa|0 f1, sums|0 tone)",
+        "metric: direction, scorer (sums|0 f1)", "documents: content (qa|0, sums|0)",
     }  # fmt: skip
     assert "not known: model: weights; " in str(old)
     assert differences(old, run) == []

@@ -294,6 +294,20 @@ def test_a_pass_rate_is_covered_by_verdicts_and_not_by_scores() -> None:
     assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 0.75
 
 
+def test_a_figure_that_does_not_apply_to_a_sample_is_not_unscored_there() -> None:
+    def row(safe: float, unsafe: float, note: str = "") -> dict[str, Any]:
+        return {"refusals": {"refused_safe": safe, "refused_unsafe": unsafe, "refusals_note": note}, "own": unsafe}
+
+    nan = float("nan")
+    details = pd.DataFrame({"metric": [row(1.0, nan), row(nan, 0.0), row(0.0, nan), row(nan, nan, "empty_answer")]})
+    figures = {"refused_safe": 0.5, "refused_safe_n": 2.0, "refused_unsafe": 0.0, "refused_unsafe_n": 1.0, "own": 0.0}
+    found = {one.metric: one.coverage for one in _scores("t|0", figures, details) if one.coverage is not None}
+    # of the empty answer it is not known whether the figure applies: it counts as unscored; an own metric has no note
+    assert found == {"refused_safe": pytest.approx(2 / 3), "refused_unsafe": 0.5, "own": 0.25}
+    alone = _scores("t|0", {"refused_unsafe": nan}, details.iloc[[0, 2]])
+    assert [(one.value, one.coverage) for one in alone] == [(None, None)], "it applies to none, and is not unscored"
+
+
 def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_one_line(
     local: Registry, tmp_path: Path
 ) -> None:

@@ -274,7 +274,7 @@ def test_no_receipt_marks_the_run_and_empty_answers_are_told(local: Registry, tm
     model = "model_name=m,details=1,empty=1,receipts=no"
     run = runner_of(local, tmp_path).start("support", model, scoring_mode="jury", scoring_config=JURY)
     assert [one.receipt_state for one in run.tasks] == ["own_config", "not_consumed"]
-    assert run.not_known == ("rules: receipt (tone|0; tone|0, quality)",)
+    assert run.not_known == ("rules: receipt (tone|0, tone|0 quality)",)
     assert "plain|0: 8 of 8 answers are empty; did the model's calls fail?" in run.notes
     assert "left no receipt" in str(run)
 
@@ -308,18 +308,18 @@ def test_what_nobody_knows_is_not_deterministic_and_is_listed(local: Registry, t
 
     bound_one = started("unknown=tone", "jury")
     assert [one.receipt_state for one in bound_one.tasks] == ["own_config", "not_consumed"]
-    assert bound_one.not_known == ("rules: receipt (tone|0)", "metric: scorer (tone|0, quality)")
+    assert bound_one.not_known == ("rules: receipt (tone|0)", "metric: scorer (tone|0 quality)")
     assert "tone|0: its judge plugin left no receipt" in bound_one.notes
     own = started("unknown=plain", "jury")
     assert [one.receipt_state for one in own.tasks] == ["own_config", "consumed"], "a task without override: no fault"
-    assert own.not_known == ("metric: scorer (plain|0, quality)",)
-    assert "not known: metric: scorer (plain|0, quality)" in str(own)
+    assert own.not_known == ("metric: scorer (plain|0 quality)",)
+    assert "not known: metric: scorer (plain|0 quality)" in str(own)
     unasked = started("unknown=tone", "deterministic")
     assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
     assert any("its metrics may call a judge" in note for note in unasked.notes)
     unnoted = started("facts=no", "deterministic")
     assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
-    assert "documents: content (plain|0; tone|0)" in unnoted.not_known
+    assert "documents: content (plain|0, tone|0)" in unnoted.not_known
     assert started("details=1", "deterministic").not_known == ()
 
 
@@ -331,14 +331,14 @@ def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Reg
     found = compare_runs(a, b)
     open_facts = found.table.set_index("metric")["not_known"]
     assert (open_facts["quality"], open_facts["length"]) == ("metric: scorer", "")
-    assert found.not_known == ("metric: scorer (plain|0, quality)",)
+    assert found.not_known == ("metric: scorer (plain|0 quality)",)
     assert [line.partition(":")[0] for line in found.differences] == ["model"], "more is not known"
     board = leaderboard(local, "own")
-    assert board["not_known"].tolist() == ["metric: scorer (plain|0, quality)"] * 2
+    assert board["not_known"].tolist() == ["metric: scorer (plain|0 quality)"] * 2
     assert board["judged_by"].tolist() == ["unknown", "unknown"]
     assert board["group"].tolist() == [1, 1]
     known = runner.start("own", "model_name=c")
-    assert compare_runs(a, known).not_known == (f"metric: scorer (plain|0, quality), of {a.id}",)
+    assert compare_runs(a, known).not_known == (f"metric: scorer (plain|0 quality), of {a.id}",)
     board = leaderboard(local, "own").set_index("run")
     assert (board.loc[known.id, "group"], board.loc[known.id, "not_known"]) == (2, "")
     judged = [
@@ -346,7 +346,7 @@ def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Reg
         for at, config in enumerate((JURY, {**JURY, "aggregation": "mean"}))
     ]
     config = compare_runs(*judged).differences[1]
-    assert config == "metric: scoring config (plain|0, quality)", "what is not known may read the config"
+    assert config == "metric: scoring config (plain|0 quality)", "what is not known may read the config"
 
 
 def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path: Path) -> None:
@@ -520,6 +520,11 @@ def test_verdicts_are_paired_too() -> None:
     assert (found.n, found.note, found.difference) == (10, "paired", pytest.approx(0.2))
     assert _paired([a, b.iloc[:9]], [0.4, 0.6]) is None, "other documents"
     assert _paired([a, b], [0.4, 0.5]) is None, "a figure that is not the mean of its samples"
+    some = pd.Series([1.0, math.nan, 0.0, 1.0])
+    some.attrs["without"] = {1}
+    applied = _paired([some, some], [2 / 3, 2 / 3])
+    assert applied is not None
+    assert (applied.n, applied.note) == (3, "paired"), "what applies to no side is not left out"
     half_of_each = [a.where(a.index < "f"), b.where(b.index >= "f")]
     nobody = _paired(half_of_each, [0.4, 0.4])
     assert nobody is not None
@@ -575,14 +580,14 @@ def test_what_is_scored_in_another_way_is_marked_and_ranked_apart(local: Registr
     d = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY, max_samples=4)
     other = compare_runs(a, b)
     line = "judge fake:strict, fake:lenient: template default@v1 (aaaaaaaa) -> default@v1 (cccccccc)"
-    assert other.differences[1:] == (f"{line} (tone|0, quality)",)
+    assert other.differences[1:] == (f"{line} (tone|0 quality)",)
     marks = other.table.set_index(["task", "metric"])["differs"].to_dict()
     assert (marks["plain|0", "quality"], marks["tone|0", "quality"]) == ("", line)
     assert f"differs: {line} (tone|0," in str(other).replace("\n  ", " ")
     found = compare_runs(a, c)
     assert found.differences == (
         "options: scoring mode jury -> judge",
-        "rules: judges fake:strict, fake:lenient -> fake:strict (tone|0, quality)",
+        "rules: judges fake:strict, fake:lenient -> fake:strict (tone|0 quality)",
     )  # fmt: skip
     rules = {key for key, text in found.table.set_index(["task", "metric"])["differs"].items() if "rules" in text}
     assert rules == {("tone|0", "quality"), ("tone|0", "quality_pass_rate")}, "no judge touches the other figures"
@@ -708,6 +713,9 @@ def test_a_leaderboard_puts_the_best_first_where_low_is_good(monkeypatch: pytest
     apart = board(made("a", [0.5], artifacts=facts(True)), made("b", [0.4], artifacts=facts(False)))
     assert apart["group"].tolist() == [1, 2], "another direction is another group"
     assert "direction" in apart["differs"].iloc[1]
+    versions = board(made("a", [0.5]), made("b", [0.6], pack="p@2"))
+    assert versions["group"].tolist() == [1, 2]
+    assert versions["differs"].tolist() == ["", "pack: p@2 -> p@1"]
 
 
 # artifacts
