@@ -140,13 +140,14 @@ def test_the_page_on_runs_goes_from_a_task_file_to_a_judged_table(
     for name, text in files:
         Path(name).write_text(text)
     assert [name for name, _ in files] == ["my_tasks.py", "pack.yaml", "jury.yaml"]
-    *_, plan, run, show, listed, board = [evalkit(*shlex.split(command)[1:]) for command in commands]
+    *_, plan, run, show, listed, _board = [evalkit(*shlex.split(command)[1:]) for command in commands]
     assert "not known yet: my_qa" in plan
     assert "jury: succeeded" in run
     assert "own_config: gsm8k|3" in show
     assert "consumed: my_qa|0" in show
     assert "my-suite@1" in listed
-    assert "fake:strict, fake:lenient by quality@v1" in " ".join(board.split())
+    [row] = json.loads(evalkit(*shlex.split(commands[-1])[1:], "--json"))
+    assert (row["rank"], row["judged_by"]) == (1, "fake:strict, fake:lenient by quality@v1")
 
 
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
