@@ -254,7 +254,7 @@ def test_the_rows_of_own_tasks_are_counted_without_importing_them(registry):
     [task] = plan_run(registry, "own", scoring_mode="judge", scoring_config=JUDGE).tasks
     file = Path(ek.__file__).parent / "lighteval/tasks/data/grounded_qa/test.jsonl"
     assert task.n_items == len(file.read_text(encoding="utf-8").splitlines())
-    assert (task.n_criteria, task.note) == (1, f"{task.n_items} rows of data")
+    assert (task.n_criteria, task.note) == (1, f"{task.n_items} rows of data; criteria of faithfulness")
     registry.apply_pack(pack({"task": "pollux:easy"}, {"task": "gsm8k"}, name="others"))
     plan = plan_run(registry, "others", scoring_mode="judge", scoring_config=JUDGE)
     assert [one.task for one in plan.unknown] == ["pollux:easy", "gsm8k"]
