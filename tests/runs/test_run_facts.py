@@ -316,5 +316,5 @@ def test_a_registry_of_an_earlier_evalkit_stays_readable() -> None:
     }  # fmt: skip
     assert "not known: model: weights; " in str(old)
     assert differences(old, run) == []
-    edited = replace(old, artifacts=old.artifacts | {"model": {"files": {"/n/tiny.py": "8" * 64}}})
+    edited = replace(old, artifacts={**old.artifacts, "model": {"files": {"/n/tiny.py": "8" * 64}}})
     assert [str(one) for one in differences(old, edited)] == ["model: tiny.py 99999999 -> 88888888"]
