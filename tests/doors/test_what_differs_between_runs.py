@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from lighteval_parts import MODEL, make_llama
-from run_setup import TEMPLATE
 from servers import JudgeServer, judge_server
 
 pytest.importorskip("lighteval")
@@ -52,6 +51,10 @@ TASKS_TABLE = [
                         metrics=[judge_metric("correctness"), letters], generation_size=8),
 ]
 """
+TEMPLATE = """{#- evalkit
+form: number
+-#}
+Rate {{ fence('answer') }} by {{ fence('reference') }} as an answer to {{ fence('question') }} for {{ criterion.name }}."""
 PROJECT = '[project]\nname = "sums-plugin"\nversion = "1"\n'
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 PLACE = "(sums|0 correctness)"
