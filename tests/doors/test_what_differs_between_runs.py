@@ -54,7 +54,8 @@ TASKS_TABLE = [
 TEMPLATE = """{#- evalkit
 form: number
 -#}
-Rate {{ fence('answer') }} by {{ fence('reference') }} as an answer to {{ fence('question') }} for {{ criterion.name }}."""
+Rate {{ fence('answer') }} by {{ fence('reference') }}, as an answer to
+{{ fence('question') }}, for {{ criterion.name }}."""
 PROJECT = '[project]\nname = "sums-plugin"\nversion = "1"\n'
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 PLACE = "(sums|0 correctness)"
