@@ -124,15 +124,7 @@ def _label_columns(text: str) -> tuple[str, list[str]]:
     return criterion.strip(), names
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 86400:
-        raise ValueError
-    return value
-
-
 named_number = read_as("NAME=NUMBER, as in openai:gpt-4o-mini=2", _named_number)
-seconds = read_as("seconds, more than 0 and less than a day", _seconds)
 _input = read_as("INPUT=COLUMN as in answer=response", _input_column)
 _columns = read_as("CRITERION=COLUMN,COLUMN as in faithfulness=ann1,ann2", _label_columns)
 _refresh = read_as(
@@ -245,7 +237,6 @@ _FLAGS: dict[str, dict[str, Any]] = {
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),
-    "queue": _switch("put the run into the queue of 'evalkit worker'"),
     "folder": _value("DIR", "logs and output of runs (default: runs/ in the cache folder)"),
     "registry": _value(
         "URL", "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"

@@ -1,4 +1,4 @@
-"""`evalkit pack apply | starter | list | show | export | tasks`."""
+"""`evalkit pack apply | starter | list | show | export`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
 from evalkit.cli.reading_and_printing import put, put_document, put_shown
-from evalkit.cli.stderr_messages import note, tell
+from evalkit.cli.stderr_messages import note
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
 
@@ -33,17 +33,6 @@ def add(commands: Commands) -> None:
     _with_pack(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help="a new file (default: stdout)")
 
-    end = "  evalkit pack tasks --refresh\n  evalkit pack tasks mmlu"
-    text = "the tasks that packs may name: LightEval's, and those of plugins"
-    parser = add_command(parts, "tasks", _tasks, text, end, flags=("registry",))
-    parser.add_argument("words", metavar="WORD", nargs="*", help="only tasks whose name contains one of these")
-    parser.add_argument(
-        "--refresh",
-        action="store_true",
-        help="first add all tasks of LightEval, evalkit, installed bundles and registered plugins (offline)",
-    )
-    add_output(parser, rows=50)
-
 
 def _with_pack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pack", metavar="NAME[@VERSION]", help="default version: the one applied last")
@@ -58,8 +47,6 @@ def _apply(args: argparse.Namespace) -> None:
         for file in args.files:
             pack = registry.apply_pack(file)
             note(args, f"{pack.label}: {counted(len(pack.tasks), 'task')}")
-        if registry.benchmarks().empty:
-            note(args, "task names were not checked; to list the existing tasks, run: evalkit pack tasks --refresh")
 
 
 def _starter(args: argparse.Namespace) -> None:
@@ -106,16 +93,3 @@ def _export(args: argparse.Namespace) -> None:
     except FileExistsError:
         raise ConfigError(f"{args.out} exists already; name another file") from None
     note(args, f"wrote {args.out}")
-
-
-def _tasks(args: argparse.Namespace) -> None:
-    with opened(args) as registry:
-        if args.refresh:
-            n_new, problems = registry.refresh_benchmarks()
-            for problem in problems:
-                tell(f"warning: {problem}")
-            note(args, f"{n_new} new tasks")
-        known = moments_as_text(registry.benchmarks())
-    if args.words:
-        known = known[[any(word in name for word in args.words) for name in known["name"]]].reset_index(drop=True)
-    put(args, known, columns=("name", "source", "scoring_modes", "fields", "dataset"))

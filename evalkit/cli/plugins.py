@@ -1,23 +1,16 @@
-"""`evalkit plugin new | check | register | list | show`."""
+"""`evalkit plugin new | register | list | show`."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened, seconds
-from evalkit.cli.reading_and_printing import in_words, put, put_document, put_either, put_shown
-from evalkit.cli.stderr_messages import note, tell
+from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
+from evalkit.cli.reading_and_printing import in_words, put, put_document, put_either
+from evalkit.cli.stderr_messages import note
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
-from evalkit.errors import ConfigError, RegistryError
+from evalkit.errors import RegistryError
 
-if TYPE_CHECKING:
-    from evalkit.runs import Registry
-    from evalkit.runs.registry import PluginReport
-
-_ERROR = 2
 _FLAGS = ("registry", "json", "quiet")
-_NOT_SHOWN = ["path", "dataset", "rubrics"]
 
 
 def add(commands: Commands) -> None:
@@ -29,12 +22,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help="its name, as in support-tone")
     parser.add_argument("--folder", metavar="DIR", help="the project's folder, new or empty (default: NAME)")
 
-    end = "  evalkit plugin check support-tone@0.1.0\n  evalkit plugin check ./support-tone --json"
-    text = "import a plugin in a separate process and list its tasks, profiles, templates and needs; exit code 2 if "
-    parser = add_command(parts, "check", _check, f"{text}anything is wrong", end, flags=_FLAGS)
-    parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or the path of one")
-    parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds allowed (default 120)")
-
     end = (
         "  evalkit plugin register support-tone 0.1.0 ./support-tone --type bundle\n"
         "  evalkit plugin register support-tone 0.1.0 git+https://example.org/support-tone.git@v0.1.0"
@@ -43,7 +30,7 @@ def add(commands: Commands) -> None:
     parser = add_command(parts, "register", _register, text, end, flags=_FLAGS)
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("version", metavar="VERSION", help="its version; changed content needs a new one")
-    parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, wheel, or URL that pip takes")
+    parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, or git+https://…@REF")
     parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what the plugin contains (default: task)")
 
     add_output(add_command(parts, "list", _list, "all registered plugins", flags=("registry",)), rows=50)
@@ -58,56 +45,7 @@ def _new(args: argparse.Namespace) -> None:
 
     path = new_plugin(args.name, args.folder)
     print(path)
-    note(args, f"edit it, then check it: evalkit plugin check {args.folder or args.name}")
-
-
-def _check(args: argparse.Namespace) -> int | None:
-    with opened(args) as registry:
-        report = _report(args, registry)
-    if args.json:
-        put_document(report.to_dict())
-    else:
-        _put_report(report)
-    for problem in report.problems:
-        tell(f"error: {problem}")
-    if report.problems:
-        return _ERROR
-    note(args, f"nothing to fix in {report.layout.root}")
-    return None
-
-
-def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
-    """The report on the plugin registered under the name, else on the one at that path."""
-    from evalkit.runs.registry.plugin_report import inspect_plugin
-    from evalkit.runs.registry.plugin_sources import locate
-
-    name, _, version = args.plugin.partition("@")
-    if "/" not in args.plugin and name in set(registry.plugins()["name"]):
-        report = registry.inspect_plugin(name, version or None, timeout_s=args.timeout)
-        label = registry.plugin(name, version or None).label
-        own = f"{report.name or name}@{report.version or label.partition('@')[2]}"
-        if own != label:
-            tell(f"warning: the plugin is registered as {label}, but its code names it {own}")
-        return report
-    try:
-        place = locate(args.plugin, registry.folder)
-    except ConfigError as problem:
-        raise ConfigError(f"{problem}, and no plugin is registered under that name") from None
-    return inspect_plugin(place.path, timeout_s=args.timeout)
-
-
-def _put_report(report: PluginReport) -> None:
-    import pandas as pd
-
-    print(f"{report.name or report.layout.module} {report.version or '(no version)'}: {report.layout.root}")
-    values = report.to_dict()
-    for task in values["tasks"]:
-        task["fields"] = task["fields"] or "not known"
-    for part in ("tasks", "parts", "needs"):
-        rows = [{name: in_words(value) for name, value in row.items()} for row in values[part]]
-        if rows:
-            print(f"\n{part}")
-            put_shown(pd.DataFrame(rows).drop(columns=_NOT_SHOWN, errors="ignore"), rows=200, fit=False)
+    note(args, f"edit it, then test it: python -m pytest {args.folder or args.name}")
 
 
 def _register(args: argparse.Namespace) -> None:
@@ -117,7 +55,6 @@ def _register(args: argparse.Namespace) -> None:
         put_document(plugin.model_dump())
     else:
         note(args, f"registered {plugin.label} ({plugin.storage_uri}, hash {plugin.content_hash[:12]})")
-        note(args, f"list its tasks and parts: evalkit plugin check {plugin.label}")
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`evalkit run start | list | show | logs | cancel | compare | rerun | ingest | leaderboard`, and `evalkit worker`."""
+"""`evalkit run start | list | show | logs | cancel | compare | leaderboard`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
@@ -20,12 +19,10 @@ from evalkit.cli.arguments import (
     moments_as_text,
     opened,
     read_as,
-    seconds,
 )
 from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
-from evalkit.errors import counted
 
 if TYPE_CHECKING:
     from evalkit.runs import Run, Runner
@@ -35,12 +32,11 @@ _FOLLOW_S = 0.5
 _START = """\
   evalkit run start support-suite --model HuggingFaceTB/SmolLM2-135M-Instruct
   evalkit run start support-suite@1 --model tiny=my_model.py --backend custom \\
-      --scoring-mode jury --scoring-config jury.yaml --queue"""
+      --scoring-mode jury --scoring-config jury.yaml"""
 _SHOW = """\
   evalkit run show last
   evalkit run show 20260131-1200 --json"""
 _COMPARE = "  evalkit run compare 20260131-1200 last"
-_WORKER = "  evalkit worker --registry postgresql://evalkit@db.example.org/evalkit"
 
 
 def add(commands: Commands) -> None:
@@ -49,17 +45,9 @@ def add(commands: Commands) -> None:
     _add_starting(parts)
     _add_reading(parts)
 
-    text = "carry out queued runs, one after the other; any number of workers can share a registry"
-    parser = _add_part(commands, "worker", _work, text, _WORKER)
-    parser.add_argument("--once", action="store_true", help="end when the queue is empty")
-    parser.add_argument(
-        "--poll", metavar="S", type=seconds, default=5.0, help="seconds between looks at an empty queue (default 5)"
-    )
-    add_flags(parser, "folder", "quiet")
-
 
 def _add_starting(parts: Commands) -> None:
-    text = "check a pack and run it with a model, now or later by a worker; exit code 2 if the run does not succeed"
+    text = "check a pack and run it with a model; exit code 2 if the run does not succeed"
     parser = _add_part(parts, "start", _start, text, _START)
     parser.add_argument("pack", metavar="PACK[@VERSION]", help="a registered pack (default: the version applied last)")
     parser.add_argument(
@@ -84,10 +72,7 @@ def _add_starting(parts: Commands) -> None:
         action="store_true",
         help="only check it, and print how many judge calls it makes at most and what they cost",
     )
-    add_flags(parser, "queue", "folder", "quiet")
-
-    text = "start a finished run again; an error if plugins, templates or the model's file changed since"
-    _with_run(_add_part(parts, "rerun", _rerun, text, "", "queue", "folder", "quiet"))
+    add_flags(parser, "folder", "quiet")
 
 
 def _add_reading(parts: Commands) -> None:
@@ -103,21 +88,19 @@ def _add_reading(parts: Commands) -> None:
     _with_run(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run ends")
 
-    text = "differences between two runs, sample by sample if both stored their samples"
+    text = "differences between two runs, sample by sample if both stored their samples, and what else differs"
     parser = _add_part(parts, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="a run that succeeded")
     parser.add_argument("after", metavar="AFTER", help="another run that succeeded; differences are AFTER - BEFORE")
     add_output(parser, rows=200)
 
-    text = "runs of a pack; only runs that are scored in the same way are ranked together"
+    text = "runs of a pack, ranked within groups that are scored alike; what differs is marked"
     parser = _add_part(parts, "leaderboard", _leaderboard, text)
     parser.add_argument("pack", metavar="PACK[@VERSION]", help="a pack")
     parser.add_argument("--all", action="store_true", help="every run, not only the newest of each model")
     add_output(parser, rows=50)
 
-    _with_run(_add_part(parts, "cancel", _cancel, "end a run that is queued or running", "", "quiet"))
-    text = "read the output of a run again; nothing is stored twice"
-    _with_run(_add_part(parts, "ingest", _ingest, text, "", "quiet"))
+    _with_run(_add_part(parts, "cancel", _cancel, "end a run, of any machine that shares the registry", "", "quiet"))
 
 
 def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "", *flags: str) -> Parser:
@@ -146,20 +129,17 @@ def _runner(args: argparse.Namespace) -> Iterator[Runner]:
         yield runner
 
 
-def _stoppable() -> AbstractContextManager[None]:
-    """SIGTERM is Ctrl-C: LightEval is ended, and the run's row closed."""
-    from evalkit.runs.child_process import handled_by
-
-    return handled_by(signal.default_int_handler, signal.SIGTERM)
-
-
 def _start(args: argparse.Namespace) -> int:
     options: dict[str, Any] = {name: getattr(args, name) for name in ("scoring_mode", "scoring_config", "max_samples")}
     launch = {"backend": args.backend, "flags": dict(args.option)}
-    with _runner(args) as runner, _stoppable():
+    with _runner(args) as runner:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: LightEval is ended, the run's row closed
         if args.plan:
             return _plan(args, runner, options, **launch)
-        return _ended(args, runner.start(args.pack, args.model, **options, **launch, **_hooks(args)))
+        run = runner.start(args.pack, args.model, **options, **launch, **_hooks(args))
+    _warn(run, but=getattr(args, "shown", ()))
+    print(run)
+    return 0 if run.status == "succeeded" else _ERROR
 
 
 def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], backend: str, flags: Any) -> int:
@@ -168,13 +148,8 @@ def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], bac
 
     model_facts(backend, args.model)
     check_flags(flags)
-    print(plan_run(runner.registry, args.pack, look=True, **options))
+    print(plan_run(runner.registry, args.pack, **options))
     return 0
-
-
-def _rerun(args: argparse.Namespace) -> int:
-    with _runner(args) as runner, _stoppable():
-        return _ended(args, runner.rerun(args.name, **_hooks(args)))
 
 
 def _hooks(args: argparse.Namespace) -> dict[str, Any]:
@@ -183,17 +158,7 @@ def _hooks(args: argparse.Namespace) -> dict[str, Any]:
         _warn(run)
         note(args, f"run {run.id} of {run.pack} begins; log: {run.log}")
 
-    return {"queue": args.queue, "on_start": begun, "on_line": None if args.quiet else tell}
-
-
-def _ended(args: argparse.Namespace, run: Run) -> int:
-    if run.status == "queued":
-        print(run.id)
-        note(args, f"run {run.id} waits for a worker: evalkit worker")
-        return 0
-    _warn(run, but=getattr(args, "shown", ()))
-    print(run)
-    return 0 if run.status == "succeeded" else _ERROR
+    return {"on_start": begun, "on_line": None if args.quiet else tell}
 
 
 def _warn(run: Run, but: Sequence[str] = ()) -> None:
@@ -244,20 +209,12 @@ def _logs(args: argparse.Namespace) -> None:
             return
         time.sleep(_FOLLOW_S)
         run = _read(args)
-        if tail.path != run.log:  # it was queued, and had no folder yet
-            tail = Tail(run.log)
 
 
 def _cancel(args: argparse.Namespace) -> None:
     with _runner(args) as runner:
         run = runner.cancel(args.name)
-    note(args, f"run {run.id} is cancelled" if run.status == "cancelled" else f"run {run.id} will end within seconds")
-
-
-def _ingest(args: argparse.Namespace) -> None:
-    with _runner(args) as runner:
-        run = runner.ingest(args.name)
-    note(args, f"run {run.id} has {counted(len(run.scores), 'figure')} of {counted(len(run.tasks), 'task')}")
+    note(args, f"run {run.id} is cancelled; its processes end within seconds")
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -269,8 +226,9 @@ def _compare(args: argparse.Namespace) -> None:
         print(comparison)
         return
     put(args, comparison.table)
-    for reason in comparison.reasons:
-        tell(f"not comparable: {reason}")
+    for head, lines in (("differs", comparison.differences), ("not known", comparison.not_known)):
+        for line in lines:
+            tell(f"{head}: {line}")
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
@@ -279,18 +237,10 @@ def _leaderboard(args: argparse.Namespace) -> None:
     with _runner(args) as runner:
         table = leaderboard(runner.registry, args.pack, newest=not args.all)
     if args.out is None and not args.json:
+        heads = {"differs": "differs: ", "not_known": "not known: ", "notes": ""}
+        texts = [[head + row[name] for name, head in heads.items() if row[name]] for row in table.to_dict("records")]
+        marks = ["yes" if text else "" for text in table["differs"]]
+        table = table.assign(notes=["; ".join(text) for text in texts], differs=marks)
         table = table.rename(columns={"coverage": "scored"})  # fits 80 columns then, beside whole ids
-    columns = ("scored_as", "rank", "run", "model", "score", "stderr", "scored", "judged_by", "notes")
+    columns = ("group", "rank", "run", "model", "score", "stderr", "scored", "differs", "judged_by", "notes")
     put(args, table, columns=columns)
-
-
-def _work(args: argparse.Namespace) -> None:
-    from evalkit.runs import Worker
-
-    def on_run(run: Run) -> None:
-        note(args, f"run {run.id} of {run.pack}: {run.status}{f': {run.error}' if run.error else ''}")
-        _warn(run)
-
-    with _runner(args) as runner:
-        n_done = Worker(runner, poll_s=args.poll, on_run=on_run).work(once=args.once)
-    note(args, f"{counted(n_done, 'run')} carried out")

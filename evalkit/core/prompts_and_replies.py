@@ -152,6 +152,8 @@ class Reply:
         The service's id of the completion; replies that came together share it.
     prompt_cut
         True if the server counted far fewer tokens than the prompt can make: it probably cut it. Else None.
+    fingerprint
+        The service's own name of the software and weights that answered (OpenAI's ``system_fingerprint``).
     """
 
     text: str | None
@@ -168,6 +170,7 @@ class Reply:
     logprobs: Mapping[str, Any] | None = None
     id: str | None = None
     prompt_cut: bool | None = None
+    fingerprint: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields that are not None, as JSON values."""

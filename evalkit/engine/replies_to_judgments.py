@@ -123,6 +123,8 @@ class Columns(VerdictColumns):
         self._source = np.full(n, -1, dtype=np.int8)
         self._model = np.full(n, -1, dtype=np.int32)
         self._models: dict[str, int] = {}
+        self._fingerprint = np.full(n, -1, dtype=np.int32)
+        self._fingerprints: dict[str, int] = {}
         self._is_cut = np.zeros(n, dtype=bool)
         self._ids, self._created = np.zeros(n, dtype=np.int64), np.zeros(n)
         self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
@@ -163,9 +165,11 @@ class Columns(VerdictColumns):
         if self._replies:
             self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
         # a reply contains only what is known
-        models = self._models
-        names = [reply.get("model") for reply in replies]
-        self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
+        for field, codes, known in (
+            ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
+        ):  # fmt: skip
+            names = [reply.get(field) for reply in replies]
+            codes[where] = [-1 if name is None else known.setdefault(name, len(known)) for name in names]
         self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
         self._ids[where] = [id_number(reply.get("id")) for reply in replies]
         self._created[where] = [reply.get("created", 0.0) for reply in replies]
@@ -288,6 +292,8 @@ class Columns(VerdictColumns):
         remarks = remarks_on(self._is_cut, self._ids, self._created)
         if (remarks.codes >= 0).any():
             columns["remark"] = remarks
+        if self._fingerprints:
+            columns["fingerprint"] = _named(self._fingerprint, list(self._fingerprints))
         judgments = table("judgments", columns)
         for note in remark_notes(judgments):
             warnings.warn(note, EvalkitWarning, stacklevel=2)

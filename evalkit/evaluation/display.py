@@ -109,7 +109,7 @@ def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
     lines = [count] if len(table) > 1 else []
     if "notes" in table.columns:  # below the table: a column would take the room of the figures
         top = table.head(rows)
-        names = [name for name in ("criterion", "judge") if name in table.columns]
+        names = [name for name in ("criterion", "judge", "run") if name in table.columns]
         heads = [", ".join(map(str, row)) for row in top[names].itertuples(index=False)]
         said = top["notes"].astype(object).fillna("").astype(str).str.split("; ")
         pairs = [(head, note) for head, notes in zip(heads, said, strict=True) for note in notes if note]

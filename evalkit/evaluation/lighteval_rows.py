@@ -74,6 +74,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
     if report_disagreement:
         apart = evaluation.disagreement.groupby("item_id", observed=True)["disagreement"].mean().to_dict()
     parts = evaluation.scores.pivot(index="item_id", columns="criterion", values="score_norm")
+    kept = [name for name in (*_KEPT, "fingerprint") if name in evaluation.judgments]
     found: dict[str, dict[str, Any]] = {}
     for item in evaluation.items["item_id"]:
         mine, score = judgments[item], scores.loc[item]
@@ -84,7 +85,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         row[f"{name}_agreement"] = _agreement(mine)
         row[f"{name}_explanation"] = said.get(item, "")
         row[f"{name}_error"] = _error(score, mine)
-        row[f"{name}_judgments"] = orjson.dumps(list(tables.records(mine[_KEPT]))).decode()
+        row[f"{name}_judgments"] = orjson.dumps(list(tables.records(mine[kept]))).decode()
         if len(rubric.criteria) == 1:
             row[f"{name}_raw"] = float(score["score"])
         else:
@@ -168,7 +169,8 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
     ]
     if not packed:
         return tables.empty("judgments")
-    return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT]})
+    more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []
+    return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
 
 
 def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:

@@ -44,7 +44,6 @@ def leave_receipt(
     spec, profile = settings.spec, settings.profile
     judges = list(_judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges)))
     costs = [Cost.of(table) for table in tables]
-    paid = [cost.paid_usd for cost in costs]
     rules = asdict(spec.rules)
     receipt = Receipt(
         task=task,
@@ -70,7 +69,7 @@ def leave_receipt(
         n_unscored=n_wanted - sum(judge.n_scored or 0 for judge in judges),
         n_live=sum(cost.n_live for cost in costs),
         n_cached=sum(cost.n_cached + cost.n_recorded for cost in costs),
-        cost_usd=None if None in paid else float(sum(usd for usd in paid if usd is not None)),
+        cost_usd=_paid(costs),
         **counts,
     )
     for warning in receipt.warnings:
@@ -81,10 +80,16 @@ def leave_receipt(
         _log.error("%s, %s: no receipt was written: %s", task, metric, problem)
 
 
+def _paid(costs: Sequence[Cost]) -> float | None:
+    """US$ for the live replies; None if the price of a reply is unknown, or there is none to know a price of."""
+    parts = [None if cost.reused_usd is None else cost.paid_usd for cost in costs]
+    return None if None in parts or not parts else float(sum(usd for usd in parts if usd is not None))
+
+
 def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Iterator[JudgeUsed]:
     """Each judge with its counts; `n_down` judgments of each judge are in no table."""
-    names = ["judge", "error", "model"]
-    parts = [table[names].astype(object) for table in tables if len(table)]
+    names = ["judge", "error", "model", "fingerprint"]
+    parts = [table.reindex(columns=names).astype(object) for table in tables if len(table)]
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         mine = rows[rows["judge"] == judge.name]
@@ -102,4 +107,5 @@ def _judges_used(spec: Spec, tables: Sequence[pd.DataFrame], n_down: int) -> Ite
             n_scored=int(mine["error"].isna().sum()),
             reasons=reasons,
             served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
+            fingerprints={str(name): int(n) for name, n in mine["fingerprint"].value_counts().items()},
         )

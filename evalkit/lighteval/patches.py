@@ -10,16 +10,16 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, guess
 from evalkit.lighteval.metric_settings import place_of, without_place
-from evalkit.lighteval.scorer_kinds import scorer_of
+from evalkit.lighteval.scorer_kinds import task_facts
 from evalkit.lighteval.unicode_repair import repair
-from evalkit.runs.contract import write_scorers
+from evalkit.runs.contract import RunFacts, TaskBindings, write_facts
 
 _log = logging.getLogger("evalkit")
 
@@ -32,7 +32,7 @@ def prepare() -> None:
     - Tasks: those of ``--custom-tasks`` are loaded first. If the run uses only these, LightEval's own are not loaded:
       they take long, and one of them fetches a file at import. One that cannot be imported is left out with a warning.
     - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
-      in one message. What scores each metric is written next to the receipts.
+      in one message. The facts of the run (documents, metrics, model) are written next to the receipts.
     - Stored answers of the model are in the folder `lighteval` of evalkit's cache folder, or in the folder that
       ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers.
     - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
@@ -122,6 +122,8 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if missing:
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
         near = guess(missing[0], sorted({*known, *heads}))
+        if any(one.plugin_path for one in TaskBindings.from_environ().root.values()):
+            near += "a run that binds tasks to plugins loads only these plugins and LightEval's own tasks; "
         raise ConfigError(f"unknown task {', '.join(missing)}; {near}`evalkit lighteval tasks list` lists all{why}")
     return known
 
@@ -171,19 +173,21 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
         raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
-    _note_scorers(pipeline.tasks_dict.values())
 
 
-def _note_scorers(tasks: Iterable[Any]) -> None:
-    """Write down what scores each metric; if that fails, the run continues."""
-    found = {
-        task.full_name: {name: scorer_of(metric) for metric in task.metrics for name in _names_of(metric)}
-        for task in tasks
+def _note_facts(pipeline: Any) -> None:
+    """Write down what was evaluated, and what scores it; if that fails, the run continues."""
+    docs, identity = pipeline.documents_dict, getattr(pipeline, "model_identity", {})
+    model = {
+        name if part == "files" else f"{part.removesuffix('s')} {name}": str(value)
+        for part, values in identity.items()
+        for name, value in values.items()
     }
     try:
-        write_scorers(found)
-    except ConfigError as problem:
-        _log.error("the file that records how each metric is scored was not written: %s", problem)
+        tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
+        write_facts(RunFacts(model=model or None, tasks=tasks))
+    except Exception as problem:  # noqa: BLE001  # answers were paid for: no document or metric may lose them here
+        _log.error("the file with the facts of this run was not written: %s", problem)
 
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
@@ -204,11 +208,6 @@ def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[s
 def _listed(places: Sequence[str], most: int = 3) -> str:
     more = f"; and {len(places) - most} more" if len(places) > most else ""
     return "; ".join(places[:most]) + more
-
-
-def _names_of(metric: Any) -> list[str]:
-    names = metric.metric_name
-    return list(map(str, names)) if isinstance(names, (list, tuple)) else [str(names)]
 
 
 def _names_twice(task: Any) -> list[str]:
@@ -236,7 +235,8 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
     plain(model_config)
 
 
-def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+    _note_facts(pipeline)
     for mine in responses.values():
         repair(*mine)
     plain(responses)

@@ -7,13 +7,14 @@ plugins, it loads exactly those, by path.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module, metadata
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.lighteval.inspect_tasks import with_inspect_fields
-from evalkit.runs.contract import TaskBindings
+from evalkit.runs.contract import TaskBindings, asked_mode
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 
 
@@ -42,7 +43,7 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     origin: dict[str, str] = {}
     tasks = []
     for where, load in modules:
-        for task in _table(where, load):
+        for task in _table(where, load, given):
             if task.name in origin:
                 raise ConfigError(
                     f"the task {task.name!r} comes from {origin[task.name]} and from {where}; task names "
@@ -66,7 +67,7 @@ def _refuse_two_versions(bindings: TaskBindings) -> None:
             )
 
 
-def _table(where: str, load: Any) -> list[Any]:
+def _table(where: str, load: Any, bindings: TaskBindings) -> list[Any]:
     try:
         module = load()
     except EvalkitError as problem:
@@ -77,7 +78,19 @@ def _table(where: str, load: Any) -> list[Any]:
     if not isinstance(table, (list, tuple)) or not all(hasattr(task, "prompt_function") for task in table):
         there = listed(name for name in vars(module) if not name.startswith("_"))
         raise ConfigError(f"{where} needs a variable TASKS_TABLE, a list of LightevalTaskConfig; it has only {there}")
+    _check_modes(where, getattr(module, "EVALKIT_PLUGIN", {}), bindings)
     return [with_inspect_fields(task) for task in table]
+
+
+def _check_modes(where: str, declared: Any, bindings: TaskBindings) -> None:
+    """A plugin can limit the scoring modes of its tasks; judged metrics know theirs themselves."""
+    asked, limits = (
+        asked_mode() or "deterministic",
+        declared.get("scoring_modes", {}) if isinstance(declared, Mapping) else {},
+    )
+    for task, modes in limits.items():
+        if task in bindings and asked not in modes:
+            raise ConfigError(f"{where} does not support mode {asked!r} for the task {task!r}, only {listed(modes)}")
 
 
 TASKS_TABLE = gather()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,20 @@ from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
-from evalkit.errors import ConfigError, RegistryError, RubricError, counted
+from evalkit.errors import counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
 from evalkit.runs import Registry, Run, resolve
 from evalkit.runs.contract import Receipt, ScoringConfig
-from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.pack_resolution import relocate
 from evalkit.runs.registry import PackTask
-from evalkit.runs.registry.plugin_report import PluginTask, inspect_plugin
 from evalkit.runs.run_store import RunStore
 
-Inspect = Callable[[], PluginTask | None]
-"""Imports a task in a separate process, which may take long; None if that fails or is not wanted."""
 _ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}
-_OWN_TASKS = Path(__file__).resolve().parent / "tasks"  # not imported: LightEval takes seconds to load
+_OWN_DATA = Path(__file__).resolve().parent / "tasks" / "data"
+_OWN_RUBRICS = {
+    "conversation_helpfulness": "helpfulness", "instruction_following_judged": "instruction_following",
+    "safety_guardrail": "safety", "grounded_qa": "faithfulness", "tool_use": None,
+}  # fmt: skip
+"""evalkit's own tasks -> the rubric that judges score; the tasks are not imported, because LightEval takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +151,12 @@ def plan_run(
     scoring_mode: str = "deterministic",
     scoring_config: Any = None,
     max_samples: int | None = None,
-    look: bool = False,
 ) -> RunPlan:
     """The maximum number of judge calls of a run: items × criteria × judges × samples per task. Nothing is started.
 
-    The number of items comes from earlier runs of the pack, or from the rows of tasks whose data are in a folder. The
-    number of criteria comes from the receipts of earlier runs, from the profile's rubric, or (with `look`) from the
-    rubrics that a task's metrics are named after. Empty answers and cached replies take fewer calls.
+    The number of items comes from earlier runs of the pack, or from the rows of evalkit's own tasks; `max_samples` is a
+    limit where it is unknown. The number of criteria comes from the receipts of earlier runs, from the profile's
+    rubric, or from the rubric of evalkit's own tasks. Empty answers and cached replies take fewer calls.
 
     Parameters
     ----------
@@ -168,8 +166,6 @@ def plan_run(
         ``name`` or ``name@version``.
     scoring_mode, scoring_config, max_samples
         As for `Runner.start`.
-    look
-        Import tasks with unknown numbers, in a separate process; this may take half a minute, once.
 
     Raises
     ------
@@ -178,24 +174,22 @@ def plan_run(
     RegistryError
         When the registry cannot be reached, or the pack is not found.
     """
-    resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config, import_tasks=look)
+    resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config)
     if scoring_mode == "deterministic":
         return RunPlan(tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks))
-    bindings = relocate(registry, resolution.to_dict())
     runs = RunStore(registry).runs(resolution.pack.label, "succeeded")
     config = resolution.scoring.config or ScoringConfig()
+    shared = load_profile(config.profile) if config.profile else None
     tasks = []
     for task in resolution.pack.tasks:
-        name = bindings.of_task(task.task).judge_profile or config.profile
-        profile = load_profile(name) if name else None
+        profile = resolution.profiles.get(task.task) or shared
         settings = Settings.of(
             ("config", {"judges": config.to_judges() or None} | {name: getattr(config, name) for name in _ASKED}),
             *named_by(profile),
             ("default", {"judges": ()} | _ASKED),
         )
-        inspect = partial(_imported, registry, task) if look else lambda: None
-        n_items, items_note = _n_items(registry, task, runs, inspect)
-        n_criteria, criteria_note = _n_criteria(task, runs, profile, inspect)
+        n_items, items_note = _n_items(task, runs)
+        n_criteria, criteria_note = _n_criteria(task, runs, profile)
         if max_samples is not None:
             n_items = max_samples if n_items is None else min(n_items, max_samples)
         unknown = [items_note] if n_items is None else []
@@ -207,61 +201,26 @@ def plan_run(
     return RunPlan(tuple(tasks))
 
 
-def _imported(registry: Registry, task: PackTask) -> PluginTask | None:
-    """The metrics and data of a task, from its code, imported in a separate process; None if that fails."""
-    name = task.overrides.judge_plugin_name
-    try:
-        if name is not None:
-            place = registry.check_plugin(name, task.overrides.judge_plugin_version).root
-        elif importlib.util.find_spec("lighteval") is not None:
-            place = _OWN_TASKS
-        else:
-            return None
-        tasks = _tasks_at(str(place), PluginLayout.at(place).file.stat().st_mtime_ns)
-    except (ConfigError, RegistryError):  # resolving, or the run, reports the error
-        return None
-    return next((one for one in tasks if one.name == task.task), None)
-
-
-@lru_cache(maxsize=32)
-def _tasks_at(place: str, _changed: int) -> tuple[PluginTask, ...]:
-    return inspect_plugin(place).tasks
-
-
-def _n_items(registry: Registry, task: PackTask, runs: Sequence[Run], inspect: Inspect) -> tuple[int | None, str]:
+def _n_items(task: PackTask, runs: Sequence[Run]) -> tuple[int | None, str]:
     """The number of a task's items, and where it comes from or why it is unknown."""
     for run in reversed(runs):
         n_samples = next((one.n_samples for one in run.tasks if one.task == task.spec), None)
         limit = run.options.get("max_samples")
         if n_samples is not None and (limit is None or n_samples < limit):  # it took all that there are
             return n_samples, f"{counted(n_samples, 'item')} in an earlier run"
-    folder = _data_folder(registry, task, inspect())
-    files = list(folder.glob("*.jsonl")) if folder is not None and folder.is_absolute() else []
-    if len(files) != 1:
+    file = _OWN_DATA / task.task / "test.jsonl"
+    if not _is_own(task) or not file.is_file():
         return None, "its first run will show its number of items"
-    n_rows = sum(bool(line.strip()) for line in files[0].read_bytes().splitlines())
+    n_rows = sum(bool(line.strip()) for line in file.read_bytes().splitlines())
     return n_rows, f"{counted(n_rows, 'row')} of data"
 
 
-def _data_folder(registry: Registry, task: PackTask, imported: PluginTask | None) -> Path | None:
-    """The folder of a task's data: from its code, from the registry's list, or of evalkit's own tasks."""
-    if imported is not None:
-        return _folder(imported.dataset)
-    name = task.overrides.judge_plugin_name
-    table = registry.benchmarks()
-    rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
-    if len(rows):
-        return _folder(str(rows["dataset"].iloc[-1]))
-    return None if name is not None else _OWN_TASKS / "data" / task.task.partition(":")[0]
+def _is_own(task: PackTask) -> bool:
+    """Whether it is a task of evalkit with the data that ship with it."""
+    return task.overrides.judge_plugin_name is None and os.environ.get("EVALKIT_TASK_DATA") in (None, "", "shipped")
 
 
-def _folder(dataset: str) -> Path:
-    return Path(dataset.rpartition(" (")[0])
-
-
-def _n_criteria(
-    task: PackTask, runs: Sequence[Run], profile: Profile | None, inspect: Inspect
-) -> tuple[int | None, str]:
+def _n_criteria(task: PackTask, runs: Sequence[Run], profile: Profile | None) -> tuple[int | None, str]:
     """The number of criteria that judges score in a task, 0 if they score none; and where it comes from."""
     for run in reversed([run for run in runs if any(one.task == task.spec for one in run.tasks)]):
         counts = [_criteria_of(one) for one in run.receipts_of(task.spec)]
@@ -271,27 +230,13 @@ def _n_criteria(
             return 0, "no judge scored it in an earlier run"
     if profile is not None and profile.rubric is not None:
         return len(profile.load().names), f"criteria of {profile.rubric}"
-    imported = inspect()
-    if imported is None:
+    if not _is_own(task) or task.task not in _OWN_RUBRICS:
         return None, "its first run will show what its judges score"
-    sizes = [n for name in imported.metrics if (n := _criteria_named(name, imported)) is not None]
-    if not sizes and task.task.startswith("pollux"):
-        return None, "its criteria differ by item"
-    return sum(sizes), "" if sizes else f"nothing is judged: its metrics are {', '.join(imported.metrics)}"
+    rubric = _OWN_RUBRICS[task.task]
+    return (0, "no judge scores it") if rubric is None else (len(load_rubric(rubric).names), f"criteria of {rubric}")
 
 
 def _criteria_of(receipt: Receipt) -> int | None:
     """The number of judgments divided by answers that were not empty, judges and samples."""
     each = (receipt.n_items - receipt.n_empty) * len(receipt.judges) * (receipt.samples or 0)
     return max(1, round(receipt.n_judgments / each)) if each and receipt.n_judgments else None
-
-
-def _criteria_named(metric: str, task: PluginTask) -> int | None:
-    folder = _folder(task.dataset).parent
-    places: list[str | Path] = [metric, *sorted(folder.glob(f"rubrics/{metric}/v*.yaml"))[-1:]]
-    for place in places:
-        try:
-            return len(load_rubric(place).names)
-        except RubricError:
-            continue
-    return None

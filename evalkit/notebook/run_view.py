@@ -92,9 +92,10 @@ class RunView(RunPanel):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     registry = Registry.open(f"{folder}/registry.sqlite")
     ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
-    ...     print(RunView(Runner(registry).queue("smoke", "gpt2")).run.status)
+    ...     run = Runner(registry, folder=folder, command=["echo"]).start("smoke", "gpt2")  # in place of LightEval
+    ...     print(RunView(run).run.status)
     ...     registry.close()
-    queued
+    failed
     """
 
     def __init__(self, run: Run) -> None:

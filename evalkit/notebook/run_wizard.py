@@ -88,8 +88,8 @@ class RunWizard(WizardController):
         """
         self._fill(self.form.filled(scoring_config, **fields))
 
-    def plan(self, *, look: bool = False) -> RunPlan:
-        """The most judge calls that the run makes, and their price; with `look`, tasks are imported (see `plan_run`).
+    def plan(self) -> RunPlan:
+        """The most judge calls that the run makes, and their price (see `plan_run`).
 
         Raises
         ------
@@ -97,7 +97,7 @@ class RunWizard(WizardController):
             When the run could not start: with everything that is wrong.
         """
         refuse(self.errors)
-        return plan_run(self.registry, self.form.pack, look=look, **self.form.settings)
+        return plan_run(self.registry, self.form.pack, **self.form.settings)
 
     def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
         """The scoring config as ``yaml`` or ``json``; with `file`, also written there, in the format of its suffix.

@@ -36,7 +36,7 @@ class WizardController(RunPanel):
         super().__init__("RunWizard")
         self.runner, self.registry, self.form = runner, runner.registry, form
         self._follower: Follower | None = None
-        self._revision, self._inspected_pack = 0, ""
+        self._revision = 0
         self._form_message, self._starting = "", False
         self._lock = threading.RLock()  # kernel, workers and follower all check the form
         self._follower_lock = threading.RLock()  # a replaced follower draws nothing
@@ -161,36 +161,28 @@ class WizardController(RunPanel):
         with self._lock:  # else an older form could be reported last
             form, errors = self.form, self.form.errors()
             missing = not (form.pack and form.model)
-            inspect = form.pack == self._inspected_pack  # once inspected, the results are cached
-            counting = "importing the tasks in another process …" if inspect else "counting judge calls …"
             check = {
                 "errors": errors,
                 "ready": False,
-                "unknown": False,
                 "command": self.command(),
                 "yaml": form.export("yaml"),
                 "json": form.export("json"),
-                "plan": ["choose a pack and a model"] if missing else [] if errors else [counting],
+                "plan": ["choose a pack and a model"] if missing else [] if errors else ["counting judge calls …"],
             }
             self.widget.check = check
             if not errors and not missing:
-                self._do("plan", lambda: self._draw_plan(form, check, inspect=inspect), queue="plan")
+                self._do("plan", lambda: self._draw_plan(form, check), queue="plan")
 
-    def _draw_plan(self, form: RunForm, check: Mapping[str, Any], *, inspect: bool) -> None:
+    def _draw_plan(self, form: RunForm, check: Mapping[str, Any]) -> None:
         try:
-            plan = plan_run(self.registry, form.pack, look=inspect, **form.settings)
+            plan = plan_run(self.registry, form.pack, **form.settings)
         except (EvalkitError, OSError) as problem:
             changes: dict[str, Any] = {"errors": {"pack": str(problem)}, "plan": []}
         else:
-            changes = {"plan": plan.lines(), "ready": True, "unknown": bool(plan.unknown) and not inspect}
+            changes = {"plan": plan.lines(), "ready": True}
         with self._lock:
             if form == self.form:  # else the form has changed meanwhile
                 self.widget.check = {**check, **changes, "saved": self.widget.check.get("saved", "")}
-
-    def _inspect_tasks(self) -> None:
-        """Import the tasks in another process, for their rows and criteria."""
-        self._inspected_pack = self.form.pack
-        self._check_form()
 
     def _save(self, file: Path) -> None:
         if self.form.config is None:
@@ -242,7 +234,6 @@ class WizardController(RunPanel):
         return super()._actions() | {
             "form": self._set_form,
             "starter": lambda _: self._do("starter", self.create_starter_pack),
-            "look": lambda _: self._inspect_tasks(),
             "start": lambda _: self._start_on_screen(),
             "stop": lambda _: self._do("stop", self._stop_once),
             "save": self._save_as,

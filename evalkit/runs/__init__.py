@@ -1,4 +1,4 @@
-"""Runs of LightEval: a registry of plugins and packs, a runner and workers, comparisons of runs.
+"""Runs of LightEval: a registry of plugins and packs, a runner, comparisons of runs.
 
 This room calls no judge and imports neither LightEval nor the engine. Judging can change without a change here.
 """

@@ -1,13 +1,11 @@
 from .leaderboards import leaderboard as leaderboard
 from .pack_resolution import Resolution as Resolution
 from .pack_resolution import resolve as resolve
-from .queue_worker import Worker as Worker
 from .registry import STARTER_PACK as STARTER_PACK
 from .registry import JudgeTemplate as JudgeTemplate
 from .registry import Pack as Pack
 from .registry import PackTask as PackTask
 from .registry import Plugin as Plugin
-from .registry import PluginReport as PluginReport
 from .registry import Registry as Registry
 from .run_comparison import compare_runs as compare_runs
 from .run_record import Run as Run

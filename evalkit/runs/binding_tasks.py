@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pandas as pd
-
-from evalkit.core.reply_keys import digest
-from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
@@ -19,29 +14,14 @@ from evalkit.runs.registry import PackTask, Plugin, Registry
 from evalkit.runs.registry.records import EntryError
 
 Place = Literal["registry", "plugin", "folders"]
-_NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
 
 
 @dataclass(slots=True)
 class Search:
-    """The results so far of checking the tasks of one pack.
+    """The results so far of checking the tasks of one pack, for a mode and config.
 
-    Attributes
-    ----------
-    registry, scoring
-        The registry, and the mode and config to check for.
-    problems
-        The problems, as messages.
-    plugins, layouts
-        By ``name@version``; the layout is None if a plugin cannot be used.
-    profiles, templates
-        Content hashes by ``name@version``; those of a plugin by ``plugin:name@version``.
-    benchmarks
-        The table of `Registry.benchmarks`.
-    is_config_read
-        False if the scoring config is invalid; judges are then not checked.
-    is_importing
-        Whether a plugin whose tasks the registry does not know is imported, in a separate process.
+    Plugins and layouts are by ``name@version``; the layout is None if a plugin cannot be used. `profiles` has the
+    profile of each task that has one. If the scoring config is invalid (`is_config_read`), judges are not checked.
     """
 
     registry: Registry
@@ -49,11 +29,8 @@ class Search:
     problems: list[str] = field(default_factory=list)
     plugins: dict[str, Plugin] = field(default_factory=dict)
     layouts: dict[str, PluginLayout | None] = field(default_factory=dict)
-    profiles: dict[str, str] = field(default_factory=dict)
-    templates: dict[str, str] = field(default_factory=dict)
-    benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    profiles: dict[str, Profile] = field(default_factory=dict)
     is_config_read: bool = True
-    is_importing: bool = False
 
     @property
     def config(self) -> ScoringConfig:
@@ -76,13 +53,11 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     """
     over, is_judged = task.overrides, search.scoring.mode != "deterministic"
     if not over:
-        texts = _templates(search, task, None, None, None) if is_judged else []
+        texts = _templates(search, task, None, None) if is_judged else []
         return TaskBinding(templates=texts) if texts else None
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
         return None  # already a problem, and nothing else can be checked without it
-    if plugin is not None:
-        _check_mode(search, task, plugin)
     given: dict[str, Any] = {
         "plugin": plugin and plugin.name,
         "plugin_version": plugin and plugin.version,
@@ -91,14 +66,13 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     }
     if not is_judged:
         return TaskBinding(**given)
-    profile = _profile(search, task, plugin, layout)
-    _check_rubric(search, task, profile, plugin)
+    profile = _profile(search, task, layout)
     _check_judges(search, task, profile, layout)
     return TaskBinding(
         **given,
         judge_profile=over.judge_profile,
         judge_template_id=over.judge_template_id,
-        templates=_templates(search, task, profile, plugin, layout),
+        templates=_templates(search, task, profile, layout),
     )
 
 
@@ -118,47 +92,7 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
     return plugin, search.layouts[plugin.label]
 
 
-def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
-    _import_tasks(search, task, plugin)
-    modes = _known(search, task, "scoring_modes")
-    if modes and search.scoring.mode not in modes:
-        search.add(
-            task,
-            f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for this task, only {listed(modes)}",
-        )
-
-
-def _import_tasks(search: Search, task: PackTask, plugin: Plugin | None) -> None:
-    """Record the tasks of a plugin, or evalkit's own, if this one is not known; the run reports a failing import."""
-    label = "" if plugin is None else plugin.label
-    if not search.is_importing or label in search.registry.imported or _known(search, task, "rubrics"):
-        return
-    search.registry.imported.add(label)
-    with contextlib.suppress(ConfigError, MissingExtraError, RegistryError):
-        if plugin is None:
-            search.registry.inspect_own_tasks()
-        else:
-            search.registry.inspect_plugin(label)
-        search.benchmarks = search.registry.benchmarks()
-
-
-def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
-    """What the registry's list of benchmarks has about a task; empty if nothing."""
-    table, over = search.benchmarks, task.overrides
-    name, version = over.judge_plugin_name, over.judge_plugin_version
-    rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
-    if version is not None:
-        rows = rows[rows["plugin_version"] == version]
-    values = rows[column].dropna()
-    return tuple(str(values.iloc[-1]).split(", ")) if len(values) else ()
-
-
-def _owned(plugin: Plugin | None, label: str) -> str:
-    """The key of a profile or template: two plugins and the project may each have one with this label."""
-    return label if plugin is None else f"{plugin.name}:{label}"
-
-
-def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
+def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None if there is none, or it cannot be used (which is a problem)."""
     name = search.profile_name(task)
     if name is None:
@@ -170,29 +104,14 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
         inside = f" (nor in its plugin, which has {listed(own)})" if layout is not None else ""
         search.add(task, f"{problem}{inside}")
         return None
-    label = _owned(plugin if name in own else None, f"{profile.profile}@{profile.version}")
-    search.profiles[label] = digest(profile.to_dict())
     if profile.rubric is not None:
         try:
             profile.load()
         except RubricError as problem:
             search.add(task, problem)
             return None
+    search.profiles[task.task] = profile
     return profile
-
-
-def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
-    """A profile must be for the rubric of the task's metrics, if the registry knows it."""
-    if profile is None or profile.rubric is None:
-        return
-    _import_tasks(search, task, plugin)
-    rubric, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
-    if any(name != rubric.id for name in others):
-        search.add(
-            task,
-            f"profile {profile.profile!r} is for the rubric {rubric.id}@{rubric.version}, but the task's metrics use "
-            f"{listed(others)}; bind a profile for that rubric, or one without a rubric",
-        )
 
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:
@@ -206,21 +125,13 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         return
     name = search.profile_name(task)
     is_asked = name or task.overrides.judge_template_id  # otherwise the task may have no judged metric
-    if not is_asked or (profile is None and name) or _code_names_judges(layout):
-        return
+    if not is_asked or (profile is None and name) or layout is not None:
+        return  # the code of a plugin may name them: the process that runs it tells
     search.add(task, f"no judges in mode {search.scoring.mode!r}; set judges in the scoring config or in a profile")
 
 
-def _code_names_judges(layout: PluginLayout | None) -> bool:
-    """Whether a plugin's code seems to set the judges of its metrics; only running it can tell."""
-    if layout is None:
-        return False
-    files = layout.folder.rglob("*.py") if layout.file.name == "__init__.py" else [layout.file]
-    return any(_NAMES_JUDGES.search(file.read_text(encoding="utf-8", errors="replace")) for file in files)
-
-
 def _templates(
-    search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None, layout: PluginLayout | None
+    search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None
 ) -> list[TemplateText]:
     """Check every template of a task's judges; the sources of those that come from the registry."""
     texts: dict[str, TemplateText] = {}
@@ -229,11 +140,9 @@ def _templates(
             template, place = find_template(search.registry, name, layout)
             if profile is not None and profile.rubric is not None:
                 template.check(profile.load().inputs)
-            _check_fields(search, task, template)
         except (ConfigError, RubricError) as problem:
             search.add(task, problem)
             continue
-        search.templates[_owned(plugin if place == "plugin" else None, template.label)] = template.hash
         if place == "registry":
             texts[template.label] = TemplateText(
                 name=template.name, version=template.version, text=template.source, hash=template.hash
@@ -267,13 +176,3 @@ def find_template(registry: Registry, name: str, layout: PluginLayout | None = N
     except RubricError as problem:
         searched.append(f"rubrics/templates: {problem}")
     raise ConfigError(f"template {name!r} not found; searched {'; '.join(searched)}")
-
-
-def _check_fields(search: Search, task: PackTask, template: Template) -> None:
-    """A template must show only fields of the task's items, if `plugin check` recorded them."""
-    fields = _known(search, task, "fields")
-    if not fields:
-        return
-    missing = sorted(template.fields - set(fields))
-    if missing:
-        raise ConfigError(f"template {template.label} uses {listed(missing)}, but the items have only {listed(fields)}")

@@ -9,20 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any
 
 from evalkit.errors import ConfigError
 
 _GUARD = Path(__file__).with_name("process_guard.py")
 _STEP_S = 0.1
 _END_WAIT_S = 3.0
-_KEPT_LINES, _LONGEST_LINE = 40, 2000
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"[\r\n]+")
 _NOISE = re.compile(r"[\s│╭╰─╮╯|]+")
@@ -32,53 +26,29 @@ _ERROR = "evalkit: error: "
 class Child(contextlib.AbstractContextManager["Child"]):
     """A running command. Leaving its ``with`` block ends it and every process that it started.
 
-    Parameters
-    ----------
-    command
-        Its arguments; they are not read by a shell.
-    environment
-        All of its environment variables.
-    log
-        File to which its output is appended; None sends it into a pipe that the caller reads.
-    folder
-        Its working directory.
-    grace_s
-        Seconds between SIGTERM and SIGKILL.
-
-    Attributes
-    ----------
-    code
-        Its exit code (128 + the signal that killed it); None while it runs.
+    Its output is appended to `log`; `grace_s` are the seconds between SIGTERM and SIGKILL. `code` is its exit code (128
+    + the signal that killed it), None while it runs.
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path | None = None, *,
-        folder: str | Path | None = None, grace_s: float = 5.0,
-    ) -> None:  # fmt: skip
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path, *, grace_s: float = 5.0
+    ) -> None:
         if not hasattr(os, "killpg"):
-            raise ConfigError("this system has no process groups, which runs and plugins need; use Linux or macOS")
+            raise ConfigError("this system has no process groups, which runs need; use Linux or macOS")
         self.code: int | None = None
         self.log, self._grace_s = log, grace_s
-        self._start = log.stat().st_size if log is not None and log.exists() else 0
+        self._start = log.stat().st_size if log.exists() else 0
         self._last, self._error = "", ""
-        if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.ExitStack() as files:
-            out: Any = subprocess.PIPE if log is None else files.enter_context(log.open("ab"))
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
             self._guard = subprocess.Popen(  # noqa: S603  # a list of words, no shell
                 [sys.executable, "-I", str(_GUARD), str(grace_s), *command],
-                stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
-                env=dict(environment), cwd=folder, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT, env=dict(environment),
+                start_new_session=True,
             )  # fmt: skip
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def output(self) -> IO[bytes]:
-        """The pipe with its output, if it has no log."""
-        assert self._guard.stdout is not None
-        return self._guard.stdout
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, or None if it still runs after that time."""
@@ -88,7 +58,6 @@ class Child(contextlib.AbstractContextManager["Child"]):
 
     def follow(self) -> Iterator[list[str]]:
         """New lines of its log, several times per second, until it has ended and `code` is set."""
-        assert self.log is not None
         tail = Tail(self.log, self._start)
         while self.code is None:
             code = self.wait(_STEP_S)
@@ -125,53 +94,6 @@ class Child(contextlib.AbstractContextManager["Child"]):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._guard.pid, signal.SIGKILL)
             self._guard.wait()
-
-
-def run_command(
-    command: Sequence[str],
-    *,
-    timeout_s: float,
-    environment: Mapping[str, str] | None = None,
-    folder: str | Path | None = None,
-) -> tuple[int | None, list[str]]:
-    """Run a command to its end, or kill it and all that it started after `timeout_s` seconds.
-
-    Returns
-    -------
-    int or None, list of str
-        Its exit code (None if it did not end in time), and the last lines that it printed.
-    """
-    variables = os.environ if environment is None else environment
-    printed: deque[bytes] = deque(maxlen=_KEPT_LINES)
-    with Child(command, variables, folder=folder, grace_s=0.0) as child:
-        reader = threading.Thread(target=_keep, args=(child.output, printed), daemon=True)
-        reader.start()
-        try:
-            code = child.wait(timeout_s)
-        finally:
-            child.stop()
-            reader.join(5)
-    return code, [line.decode("utf-8", "replace").rstrip() for line in printed]
-
-
-def _keep(output: IO[bytes], printed: deque[bytes]) -> None:
-    # in pieces of limited length: other people's code may print endlessly and without line breaks
-    with output:
-        printed.extend(iter(partial(output.readline, _LONGEST_LINE), b""))
-
-
-@contextlib.contextmanager
-def handled_by(handler: Callable[[int, FrameType | None], Any], *signals: signal.Signals) -> Iterator[None]:
-    """Inside, `handler` is called on these signals; no effect outside the main thread, which alone handles signals."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
 
 
 class Tail:

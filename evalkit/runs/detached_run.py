@@ -35,8 +35,8 @@ def start_detached(runner: Runner, pack: str, model: str, **options: Any) -> str
         When the process ends before the run began.
     """
     settings = {
-        "folder": str(runner.folder.absolute()), "command": list(runner.command), "heartbeat_s": runner.heartbeat_s,
-        "patience_s": runner.patience_s, "stale_s": runner.store.stale_s,
+        "folder": str(runner.folder.absolute()), "command": list(runner.command), "poll_s": runner.poll_s,
+        "patience_s": runner.patience_s,
     }  # fmt: skip
     order = {"pack": pack, "model": model, **options}
     _started[:] = [one for one in _started if one.poll() is None]

@@ -48,20 +48,8 @@ def lighteval_words(
 ) -> list[str]:
     """The arguments that follow `LIGHTEVAL` on the command line.
 
-    Parameters
-    ----------
-    backend
-        One of `BACKENDS`.
-    model
-        A name, ``key=value,…`` or a YAML file; for ``custom`` a Python file, or ``NAME=FILE.py``.
-    tasks
-        ``name|0`` …
-    output
-        Its output folder.
-    options
-        `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
-    custom_tasks
-        Module or file with the tasks.
+    `model` is a name, ``key=value,…`` or a YAML file; for the back end ``custom`` a Python file, or ``NAME=FILE.py``.
+    `options` has `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
 
     Raises
     ------
@@ -85,17 +73,7 @@ def lighteval_words(
 def lighteval_environment(
     mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
 ) -> dict[str, str]:
-    """The variables of this process, with those of the scoring contract set or removed, and others added.
-
-    Parameters
-    ----------
-    mode, config, bindings
-        Scoring mode, scoring config and task bindings; deterministic mode takes no config.
-    output
-        LightEval's output folder, which also gets the receipts.
-    **own
-        Further variables.
-    """
+    """The variables of this process, with those of the scoring contract set or removed, and `own` ones added."""
     config = None if mode == "deterministic" else config
     given = {
         MODE_VARIABLE: mode,
@@ -160,40 +138,6 @@ def _check_model(model: str) -> None:
             f"--model contains {secret or 'an address with a name or password'}, which the registry would store and "
             "show: set the service's key variable, or use a YAML file, of which only a hash is stored"
         )
-
-
-def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The current hashes of the files of `model_facts`.
-
-    Raises
-    ------
-    ConfigError
-        When one cannot be read.
-    """
-    return _hashes([Path(file) for file in facts.get("files", {})])
-
-
-def check_model_files(facts: Mapping[str, Any]) -> None:
-    """ConfigError if the files of a model differ from those of `model_facts`."""
-    files = facts.get("files", {})
-    if same_files(facts)["files"] != files:
-        raise ConfigError(f"the model's file {', '.join(files)} changed since the run was created; start a new run")
-
-
-def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:
-    """The model with the absolute path of its file when the run was created.
-
-    Examples
-    --------
-    >>> placed_model("custom", "tiny=model.py", {"files": {"/models/model.py": "0"}})
-    'tiny=/models/model.py'
-    >>> placed_model("accelerate", "gpt2", {"files": {}})
-    'gpt2'
-    """
-    file = next(iter(facts.get("files", {})), None)
-    if file is None:
-        return model
-    return f"{_custom(model)[0]}={file}" if backend == "custom" else str(file)
 
 
 def _hashes(files: Sequence[Path]) -> dict[str, Any]:

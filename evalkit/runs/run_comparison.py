@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,17 +17,17 @@ from evalkit.core.printable_text import printable
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.figure_name_rules import PASS_RATE, is_of
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.run_facts import Remark, differences, metrics_of, not_known
 from evalkit.runs.run_record import Run, RunScore
-from evalkit.runs.run_results import has_samples, sample_values
+from evalkit.runs.run_results import applies_to, has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval
 
 TYPES = {
     **dict.fromkeys(("task", "metric"), "object"),
     **dict.fromkeys(("before", "after", "difference", "low", "high"), "float64"),
     "n_pairs": "Int64",
-    **dict.fromkeys(("coverage_before", "coverage_after"), "float64"),
-    "comparable": "bool",
-    "notes": "object",
+    **dict.fromkeys(("paired_before", "paired_after", "coverage_before", "coverage_after"), "float64"),
+    **dict.fromkeys(("differs", "not_known", "notes"), "object"),
 }
 _Z = 1.959964  # normal, two-sided 95 %
 
@@ -42,44 +42,47 @@ class RunComparison:
         The runs: differences are after − before.
     table
         One row per task and metric of either run (without counts of samples), columns `task`, `metric`,
-        `before`, `after`, `difference` (after − before), `low`, `high` (95 %), `n_pairs` (samples that both scored;
-        NA if not paired), `coverage_before`, `coverage_after` (shares, 0-1), `comparable` (scored in the
-        same way), `notes` (why there is no interval, or how it was made).
-    reasons
-        Why the runs as wholes are not comparable; empty if they are.
+        `before`, `after` (the figures of the runs), `difference` (after − before, of the pairs if there are any),
+        `low`, `high` (95 %), `n_pairs` (samples that both scored; NA if not paired), `paired_before`, `paired_after`
+        (the means of these samples), `coverage_before`, `coverage_after` (shares, 0-1), `differs` (what else differs
+        that may change the figure; blank if nothing does), `not_known` (what of that is not known), `notes` (why there
+        is no interval, or how it was made).
+    differences
+        Everything recorded that differs between the runs; empty if nothing does.
+    not_known
+        What is not known of one of the runs or both.
     """
 
     before: Run
     after: Run
     table: pd.DataFrame
-    reasons: tuple[str, ...]
-
-    @property
-    def comparable(self) -> bool:
-        """Whether both were scored in the same way."""
-        return not self.reasons
+    differences: tuple[str, ...]
+    not_known: tuple[str, ...]
 
     def __str__(self) -> str:
         rows = _cells(self.table)
         pairs = [(f"{row['task']}, {row['metric']}", row.pop("notes")) for row in rows]
         lines = [_title(self.before, self.after), text_table(rows, left=("metric",))]
-        lines += noted([pair for pair in pairs if pair[1]], len(rows))
-        lines += [f"not comparable: {reason}" for reason in self.reasons]
+        lines += [*noted([pair for pair in pairs if pair[1]], len(rows)), *self._facts()]
         return wrapped(printable("\n".join(lines)))
 
     def _repr_html_(self) -> str:
-        reasons = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)
+        facts = "".join(f"<p>{html.escape(line)}</p>" for line in self._facts())
         table = html_table(_cells(self.table), texts=("metric", "notes"), caption=_title(self.before, self.after))
-        return html_page([table, reasons])
+        return html_page([table, facts])
+
+    def _facts(self) -> list[str]:
+        differing = [f"differs: {line}" for line in self.differences] or ["differs: nothing that is recorded"]
+        return [*differing, *(f"not known: {line}" for line in self.not_known)]
 
 
 def compare_runs(before: Run, after: Run) -> RunComparison:
-    """The differences between two runs, after − before.
+    """The differences between two runs, after − before, and what else differs between them.
 
-    If both kept their details on this machine, samples are paired by document and the interval is that of the mean of
-    their differences (t, one cluster per sample; of verdicts by Agresti and Min 2005; samples that one side did not
-    score are left out and counted). Otherwise it comes from both standard errors, as if the samples were not the same,
-    which makes it too wide.
+    If both kept their details on this machine, samples are paired by document: difference and interval are those of
+    the samples that both scored (t, one cluster per sample; verdicts by Agresti and Min 2005), and the others are
+    counted. Otherwise, or if a figure is not the mean of its samples, the interval comes from both standard errors, as
+    if the samples were not the same, which makes it too wide.
 
     Parameters
     ----------
@@ -95,15 +98,29 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     for run in runs:
         if run.status != "succeeded":
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
-    differences = list(_differences(before, after))
+    changes, gaps = differences(before, after), [not_known(run) for run in runs]
     scores = [{(one.task, one.metric): one for one in run.scores if not run.is_count(one)} for run in runs]
     samples = [_sample_reader(run) for run in runs]
-    rows = [
-        _row(key, runs, [side.get(key) for side in scores], [read(*key) for read in samples], differences)
-        for key in dict.fromkeys([*scores[0], *scores[1]])
-    ]
+    rows = []
+    for key in dict.fromkeys([*scores[0], *scores[1]]):
+        row = _row(key, runs, [side.get(key) for side in scores], [read(*key) for read in samples])
+        metrics = {*metrics_of(before, key[0]), *metrics_of(after, key[0])}
+        row["differs"] = "; ".join(
+            f"{one.what}: {one.text}" for one in changes if one.is_scoring and one.concerns(*key, metrics)
+        )
+        open_facts = [f"{one.what}: {one.text}" for side in gaps for one in side if one.concerns(*key, metrics)]
+        row["not_known"] = "; ".join(dict.fromkeys(open_facts))
+        rows.append(row)
     table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES)
-    return RunComparison(before, after, table, tuple(_reasons(before, after, differences)))
+    return RunComparison(before, after, table, tuple(map(str, changes)), tuple(_gaps(runs, gaps)))
+
+
+def _gaps(runs: tuple[Run, Run], gaps: Sequence[Sequence[Remark]]) -> Iterator[str]:
+    """What is not known, with the run if it is not both."""
+    sides = [[str(one) for one in side] for side in gaps]
+    for line in dict.fromkeys([*sides[0], *sides[1]]):
+        of = [run.id for run, side in zip(runs, sides, strict=True) if line in side]
+        yield line if len(of) == len(runs) else f"{line}, of {of[0]}"
 
 
 def _sample_reader(run: Run) -> Callable[[str, str], pd.Series | None]:
@@ -122,8 +139,10 @@ def _sample_reader(run: Run) -> Callable[[str, str], pd.Series | None]:
         metric = f"{metric.removesuffix(PASS_RATE)}_passed" if metric.endswith(PASS_RATE) else metric
         if frame is None or not has_samples(frame, metric):
             return None
-        series = sample_values(frame, metric).set_axis([_document(doc) for doc in frame["doc"]])
-        return series if series.index.is_unique else None
+        documents = pd.Index([_document(doc) for doc in frame["doc"]])
+        series = sample_values(frame, metric).set_axis(documents)
+        series.attrs["without"] = set(documents[~applies_to(frame, metric)])
+        return series if documents.is_unique else None
 
     return values
 
@@ -134,33 +153,22 @@ def _document(doc: Any) -> str:
 
 
 def _row(
-    key: tuple[str, str],
-    runs: tuple[Run, Run],
-    scores: Sequence[RunScore | None],
-    samples: Sequence[pd.Series | None],
-    differences: Sequence[str],
+    key: tuple[str, str], runs: tuple[Run, Run], scores: Sequence[RunScore | None], samples: Sequence[pd.Series | None]
 ) -> dict[str, Any]:
-    identities = [run.figure_identity(*key) for run in runs]
-    notes = [*differences, *(["scored differently"] if identities[0] != identities[1] else [])]
-    comparable = not notes
     values = [math.nan if score is None or score.value is None else score.value for score in scores]
-    difference = values[1] - values[0]
-    interval, n_pairs = Interval.none(""), None
-    if math.isnan(difference):
-        notes = ["one run has no such figure" if None in scores else "one run has nothing scored"]
-    else:
-        interval, n_pairs, note = _paired(samples[0], samples[1], difference) or _unpaired(scores[0], scores[1])
-        notes += [*_cautions(runs, *key), note if interval.reason is None else interval.reason]
+    notes = ["one run has no such figure" if None in scores else "one run has nothing scored"]
+    found = Pairs(Interval.none(""), values[1] - values[0])
+    if not math.isnan(found.difference):
+        found = _paired(samples, values) or Pairs(_unpaired(scores[0], scores[1]), found.difference)
+        notes = [*_cautions(runs, *key), found.interval.reason or found.note]
     coverages = [None if score is None else score.coverage for score in scores]
-    notes_text = "; ".join(filter(None, notes))
-    cells = (*key, *values, difference, interval.low, interval.high, n_pairs, *coverages, comparable, notes_text)
+    cells = (*key, *values, found.difference, found.interval.low, found.interval.high, found.n, *found.means)
+    cells = (*cells, *coverages, "", "", "; ".join(filter(None, notes)))
     return dict(zip(TYPES, cells, strict=True))
 
 
 def _cautions(runs: tuple[Run, Run], task: str, metric: str) -> Iterator[str]:
     """Why two figures may differ although they are scored in the same way."""
-    if any(run.scored_by_unknown(task, metric) for run in runs):
-        yield "scorer not known"
     for run in runs:
         receipts = [receipt for receipt in run.receipts_of(task) if is_of(metric, [receipt.metric])]
         down = [judge.name for receipt in receipts for judge in receipt.judges if judge.is_down]
@@ -168,58 +176,53 @@ def _cautions(runs: tuple[Run, Run], task: str, metric: str) -> Iterator[str]:
             yield f"{', '.join(down)} scored nothing in {run.id}"
 
 
-def _paired(a: pd.Series | None, b: pd.Series | None, difference: float) -> tuple[Interval, int, str] | None:
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A difference with its interval, and the number and means of the samples behind it if they are paired."""
+
+    interval: Interval
+    difference: float
+    n: int | None = None
+    means: tuple[float, float] = (math.nan, math.nan)
+    note: str = "not paired, so the interval is wider than a paired one"
+
+
+def _paired(samples: Sequence[pd.Series | None], figures: Sequence[float]) -> Pairs | None:
+    """The difference of the samples that both sides scored; None if they cannot be paired."""
+    a, b = samples
     if a is None or b is None or set(a.index) != set(b.index):
         return None
-    steps = (b.reindex(a.index) - a).dropna().to_numpy(dtype=np.float64)
-    if not len(steps):
-        return Interval.none("no sample is scored on both sides"), 0, ""
+    for values, value in zip((a, b), figures, strict=True):
+        if not math.isclose(float(values.mean()), value, rel_tol=1e-6, abs_tol=1e-6):
+            return None  # the figure is not the mean of its samples
+    both = pd.DataFrame({"a": a, "b": b.reindex(a.index)}).dropna()
+    if both.empty:
+        return Pairs(Interval.none("no sample is scored on both sides"), math.nan, 0)
+    steps = (both["b"] - both["a"]).to_numpy(dtype=np.float64)
     known = np.concatenate([a.dropna().to_numpy(), b.dropna().to_numpy()])
-    samples = np.arange(len(steps))
+    numbers = np.arange(len(steps))
     if np.isin(known, (0.0, 1.0)).all():
-        interval = change_interval(steps, samples)
+        interval = change_interval(steps, numbers)
     else:
         unit = bool(known.min() >= 0 and known.max() <= 1)
-        interval = mean_interval(steps, samples, bounds=(-1.0, 1.0) if unit else None)
-    if len(steps) == len(a) and not math.isclose(float(steps.mean()), difference, abs_tol=1e-6):
-        return None  # the figure is not the mean of its samples
-    left = len(a) - len(steps)
-    return interval, len(steps), f"paired, {left} left out because one run did not score them" if left else "paired"
+        interval = mean_interval(steps, numbers, bounds=(-1.0, 1.0) if unit else None)
+    lost = len(a) - len(steps) - len(set().union(*(one.attrs.get("without", ()) for one in (a, b))) - set(both.index))
+    note = "paired"
+    if lost:
+        whole = " and ".join(figure(value, digits=3) for value in figures)
+        note = f"paired, {lost} left out because one run did not score them; with them {whole}"
+    return Pairs(interval, float(steps.mean()), len(steps), (float(both["a"].mean()), float(both["b"].mean())), note)
 
 
-def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, str]:
+def _unpaired(a: RunScore | None, b: RunScore | None) -> Interval:
     errors = [None if one is None else one.stderr for one in (a, b)]
     if a is None or b is None or None in errors:
-        return Interval.none("no details and no standard errors"), None, ""
+        return Interval.none("no details and no standard errors")
     half = _Z * math.hypot(*(error for error in errors if error is not None))
     if not half:
-        return Interval.none("not paired, and both standard errors are 0: no interval"), None, ""
+        return Interval.none("not paired, and both standard errors are 0: no interval")
     middle = float(b.value or 0.0) - float(a.value or 0.0)
-    return Interval(middle - half, middle + half), None, "not paired, so the interval is wider than a paired one"
-
-
-def _differences(before: Run, after: Run) -> Iterator[str]:
-    """How the settings differ that change every figure."""
-    settings: dict[str, list[Any]] = {
-        "max_samples": [run.options.get("max_samples") for run in (before, after)],
-        "flags": [run.options.get("flags") or {} for run in (before, after)],
-        "LightEval": [run.lighteval for run in (before, after)],
-    }
-    for name, (first, second) in settings.items():
-        if first != second:
-            yield f"different {name}: {first} and {second}"
-
-
-def _reasons(before: Run, after: Run, differences: Iterable[str]) -> Iterator[str]:
-    first, second = before.identities, after.identities
-    if before.scoring_mode != after.scoring_mode:
-        yield f"scoring modes {before.scoring_mode} and {after.scoring_mode}"
-    yield from differences
-    for task in dict.fromkeys([*first, *second]):
-        if task not in first or task not in second:
-            yield f"{task} is only in {after.id if task in second else before.id}"
-        elif first[task] != second[task] and before.scoring_mode == after.scoring_mode:
-            yield f"{task}: different judges, rubric, template, plugin or rules"
+    return Interval(middle - half, middle + half)
 
 
 def _title(a: Run, b: Run) -> str:
@@ -227,19 +230,20 @@ def _title(a: Run, b: Run) -> str:
 
 
 def _cells(table: pd.DataFrame) -> list[dict[str, str]]:
+    """The rows as strings; where samples are paired, both means are those of the pairs."""
     return [
         {
             "task": str(row["task"]),
             "metric": str(row["metric"]),
-            "before": figure(row["before"], digits=3),
-            "after": figure(row["after"], digits=3),
+            "before": figure(row["before"] if pd.isna(row["paired_before"]) else row["paired_before"], digits=3),
+            "after": figure(row["after"] if pd.isna(row["paired_after"]) else row["paired_after"], digits=3),
             "difference": figure(row["difference"], row["low"], row["high"], digits=3),
             "pairs": "NA" if pd.isna(row["n_pairs"]) else str(row["n_pairs"]),
             "scored": " / ".join(
                 "NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}"
                 for side in ("before", "after")
             ),
-            "notes": str(row["notes"]),
+            "notes": "; ".join(filter(None, [row["differs"] and f"differs: {row['differs']}", row["notes"]])),
         }
         for row in table.to_dict("records")
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RegistryError
-from evalkit.runs.contract import Receipt
+from evalkit.runs.contract import Receipt, RunFacts
 from evalkit.runs.pack_resolution import Resolution
 from evalkit.runs.registry.database_tables import Base, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 from evalkit.runs.run_record import Run, RunScore, RunTask
@@ -23,23 +23,7 @@ Record = TypeVar("Record", Run, RunTask, RunScore)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended, and its results.
-
-    Attributes
-    ----------
-    status
-        ``succeeded``, ``failed``, ``cancelled``, or ``queued`` (for another worker).
-    error
-        The reason, unless it succeeded.
-    exit_code
-        Exit code of LightEval's process, if it has one.
-    tasks, scores, receipts
-        The results in its output.
-    notes
-        Warnings about its figures.
-    scorers
-        Task -> metric -> what scores it.
-    """
+    """How a run ended (``succeeded``, ``failed`` or ``cancelled``), why, its results, and notes about its figures."""
 
     status: str
     error: str | None = None
@@ -48,7 +32,7 @@ class Ending:
     scores: tuple[RunScore, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     notes: tuple[str, ...] = ()
-    scorers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    facts: RunFacts = field(default_factory=RunFacts)
 
 
 def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
@@ -68,7 +52,7 @@ def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
     """Write the results of a run, in place of results that were read before."""
     run = session.get_one(RunRow, run_id)
-    run.artifacts = {**run.artifacts, "scorers": {task: dict(scorers) for task, scorers in ending.scorers.items()}}
+    run.artifacts = {**run.artifacts, "facts": ending.facts.model_dump(mode="json")}
     rows = {row.task: row for row in run.tasks}
     for task in ending.tasks:
         rows[task.task].receipt_state, rows[task.task].n_samples = task.receipt_state, task.n_samples

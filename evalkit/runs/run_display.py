@@ -11,6 +11,7 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, tex
 from evalkit.core.printable_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
+from evalkit.runs.run_facts import About, first_of, is_lower_better, short
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore
@@ -75,7 +76,9 @@ def _scores(run: Run) -> Iterator[dict[str, str]]:
     tasks = list(dict.fromkeys(one.task for one in run.scores))
     judged = {task: run.judged(task) for task in tasks}
     for one in sorted(run.scores, key=lambda one: (tasks.index(one.task), not is_of(one.metric, judged[one.task]))):
-        row = {"task": one.task, "metric": one.metric, "value": figure(one.value, digits=3)}
+        low = is_lower_better(run, one.task, one.metric)
+        name = f"{one.metric} (low is good)" if low and not run.is_count(one) else one.metric
+        row = {"task": one.task, "metric": name, "value": figure(one.value, digits=3)}
         if run.is_count(one):
             if one.value and not one.metric.endswith(("_n", "_n_verdicts")):  # those are beside their figure
                 yield row | {"value": _whole(one.value), "stderr": "", "n": "", "scored": ""}
@@ -162,14 +165,15 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
 
 
 def _model(judge: JudgeUsed) -> str:
-    """The requested model, and the server's name of it if that differs."""
+    """The requested model, the server's name of it if that differs, and its fingerprints."""
     asked = f"{judge.provider}:{judge.model}"
     others = [name for name in judge.served if name not in (judge.model, asked)]
-    return f"{asked} (served: {', '.join(judge.served)})" if others else asked
+    served = f" (served: {', '.join(judge.served)})" if others else ""
+    return " ".join([f"{asked}{served}", *judge.fingerprints])
 
 
 def run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and values of other facts: primary metric, config as given, reproducible or not, versions, folder."""
+    """Names and values of other facts: primary metric, config as given, documents, versions, what is not known."""
     states: dict[str, list[str]] = {}
     for task in run.tasks:
         if task.receipt_state is not None:
@@ -180,23 +184,32 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "primary metric", f"{run.primary_metric}; leaderboards rank by it"
     if run.scoring_mode != "deterministic" and run.scoring_config is not None:
         yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
-    yield "reproducible", ": ".join(filter(None, run_reproducible(run)))
-    if run.status == "succeeded":
-        yield "comparable", f"with runs that are scored as {run.identity[:12]}"
+    yield from _recorded(run)
     facts: Mapping[str, Any] = run.artifacts.get("environment") or {}
     if facts:
         packages = facts.get("packages", {})
         named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
         yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
-    attempts = run.artifacts.get("attempts", [])
-    if len(attempts) > 1:
-        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'running'}" for one in attempts)
     if run.artifacts.get("folder"):
         yield "folder", str(run.folder)
 
 
-def run_reproducible(run: Run) -> tuple[str, str]:
-    """``yes``, ``no`` or ``unknown``, and the reason (blank for yes)."""
-    if run.reproducible is None:
-        return "unknown", f"scorer not known: {'; '.join(run.unknown)}"
-    return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))
+def _recorded(run: Run) -> Iterator[tuple[str, str]]:
+    """What was evaluated on what, and what is not known of it."""
+    model = {name: value for name, value in run.facts[About("model")].items() if name not in ("name", "back end")}
+    if any(model.values()):
+        yield "model", first_of(f"{name} {short(value)}" for name, value in model.items() if value)
+    for task, facts in run.recorded.tasks.items():
+        if facts.documents:
+            n, *parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items()]
+            yield f"documents of {task}", f"{n.removeprefix('n ')} ({', '.join(parts)})"
+    words = [
+        f"{task} {name} (declared by {metric.word})"
+        for task, facts in run.recorded.tasks.items()
+        for name, metric in facts.metrics.items()
+        if metric.word
+    ]
+    if words:
+        yield "call no model, by their authors' word", first_of(words)
+    if run.not_known:
+        yield "not known", "; ".join(run.not_known)

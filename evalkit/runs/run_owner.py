@@ -1,11 +1,10 @@
-"""The process that carries out a run: who it is, so that others can check whether it still exists; its environment."""
+"""The process that carries out a run: who it is, so that its machine sees whether it exists; its environment."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import platform
-import secrets
 import signal
 import socket
 from dataclasses import dataclass
@@ -16,23 +15,15 @@ from typing import Any
 from evalkit._version import __version__
 
 RUN_VARIABLE = "EVALKIT_RUN_ID"
-"""Variable in the processes of a run, with the run's id."""
-OWNER_VARIABLE = "EVALKIT_RUN_OWNER"
-"""Variable in the same processes, with the owner's nonce; both together identify leftover processes."""
+"""Variable in the processes of a run, with the run's id, which identifies leftover processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A process on a machine, while it carries out one run.
 
-    Attributes
-    ----------
-    host, boot
-        The machine, and an id of its last start and of the container ("" if the system has none).
-    pid, started
-        The process, and when it was started in the system's own ticks ("" if unknown): process ids are reused.
-    nonce
-        Distinguishes the runs of one process.
+    `boot` identifies the machine's last start and the container, `started` the start of the process, because process
+    ids are reused; each is "" if the system does not tell.
 
     Examples
     --------
@@ -45,32 +36,33 @@ class Owner:
     boot: str
     pid: int
     started: str
-    nonce: str
 
     @classmethod
     def here(cls) -> Owner:
         """The current process."""
-        return cls(socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()), secrets.token_hex(4))
+        return cls(socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()))
 
     @classmethod
     def of(cls, text: str) -> Owner:
-        """The owner with this `text`."""
-        host, boot, pid, started, nonce = text.rsplit(" ", 4)
-        return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started, nonce)
+        """The owner with this `text`, to which earlier versions added a word."""
+        host, boot, pid, started, *_ = text.split(" ")
+        return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started)
 
     @property
     def text(self) -> str:
         """As stored in the registry."""
-        return f"{self.host} {self.boot or '-'} {self.pid} {self.started or '-'} {self.nonce}"
+        return f"{self.host} {self.boot or '-'} {self.pid} {self.started or '-'}"
 
-    def is_near(self) -> bool:
-        """Whether its process is visible from here. Host names are not unique, nor are process ids in containers."""
-        return self.host == socket.gethostname() and self.boot == _boot()
+    def is_gone(self, *, in_file: bool = False) -> bool:
+        """Whether it was on this machine and has ended; False if that is not visible from here.
 
-    def is_gone(self) -> bool:
-        """Whether it was on this machine and has ended; False if that is not visible from here."""
-        if not self.is_near():
+        Host names are not unique, nor are process ids in containers. But a registry in a file belongs to one machine:
+        with `in_file`, another start of a machine of this name ended the process.
+        """
+        if self.host != socket.gethostname():
             return False
+        if self.boot != _boot():
+            return in_file and self.boot.partition("/")[0] != _boot().partition("/")[0]
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -100,15 +92,12 @@ def environment_facts() -> dict[str, Any]:
     }
 
 
-def kill_leftovers(run_id: str, nonce: str) -> None:
-    """Kill what is left of a run whose owner died with its guard: processes with its id and its owner's nonce.
-
-    The run's id alone is not enough: another process may have just taken over the run.
-    """
-    marks = {f"{RUN_VARIABLE}={run_id}".encode(), f"{OWNER_VARIABLE}={nonce}".encode()}
+def kill_leftovers(run_id: str) -> None:
+    """Kill what is left of a run on this machine: processes that left its process group, or lost owner and guard."""
+    mark = f"{RUN_VARIABLE}={run_id}".encode()
     for place in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if marks <= set(place.read_bytes().split(b"\0")):
+            if mark in place.read_bytes().split(b"\0"):
                 os.kill(int(place.parent.name), signal.SIGKILL)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pandas as pd
+from pydantic import ValidationError
 
-from evalkit.core.reply_keys import digest
-from evalkit.errors import listed
-from evalkit.runs.contract import Receipt
-from evalkit.runs.contract.figure_name_rules import group_of, is_count, is_of
+from evalkit.core.validation_errors import explain
+from evalkit.errors import RegistryError
+from evalkit.runs.contract import Receipt, RunFacts
+from evalkit.runs.contract.figure_name_rules import is_count
 from evalkit.runs.run_display import run_html, run_text
+from evalkit.runs.run_facts import About, covers, facts_of, not_known
+
+_MORE = ("not_known", "scored_nothing", "notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ class RunScore:
     coverage: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """One run of a pack with a model; ``print`` shows its scores, judges and warnings.
 
@@ -87,17 +92,15 @@ class Run:
     resolution
         The plugins, profiles and templates that were used, with their hashes.
     status
-        ``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
+        ``running``, ``succeeded``, ``failed`` or ``cancelled``; in registries of earlier versions also ``queued``.
     error
         Why it did not succeed.
     exit_code
         Exit code of LightEval's process.
     artifacts
-        `folder`, `log`, `attempts`, `environment`, `notes` …
+        `folder`, `environment`, `notes` …
     tasks, scores, receipts
         In the order of the pack's tasks.
-    rerun_of
-        The run that this one repeats.
     created_at, started_at, finished_at
         Times in UTC.
     primary_metric, task_aggregation
@@ -119,7 +122,6 @@ class Run:
     tasks: tuple[RunTask, ...]
     scores: tuple[RunScore, ...]
     receipts: tuple[Receipt, ...]
-    rerun_of: str | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -138,8 +140,9 @@ class Run:
 
     @property
     def output(self) -> Path:
-        """LightEval's output folder of the last attempt."""
-        return self.folder / f"attempt-{max(1, len(self.artifacts.get('attempts', ())))}"
+        """LightEval's output folder."""
+        attempts = self.artifacts.get("attempts", ())  # of earlier versions, whose workers could repeat a run
+        return self.folder / (f"attempt-{len(attempts)}" if attempts else "output")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -159,91 +162,50 @@ class Run:
         return is_count(score.metric, [one.metric for one in self.scores if one.task == score.task])
 
     def receipts_of(self, task: str) -> tuple[Receipt, ...]:
-        """The receipts of a task (``name|0``), one per metric."""
-        plain = task.split("|", 1)[0]
-        return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
+        """The receipts of a task (``name|0``) or of the tasks of a group, one per metric and task."""
+        return tuple(one for one in self.receipts if covers(task, one.task))
 
     def judged(self, task: str) -> tuple[str, ...]:
         """The metrics of a task, or of a group of tasks, that have receipts of judges."""
-        group = group_of(task)
-        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
-        return tuple(dict.fromkeys(one.metric for one in mine))
+        return tuple(dict.fromkeys(one.metric for one in self.receipts_of(task)))
 
     @property
-    def irreproducible(self) -> tuple[str, ...]:
-        """Why the run cannot be repeated exactly; empty if inputs, versions and judges are recorded.
+    def model_files(self) -> Mapping[str, str]:
+        """Path -> hash of the files that were given as the model."""
+        return dict(self.artifacts.get("model", {}).get("files", {}))
 
-        The model is recorded by its name, and by its hash if it is a file: weights on a hub or behind a server are not
-        hashed. Replies of judges are in the cache.
-        """
-        return tuple(_gaps(self))
+    @cached_property
+    def recorded(self) -> RunFacts:
+        """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
+        if "facts" in self.artifacts:
+            try:
+                return RunFacts.model_validate(self.artifacts["facts"])
+            except ValidationError as problem:
+                text = explain(problem, RunFacts)
+                raise RegistryError(
+                    f"run {self.id}: invalid facts ({text}); use the evalkit version that wrote them"
+                ) from None
+        old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
+        return RunFacts.model_validate(
+            {"tasks": {task: {"metrics": {
+                name: {"scorer": "own" if by == "deterministic" else by} for name, by in scorers.items()
+            }} for task, scorers in old.items()}}
+        )  # fmt: skip
+
+    @cached_property
+    def facts(self) -> Mapping[About, Mapping[str, Any]]:
+        """What was evaluated, on what, by whom and by which rules: subject -> name -> value; None: not known."""
+        return facts_of(self)
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """Tasks with metrics for which it is not known what scores them: ``mt_bench|0 (judge_score)``.
-
-        A metric is known if evalkit's judges score it, or if all of its code is known to call no model. LightEval's own
-        judge, and the code of a task or plugin, may call any model.
-        """
-        return tuple(_unknown(self)) if self.status == "succeeded" else ()
-
-    @property
-    def reproducible(self) -> bool | None:
-        """Whether everything that the run used is recorded; None if unknown. See `irreproducible` and `unknown`."""
-        if self.irreproducible:
-            return False
-        return None if self.unknown else True
+    def not_known(self) -> tuple[str, ...]:
+        """The facts that are not recorded or cannot be known; empty unless the run succeeded."""
+        return tuple(map(str, not_known(self))) if self.status == "succeeded" else ()
 
     @property
     def scored_nothing(self) -> tuple[str, ...]:
         """Task and metric of each receipt with answers of which none has a score."""
         return tuple(f"{one.task} ({one.metric})" for one in self.receipts if one.scored_nothing)
-
-    @property
-    def identity(self) -> str:
-        """Hash of how the run is scored: equal for two runs that can be compared.
-
-        It covers the mode, LightEval's version, tasks with their few-shot examples, plugins' hashes, the identities of
-        the receipts (judges, rubrics, templates, samples, rules), number of samples and flags; not the model and not
-        the weights of tasks.
-        """
-        options = {name: value for name, value in self.options.items() if value not in (None, [], {})}
-        seen = {"mode": self.scoring_mode, "options": options, "lighteval": self.lighteval}
-        return digest({**seen, "tasks": dict(self.identities)})
-
-    @property
-    def identities(self) -> Mapping[str, str]:
-        """Task -> hash of how it is scored."""
-        noted = self.artifacts.get("scorers", {})
-        return {
-            one.task: _identity(
-                self, one, self.receipts_of(one.task), unknown="unknown" in (scorers_of(noted, one.task) or {}).values()
-            )
-            for one in self.tasks
-        }
-
-    def figure_identity(self, task: str, metric: str) -> str | None:
-        """Hash of how one figure is scored; only the receipts of its own metric count.
-
-        None if the run does not have the task.
-        """
-        group = group_of(task)
-        name = task.partition("|")[0]
-        whole = next((one for one in self.tasks if _covers(one.task, name if group is None else group)), None)
-        if whole is None:
-            return None
-        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
-        touching = [one for one in mine if is_of(metric, [one.metric])]
-        return _identity(self, whole, touching, judged=bool(mine), unknown=self.scored_by_unknown(task, metric))
-
-    def scored_by_unknown(self, task: str, metric: str) -> bool | None:
-        """Whether it is not known what scores a figure (see `unknown`); None if nothing is recorded for the task."""
-        scorers = scorers_of(self.artifacts.get("scorers", {}), group_of(task) or task)
-        if scorers is None:
-            return None
-        heads = [name for name in scorers if is_of(metric, [name])]
-        # a metric may have figures of any name
-        return scorers[max(heads, key=len)] == "unknown" if heads else "unknown" in scorers.values()
 
     @property
     def lighteval(self) -> str | None:
@@ -252,10 +214,13 @@ class Run:
         return None if version is None else str(version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
-        values: dict[str, Any] = orjson.loads(orjson.dumps(self, default=Receipt.model_dump))
-        names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
-        return values | {name: getattr(self, name) for name in names}
+        """Plain values for JSON: all fields, and `facts`, `not_known`, `scored_nothing`, `notes`."""
+        names = [one.name for one in fields(self)]
+        values: dict[str, Any] = orjson.loads(
+            orjson.dumps({name: getattr(self, name) for name in names}, default=Receipt.model_dump)
+        )
+        facts = [{**about._asdict(), "values": values} for about, values in self.facts.items()]
+        return values | {"facts": facts, **{name: getattr(self, name) for name in _MORE}}
 
     def __str__(self) -> str:
         return run_text(self)
@@ -264,64 +229,8 @@ class Run:
         return run_html(self)
 
 
-def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
-    return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
-
-
-def _gaps(run: Run) -> Iterable[str]:
-    if run.status != "succeeded":
-        yield f"it is {run.status}"
-    if not run.artifacts.get("environment"):
-        yield "the versions of its packages are not recorded"
-    for one in run.tasks:
-        if one.receipt_state == "not_consumed":
-            yield f"{one.task}: {no_receipt(run.scoring_mode)}"
-        elif run.scoring_mode != "deterministic":
-            scorers = scorers_of(run.artifacts.get("scorers", {}), one.task) or {}
-            lost = [name for name, by in scorers.items() if by == "judge" and name not in run.judged(one.task)]
-            if lost:
-                yield f"{one.task}: {listed(lost)} left no receipt"
-
-
 def no_receipt(mode: str) -> str:
     """The message for a bound task without a receipt."""
     if mode == "deterministic":
         return "it is bound, and its metrics may call a judge"
     return "its judge plugin left no receipt"
-
-
-def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, Any] | None:
-    """Metric -> what scores it, for a task or the tasks of a group; None if nothing is recorded."""
-    mine = [found for other, found in noted.items() if _covers(task, other.partition("|")[0])]
-    # unknown last: a metric that is unknown in one task is unknown in the group
-    pairs = sorted((pair for found in mine for pair in found.items()), key=lambda pair: pair[1] == "unknown")
-    return dict(pairs) if mine else None
-
-
-def _unknown(run: Run) -> Iterable[str]:
-    for one in run.tasks:
-        scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
-        if scorers is None:
-            yield f"{one.task} (no metric is recorded)"
-        elif lost := [metric for metric, by in scorers.items() if by == "unknown"]:
-            yield f"{one.task} ({', '.join(lost)})"
-
-
-def _covers(task: str, name: str) -> bool:
-    """Whether a pack's task has this name, or is the group of a task with this name."""
-    whole = task.partition("|")[0]
-    return name == whole or name.startswith(f"{whole}:")
-
-
-def _identity(
-    run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
-) -> str:
-    seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
-    # a plugin may have another path on another machine: only its content counts, also in receipts
-    seen["receipts"] = sorted(digest(one.identity) for one in receipts)
-    is_unseen = not receipts and not judged and task.receipt_state != "deterministic"
-    if is_unseen and task.binding:
-        seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
-    if ((is_unseen and task.binding) or unknown) and run.scoring_mode != "deterministic":
-        seen["config"] = run.scoring_config  # unknown code may read it
-    return digest(seen)

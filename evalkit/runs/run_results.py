@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, counted, listed
-from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scorer, read_receipts, read_scorers
+from evalkit.runs.contract import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
 from evalkit.runs.contract.figure_name_rules import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt, scorers_of
+from evalkit.runs.run_facts import covers
+from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt
 
 _BESIDE = ("_stderr", "_coverage")
 
@@ -37,7 +38,7 @@ def read_findings(run: Run) -> Ending:
     order = {task_name(task.task): position for position, task in enumerate(run.tasks)}
     receipts = read_receipts(place) if place.is_file() else []
     receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
-    scorers = read_scorers(place)
+    facts = read_facts(place)
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
         raise InputError(
@@ -54,7 +55,7 @@ def read_findings(run: Run) -> Ending:
     tasks = []
     for task in run.tasks:
         frames = [frame for part in _parts(task.task, artifacts.results) if (frame := details[part]) is not None]
-        state = _receipt_state(run, task, receipts, scorers_of(scorers, task.task))
+        state = _receipt_state(run, task, receipts, facts)
         tasks.append(replace(task, receipt_state=state, n_samples=sum(map(len, frames)) if frames else None))
     return Ending(
         "succeeded",
@@ -62,26 +63,13 @@ def read_findings(run: Run) -> Ending:
         tasks=tuple(tasks),
         scores=tuple(scores),
         receipts=tuple(receipts),
-        scorers=scorers,
+        facts=facts,
         notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
     )
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
-    """The figures of one metric, one per sample; NaN if a sample is unscored.
-
-    Parameters
-    ----------
-    details
-        The table of `LightevalArtifacts.details`.
-    metric
-        Its name. For flags, true is 1.
-
-    Returns
-    -------
-    pandas.Series
-        float64, one value per row.
-    """
+    """The figures of one metric, one per sample of `LightevalArtifacts.details`; NaN if unscored. A true flag is 1."""
     values = [sample_figures(row).get(metric) for row in details["metric"]]
     known = [value if isinstance(value, (int, float, np.number, np.bool_)) else math.nan for value in values]
     return pd.Series(known, index=details.index, dtype="float64")
@@ -90,6 +78,19 @@ def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
 def has_samples(details: pd.DataFrame, metric: str) -> bool:
     """Whether any sample has a figure of this name."""
     return any(metric in sample_figures(row) for row in details["metric"])
+
+
+def applies_to(details: pd.DataFrame, metric: str) -> pd.Series:
+    """For each sample whether a figure without a value applies to it: not if a check of evalkit left it open.
+
+    A check leaves open what does not apply; of an empty answer nothing is checked, so it counts as unscored.
+    """
+    groups = [
+        next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
+        for row in details["metric"]
+    ]
+    notes = [[str(note) for name, note in group.items() if name.endswith("_note")] for group in groups]
+    return pd.Series([not one or "empty_answer" in one for one in notes], index=details.index)
 
 
 def sample_figures(row: Any) -> dict[str, Any]:
@@ -139,7 +140,8 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
         return figures[f"{max(whose, key=len)}_coverage"]
     if details is None or not has_samples(details, metric):
         return None
-    return float(sample_values(details, metric).notna().mean())
+    values = sample_values(details, metric)[lambda values: values.notna() | applies_to(details, metric)]
+    return float(values.notna().mean()) if len(values) else None
 
 
 def _verdicts(name: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
@@ -155,13 +157,18 @@ def _known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], scorers: Mapping[str, Scorer] | None) -> str:
+def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: RunFacts) -> str:
     """The state of a task; ``deterministic`` only if known. In deterministic mode evalkit's judges make no calls."""
     is_asked = run.scoring_mode != "deterministic"
-    known = {"deterministic"} if is_asked else {"deterministic", "judge"}
-    is_known = scorers is not None and known.issuperset(scorers.values())
-    name = task_name(task.task)
-    if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
+    known = {"own"} if is_asked else {"own", "judge"}
+    scorers = {
+        metric.scorer
+        for other, of_task in facts.tasks.items()
+        if covers(task.task, other)
+        for metric in of_task.metrics.values()
+    }
+    is_known = bool(scorers) and known.issuperset(scorers)
+    if any(covers(task.task, one.task) for one in receipts):
         return "consumed"
     if is_known and (task.binding or not is_asked):
         return "deterministic"
@@ -171,7 +178,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], scorers
 def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Warnings about a bound profile that a metric did not use, because its own arguments set the judge."""
     name = task.binding.get("judge_profile")
-    mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
+    mine = [one for one in receipts if covers(task.task, one.task)]
     unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
     if name and unused and mode != "deterministic":
         yield f"{task.task}: {', '.join(unused)} did not use the bound judge_profile {Path(name).stem!r}"

@@ -1,11 +1,12 @@
-"""`RunStore`: the rows of runs. Every change of state is one transaction, which only the owner can make."""
+"""`RunStore`: the rows of runs. Every change of state is one transaction."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -18,157 +19,62 @@ from evalkit.runs.run_database_rows import Ending, put_findings, read_run, task_
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_record import Run
 
-STALE_S = 60.0
-"""Seconds without a heartbeat after which a run's owner on another machine counts as dead."""
-
-_STALE_HERE = 10  # factor for an owner whose process is visible and alive: it may be suspended
-_MOST_ATTEMPTS = 2
-_WAITED = "queued"
+_OPEN = ("queued", "running")  # earlier versions had a queue
 
 
 class RunStore:
-    """Runs in a registry's database.
+    """Runs in a registry's database."""
 
-    Parameters
-    ----------
-    registry
-        The registry.
-    stale_s
-        Seconds without a heartbeat after which an owner on another machine counts as dead.
-    """
-
-    def __init__(self, registry: Registry, *, stale_s: float = STALE_S) -> None:
+    def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.stale_s = stale_s
 
-    def create(self, resolution: Resolution, owner: Owner | None, artifacts: Mapping[str, Any], **values: Any) -> str:
-        """Write the row of a new run, queued or (with an owner) running; its id.
+    def create(self, resolution: Resolution, folder: Path, artifacts: Mapping[str, Any], **values: Any) -> str:
+        """Write the row of a new run, which this process carries out; its id.
 
-        Parameters
-        ----------
-        resolution
-            Its pack, mode and bindings.
-        owner
-            The process that carries it out; None queues it.
-        artifacts
-            Its first artifacts.
-        **values
-            Other columns: `model`, `backend`, `scoring_config` as given, `options`, `rerun_of`.
+        `folder` is for the folders of runs; `values` are the columns `model`, `backend`, `scoring_config`, `options`.
         """
         pack = resolution.pack
         with self.registry.database.session() as session:
             now = _now(session)
-            row = RunRow(
-                id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
-                pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
-                scoring_mode=resolution.scoring.mode,
-                resolution=resolution.to_dict(),
-                status=_WAITED,
-                artifacts={**artifacts, "queued": owner is None, "attempts": []},
-                cancel_wanted=False,
-                created_at=now,
-                tasks=list(task_rows(session, resolution)),
-                **values,
+            run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+            session.add(
+                RunRow(
+                    id=run_id,
+                    pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
+                    scoring_mode=resolution.scoring.mode,
+                    resolution=resolution.to_dict(),
+                    status="running",
+                    worker=Owner.here().text,
+                    artifacts={**artifacts, "folder": str(folder / run_id)},
+                    created_at=now,
+                    started_at=now,
+                    tasks=list(task_rows(session, resolution)),
+                    **values,
+                )
             )
-            session.add(row)
-            if owner is not None:
-                _take(row, owner, now)
-        return row.id
+        return run_id
 
-    def claim(self, owner: Owner) -> str | None:
-        """Take the oldest queued run; None if there is none. No two callers get the same one."""
+    def running(self) -> dict[str, Owner]:
+        """Id of each running run -> the process that carries it out."""
         with self.registry.database.session() as session:
-            query = select(RunRow).where(RunRow.status == _WAITED).order_by(RunRow.created_at, RunRow.id).limit(1)
-            if not self.registry.database.is_sqlite:
-                # SQLite's transactions are IMMEDIATE, so there is only one writer at a time
-                query = query.with_for_update(skip_locked=True, of=RunRow)
-            row = session.scalars(query).first()
-            if row is None:
-                return None
-            _take(row, owner, _now(session))
-            return row.id
+            rows = session.execute(select(RunRow.id, RunRow.worker).where(RunRow.status == "running")).all()
+        return {run_id: Owner.of(text) for run_id, text in rows if text}
 
-    def beat(self, run_id: str, owner: Owner) -> Literal["going", "cancel", "lost"]:
-        """Record that the owner is alive; ``going``, ``cancel`` if requested, ``lost`` if the run has another owner."""
+    def close(self, run_id: str, ending: Ending) -> bool:
+        """Write how a run ended; False, without a change, if it is closed."""
         with self.registry.database.session() as session:
-            row = session.scalars(_owned(run_id, owner)).first()
-            if row is None:
-                return "lost"
-            row.heartbeat_at = _now(session)
-            return "cancel" if row.cancel_wanted else "going"
-
-    def close(self, run_id: str, owner: Owner, ending: Ending) -> bool:
-        """Write how a run ended; False, without a change, if it has another owner or is closed."""
-        with self.registry.database.session() as session:
-            row = session.scalars(_owned(run_id, owner)).first()
+            # locked, but for SQLite, which has one writer at a time
+            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
+            row = session.scalars(mine).first()
             if row is None:
                 return False
             now = _now(session)
-            _end_attempt(row, now, ending.error or ending.status)
             row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code
-            if ending.status == _WAITED:
-                row.started_at = None
-                return True
-            row.finished_at = now
+            row.worker, row.finished_at = None, now
             if ending.notes:
                 row.artifacts = {**row.artifacts, "notes": [*ending.notes, *row.artifacts.get("notes", [])]}
             put_findings(session, run_id, ending, now)
         return True
-
-    def put_findings(self, run_id: str, ending: Ending) -> None:
-        """Write the results of a run that has ended, in place of its earlier results."""
-        with self.registry.database.session() as session:
-            put_findings(session, run_id, ending, _now(session))
-
-    def note(self, run_id: str, owner: Owner, **facts: Any) -> bool:
-        """Add facts to a run's artifacts; False if it has another owner."""
-        with self.registry.database.session() as session:
-            row = session.scalars(_owned(run_id, owner)).first()
-            if row is not None:
-                row.artifacts = {**row.artifacts, **facts}
-            return row is not None
-
-    def cancel(self, run_id: str) -> None:
-        """Cancel a queued run, or request the end of a running one from its owner."""
-        with self.registry.database.session() as session:
-            row = session.scalars(select(RunRow).where(RunRow.id == run_id).with_for_update(of=RunRow)).one()
-            if row.status == _WAITED:
-                row.status, row.error, row.finished_at = "cancelled", "cancelled before it started", _now(session)
-            elif row.status == "running":
-                row.cancel_wanted = True
-
-    def stale(self) -> list[tuple[str, Owner]]:
-        """Running runs whose owner is dead."""
-        with self.registry.database.session() as session:
-            now = _now(session)
-            rows = session.execute(
-                select(RunRow.id, RunRow.worker, RunRow.heartbeat_at).where(RunRow.status == "running")
-            ).all()
-        owners = [(run_id, Owner.of(text or ""), now - (beat or now)) for run_id, text, beat in rows]
-        return [(run_id, owner) for run_id, owner, age in owners if self._is_stale(owner, age)]
-
-    def _is_stale(self, owner: Owner, age: timedelta) -> bool:
-        if owner.is_gone():
-            return True
-        return age.total_seconds() > self.stale_s * (_STALE_HERE if owner.is_near() else 1)
-
-    def give_up(self, run_id: str, owner: Owner) -> str | None:
-        """Close a stale run, or queue it again if a worker had it; its new status, None if it has another owner."""
-        with self.registry.database.session() as session:
-            row = session.scalars(_owned(run_id, owner)).first()
-            if row is None:
-                return None
-            now = _now(session)
-            reason = f"its process {owner.pid} on {owner.host} ended without closing it"
-            _end_attempt(row, now, reason)
-            n_dead = sum("without closing" in str(one.get("ended")) for one in row.artifacts["attempts"])
-            if row.artifacts.get("queued") and n_dead < _MOST_ATTEMPTS and not row.cancel_wanted:
-                row.status, row.started_at = _WAITED, None
-            else:
-                row.status = "cancelled" if row.cancel_wanted else "failed"
-                row.error = reason if n_dead < _MOST_ATTEMPTS else f"{reason}; it failed on two workers"
-                row.finished_at = now
-            return str(row.status)
 
     def run(self, name: str) -> Run:
         """A run by its id, the beginning of one, or ``last``.
@@ -202,26 +108,6 @@ def _now(session: Session) -> datetime:
         return datetime.now(UTC)
     moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
     return moment.astimezone(UTC)
-
-
-def _owned(run_id: str, owner: Owner) -> Any:
-    """The row if it is still this owner's, locked (SQLite has no such lock and needs none)."""
-    mine = (RunRow.id == run_id, RunRow.status == "running", RunRow.worker == owner.text)
-    return select(RunRow).where(*mine).with_for_update(of=RunRow)
-
-
-def _take(row: RunRow, owner: Owner, now: datetime) -> None:
-    row.status, row.worker = "running", owner.text
-    row.started_at = row.heartbeat_at = now
-    attempt = {"by": f"{owner.host}:{owner.pid}", "started": now.isoformat(timespec="seconds"), "ended": None}
-    row.artifacts = {**row.artifacts, "attempts": [*row.artifacts["attempts"], attempt]}
-
-
-def _end_attempt(row: RunRow, now: datetime, said: str) -> None:
-    row.worker = row.heartbeat_at = None
-    *before, last = row.artifacts["attempts"]
-    last = {**last, "ended": f"{now.isoformat(timespec='seconds')} {said}"}
-    row.artifacts = {**row.artifacts, "attempts": [*before, last]}
 
 
 def _id_of(session: Session, name: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commandline import evalkit
-from plugins import TEMPLATE, write_plugin, write_project
+from plugins import TEMPLATE, write_plugin
 
 pytest.importorskip("alembic")
 
@@ -36,25 +35,13 @@ def here(tmp_path: Path, monkeypatch: Any) -> Path:
     return tmp_path
 
 
-def fails(done: subprocess.CompletedProcess[str]) -> str:
-    """What a command says that ends with exit code 2: one line, no traceback."""
-    assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    (line,) = done.stderr.splitlines()
-    return line
-
-
 def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = evalkit("plugin", "new", "support-tone", "--folder", "new", folder=here, cold=True)
     assert (done.returncode, done.stdout) == (0, f"{here / 'new'}\n")
-    assert done.stderr == "evalkit: edit it, then check it: evalkit plugin check new\n"
+    assert done.stderr == "evalkit: edit it, then test it: python -m pytest new\n"
     done = evalkit("plugin", "register", "tone", "1.0", "tone_plugin", "--type", "bundle", folder=here)
     assert done.returncode == 0
     assert done.stderr.startswith(f"evalkit: registered tone@1.0 ({here / 'tone_plugin'}, hash ")
-    done = evalkit("plugin", "check", "tone", folder=here, cold=True)
-    assert done.returncode == 0, done.stderr
-    assert "warning: the plugin is registered as tone@1.0, but its code names it mine@1.0" in done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["tone:far", "deterministic,", "judge,", "jury", "not", "known", "tone"] in lines
     done = evalkit("pack", "apply", "pack.yaml", folder=here)
     assert (done.returncode, done.stderr) == (0, "evalkit: support@1: 2 tasks\n")
 
@@ -66,40 +53,6 @@ def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.Cap
     ]
     assert main(["pack", "export", "support", "-o", "again.yaml"]) == 0
     assert main(["pack", "apply", "again.yaml"]) == 0, "what is exported is the same pack"
-    assert main(["pack", "tasks", "--json"]) == 0
-    assert [(row["name"], row["source"], row["fields"]) for row in json.loads(capsys.readouterr().out)] == [
-        ("tone", "plugin tone@1.0", "question, answer, context, reference"),
-        ("tone:far", "plugin tone@1.0", None),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("raise ValueError('no key')", "cannot be imported: ValueError: no key (__init__.py, line 1)"),
-        ("import sys; print('garbage' * 9999); sys.exit(0)", "cannot be imported: it calls sys.exit(0)"),
-        ("import time; time.sleep(600)", "was not imported within 3 s; it hangs or needs more time"),
-    ],
-    ids=["raises", "exits", "hangs"],
-)
-def test_a_plugin_that_cannot_be_imported_ends_with_2(here: Path, code: str, said: str) -> None:
-    write_plugin(here / "bad_plugin", code)
-    seconds = 3 if "3 s" in said else 50
-    assert said in fails(evalkit("plugin", "check", "bad_plugin", "--timeout", seconds, folder=here))
-
-
-def test_a_plugin_with_problems_is_listed_and_ends_with_2(here: Path) -> None:
-    project = write_project(here / "project")
-    (project / "src/tone_plugin/profiles/strict-tone.yaml").write_text("profile: x\nsmaples: 3\n")
-    done = evalkit("plugin", "check", project, "--json", folder=here)
-    assert done.returncode == 2
-    found = json.loads(done.stdout)
-    assert [task["name"] for task in found["tasks"]] == ["tone", "tone:far"]
-    assert [need["met"] for need in found["needs"]] == [True, False]
-    first, second = done.stderr.splitlines()
-    assert first.startswith("evalkit: error: profile strict-tone: ")
-    assert "unknown key 'smaples'; did you mean 'samples'? (allowed: profile, version, " in first
-    assert second == "evalkit: error: the plugin needs no-such-thing>=2, which is not installed"
 
 
 # -- in this process
@@ -112,19 +65,16 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) 
 
 def test_each_fault_of_plugins_is_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "available: none" in said(capsys, "plugin", "show", "tone")
-    assert "no plugin is registered under that name" in said(capsys, "plugin", "check", "tone")
     assert "no plugin at 'nowhere'" in said(capsys, "plugin", "register", "tone", "1.0", "nowhere")
     assert main(["plugin", "register", "tone", "1.0", "tone_plugin", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     assert "available versions: 1.0" in said(capsys, "plugin", "show", "tone@2")
     assert "plugin tone@ not found; available versions: 1.0" in said(capsys, "plugin", "show", "tone@")
     assert "invalid choice: 'tasks'" in said(capsys, "plugin", "register", "x", "1", "tone_plugin", "--type", "tasks")
-    assert "expected seconds" in said(capsys, "plugin", "check", "tone", "--timeout", "-1")
     assert "invalid plugin name" in said(capsys, "plugin", "register", "a b", "1", "tone_plugin")
     assert "invalid plugin name" in said(capsys, "plugin", "new", "A b")
     (here / "tone_plugin" / "__init__.py").write_text("x = 1\n")
     assert "with another content_hash" in said(capsys, "plugin", "register", "tone", "1.0", "tone_plugin")
-    assert "changed since it was registered" in said(capsys, "plugin", "check", "tone@1.0")
     assert main(["plugin", "show", "tone"]) == 0
     assert "state: plugin tone@1.0 changed since" in capsys.readouterr().out
     assert main(["plugin", "list", "--json"]) == 0
@@ -144,9 +94,7 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
         capsys, "pack", "apply", "typo.yaml"
     )
     assert "none.yaml cannot be read" in said(capsys, "pack", "apply", "none.yaml")
-    told = said(capsys, "pack", "apply", "pack.yaml", code=0)
-    assert "warning: pack support@1: task 'tone': the plugin tone is not registered; available: none" in told
-    assert "evalkit pack tasks --refresh" in told
+    assert said(capsys, "pack", "apply", "pack.yaml", code=0) == "evalkit: support@1: 2 tasks"
     (here / "other.yaml").write_text(PACK.replace("fewshot: 3", "fewshot: 4"))
     assert "versions are never overwritten" in said(capsys, "pack", "apply", "other.yaml")
     assert "pack.yaml exists already" in said(capsys, "pack", "export", "support", "-o", "pack.yaml")
@@ -156,7 +104,6 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "strict-tone" in out
     assert "primary metric: tone; tasks are combined by: mean" in out
-    assert main(["pack", "tasks"]) == 0, "an empty table is no fault"
 
 
 def test_templates_come_from_the_registry_and_the_rubric_folders(

@@ -1,4 +1,4 @@
-"""`evalkit run …` and `evalkit worker`, as processes of their own where signals matter; a stand-in for LightEval."""
+"""`evalkit run …`, as processes of their own where signals matter; a stand-in for LightEval."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DRIVER = f"""\
 import functools, sys
 import evalkit
 from evalkit.cli import main
-evalkit.runs.Runner = functools.partial(evalkit.runs.Runner, command={FAKE!r}, heartbeat_s=0.2)
+evalkit.runs.Runner = functools.partial(evalkit.runs.Runner, command={FAKE!r}, poll_s=0.2)
 sys.exit(main())
 """
 
@@ -45,6 +45,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry.apply_pack(pack({"task": "plain"}, bound("tone", judge_profile="tone-strict"), primary_metric="quality"))
     registry.close()
     (place / "driver.py").write_text(_DRIVER)
+    own = "pack: own\nversion: 1\ntasks: [{task: own, overrides: {judge_profile: strict}}]\n"
+    (place / "own.yaml").write_text(own)
     (place / "jury.json").write_text(json.dumps(JURY))
     return place
 
@@ -59,7 +61,7 @@ def evalkit(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.chdir(folder)
     for name in ("EVALKIT_REGISTRY", "EVALKIT_CACHE"):
         monkeypatch.setenv(name, variables(folder)[name])
-    monkeypatch.setattr(ek.runs, "Runner", functools.partial(Runner, command=FAKE, heartbeat_s=0.2))
+    monkeypatch.setattr(ek.runs, "Runner", functools.partial(Runner, command=FAKE, poll_s=0.2))
 
     def run(*words: str, code: int = 0) -> str:
         capsys.readouterr()
@@ -96,25 +98,20 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     shown = evalkit("run", "start", "support", "--model", "model_name=a,details=1", *jury, "--max-samples", "8")
     assert "jury: succeeded" in shown
     assert "consumed: tone|0" in shown
-    queued = evalkit("run", "start", "support@1", "--model", "model_name=b,details=1,shift=0.125", *jury,
-                     "--max-samples", "8", "--queue").strip()  # fmt: skip
-    evalkit("worker", "--once", "--quiet")
+    evalkit("run", "start", "support@1", "--model", "model_name=b,details=1,shift=0.125", *jury, "--max-samples", "8")
     listed = json.loads(evalkit("run", "list", "--json"))
     assert [(run["status"], run["scoring_mode"]) for run in listed] == [("succeeded", "jury")] * 2
     assert [run["scored_nothing"] for run in listed] == [None, None]
     assert "scored_nothing" not in evalkit("run", "list")
-    assert listed[1]["id"] == queued
     run = json.loads(evalkit("run", "show", "last", "--json"))
     assert run["scoring_config"] == JURY
-    assert run["reproducible"]
+    assert run["not_known"] == []
     assert run["receipts"][0]["judges"][1]["name"] == "fake:lenient"
     # as in test_runs: four of six paired samples move by 1/8
     assert "0.083 [" in evalkit("run", "compare", listed[0]["id"], "last")
     board = json.loads(evalkit("run", "leaderboard", "support", "--json"))
-    assert [(row["rank"], row["run"]) for row in board] == [(1, queued), (2, listed[0]["id"])]
+    assert [(row["rank"], row["run"]) for row in board] == [(1, listed[1]["id"]), (2, listed[0]["id"])]
     assert evalkit("run", "logs", "last") == "fake: begun\n"
-    evalkit("run", "ingest", "last")
-    assert json.loads(evalkit("run", "show", "last", "--json"))["scores"] == run["scores"]
 
 
 def test_a_run_in_which_nothing_was_scored_is_listed_as_such(
@@ -130,36 +127,36 @@ def test_a_run_in_which_nothing_was_scored_is_listed_as_such(
     assert [run["scored_nothing"] for run in listed[-2:]] == ["tone|0 (quality)", None]
 
 
-def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(
+def test_the_page_on_runs_goes_from_a_task_file_to_a_judged_table(
     evalkit: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = (ROOT / "docs" / "runs.md").read_text(encoding="utf-8")
-    section = page.partition("\n## Packs and runs\n")[2].partition("\n## ")[0]
-    files = re.findall(r"```yaml\n# (\S+)\n(.*?)```", section, re.DOTALL)
+    section = page.partition("\n## Score my task with a jury of two\n")[2].partition("\n## ")[0]
+    files = re.findall(r"```(?:yaml|python no-run)\n# (\S+)\n(.*?)```", section, re.DOTALL)
     commands = re.findall(r"```console\n(.*?)```", section, re.DOTALL)[0].splitlines()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
     for name, text in files:
         Path(name).write_text(text)
-    said = [evalkit(*shlex.split(command)[1:]) for command in commands]
-    assert [Path(name).name for name, _ in files] == ["pack.yaml", "judge.yaml", "jury.yaml"]
-    assert "jury: succeeded" in said[-3]
-    assert "own_config: gsm8k|3; consumed: support_tone|0" in said[-2].replace(
-        "consumed: support_tone|0; own_config: gsm8k|3", "own_config: gsm8k|3; consumed: support_tone|0"
-    )
-    board = json.loads(evalkit(*shlex.split(commands[-1])[1:], "--json"))
-    assert [row["scoring_mode"] for row in board] == ["deterministic", "judge", "jury"]
-    assert [row["rank"] for row in board] == [1, 1, 1]
-    runs = json.loads(evalkit("run", "list", "--json"))
-    assert [row["status"] for row in runs] == ["succeeded"] * 4
-    assert board[-1]["run"] == runs[-1]["id"], "the newest of two that are scored in one way"
+    assert [name for name, _ in files] == ["my_tasks.py", "pack.yaml", "jury.yaml"]
+    *_, plan, run, show, listed, _board = [evalkit(*shlex.split(command)[1:]) for command in commands]
+    assert "not known yet: my_qa" in plan
+    assert "jury: succeeded" in run
+    assert "own_config: gsm8k|3" in show
+    assert "consumed: my_qa|0" in show
+    assert "my-suite@1" in listed
+    [row] = json.loads(evalkit(*shlex.split(commands[-1])[1:], "--json"))
+    assert (row["rank"], row["judged_by"]) == (1, "fake:strict, fake:lenient by quality@v1")
 
 
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
-    said = evalkit("run", "start", "support", "--model", "m", "--scoring-mode", "jury", code=2)
+    evalkit("pack", "apply", "own.yaml")
+    said = evalkit("run", "start", "own", "--model", "m", "--scoring-mode", "jury", code=2)
     assert "no judges in mode 'jury'" in said
-    assert "pack 'none' not found; available: 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
+    assert "pack 'none' not found; available: 'own', 'support'" in evalkit(
+        "run", "start", "none", "--model", "m", code=2
+    )
     said = evalkit("run", "start", "support", "--model", "model_name=m,fail=3", code=2)
     assert "RuntimeError: the model is not there" in said
     assert "Traceback" not in said
@@ -185,21 +182,20 @@ def test_ctrl_c_closes_the_run_and_ends_its_processes(
     assert processes_of(run["id"]) == []
 
 
-def test_a_worker_is_cancelled_from_elsewhere_and_its_log_followed(
+def test_a_run_is_cancelled_from_elsewhere_and_its_log_followed(
     evalkit: Callable[..., str], start: Callable[..., Any]
 ) -> None:
-    run_id = evalkit("run", "start", "support", "--model", "model_name=m,sleep=60", "--queue", "--quiet").strip()
-    worker = start("worker", "--poll", "0.1")
+    runner = start("run", "start", "support", "--model", "model_name=m,sleep=60")
+    run_id = re.search(r"run (\S+) of support@1 begins", runner.stderr.readline())[1]
     follower = start("run", "logs", run_id, "--follow")
     wait_for(lambda: "step 3" in follower.stdout.readline())
     evalkit("run", "cancel", run_id)
     follower.communicate(timeout=WAIT_S)
     assert follower.returncode == 0, "the log ends with the run"
-    worker.send_signal(signal.SIGTERM)
-    _, said = worker.communicate(timeout=WAIT_S)
-    assert worker.returncode == 0
-    assert f"run {run_id} of support@1: cancelled: cancelled while it ran" in said
-    assert "1 run carried out" in said
+    said, _ = runner.communicate(timeout=WAIT_S)
+    assert runner.returncode == 2
+    assert "cancelled while it ran" in said
+    assert processes_of(run_id) == []
 
 
 def test_ids_of_runs_are_whole_on_a_narrow_terminal(

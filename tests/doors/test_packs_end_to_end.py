@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from lighteval_parts import MODEL, make_parts
 from places import ROOT
+from plugins import git
 from servers import judge_server
 
 pytest.importorskip("lighteval")
@@ -79,16 +80,14 @@ class Shell:
         return done.stdout
 
 
-def plugin_wheel(shell: Shell) -> str:
-    """A plugin made by `plugin new`, built as a wheel and registered; the name of its first task."""
+def plugin_in_git(shell: Shell) -> str:
+    """A plugin made by `plugin new`, in a Git repository and registered; the name of its first task."""
     shell("plugin", "new", "tone")
-    project = next(path.parent for path in shell.place.glob("*/pyproject.toml"))
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(shell.place), str(project)]
-    subprocess.run(build, check=True, capture_output=True, env=environ_of(shell.place), timeout=300)
-    wheel = next(shell.place.glob("*.whl"))
-    shell("plugin", "register", "tone", "0.1.0", str(wheel), "--type", "task")
-    found = json.loads(shell("plugin", "check", "tone", "--json"))
-    return str(found["tasks"][0]["name"])
+    project = shell.place / "tone"
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        git(project, *words)
+    shell("plugin", "register", "tone", "0.1.0", f"git+file://{project}@main", "--type", "task")
+    return "tone"
 
 
 def figures(shell: Shell, run: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -120,7 +119,7 @@ def check_figures(shell: Shell, ids: list[str]) -> None:
 def check_comparisons(shell: Shell, ids: list[str]) -> None:
     again = {(row["task"], row["metric"]): row for row in json.loads(shell("run", "compare", ids[1], ids[3], "--json"))}
     assert {row["difference"] for row in again.values()} == {0.0}
-    assert all(row["comparable"] for row in again.values())
+    assert not any(row["differs"] for row in again.values())
     for key in (("gsm8k|0", "extractive_match"), ("grounded_qa|0", "faithfulness"), ("tone|0", "tone_pass_rate")):
         row = again[key]
         # four pairs, none changed (Agresti and Min): t₃ = 3.18245 times √(1 / (4 + 2)²)
@@ -128,14 +127,20 @@ def check_comparisons(shell: Shell, ids: list[str]) -> None:
         assert (row["low"], row["high"]) == pytest.approx((-3.18245 / 6, 3.18245 / 6), abs=1e-4)
     assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
     other = shell("run", "compare", ids[1], ids[2])
-    assert "not comparable: scoring modes judge and jury" in other
-    assert "scored differently; paired" in other
+    assert "differs: options: scoring mode judge -> jury" in other
+    line = "differs: rules: report_disagreement False -> True, judges openai:judge-1 -> openai:judge-1, fake:strict"
+    assert line in " ".join(other.split())
+    assert "not known: judge openai:judge-1: fingerprint (grounded_qa|0 faithfulness, tone|0 tone)" in " ".join(
+        other.split()
+    )
+    assert "not known: metric" not in other
 
 
 def check_leaderboard(shell: Shell, ids: list[str]) -> None:
     board = {row["run"]: row for row in json.loads(shell("run", "leaderboard", "support-suite", "--json"))}
     assert set(board) == {ids[0], ids[2], ids[3]}, "of two runs that are scored in one way the newest counts"
-    assert len({row["scored_as"] for row in board.values()}) == 3, "ways are never mixed"
+    assert len({row["group"] for row in board.values()}) == 3, "ways are never mixed"
+    assert [board[one]["differs"] == "" for one in (ids[3], ids[2], ids[0])] == [True, False, False]
     assert (board[ids[0]]["score"], board[ids[0]]["rank"]) == (None, None), "one task has no figure without a judge"
     assert board[ids[0]]["notes"].startswith("no score: tone|0 has no first metric")
     judged, jury = board[ids[3]], board[ids[2]]
@@ -156,7 +161,7 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     shell = Shell(tmp_path)
     own_gsm8k(tmp_path)
     shell("plugin", "register", "evalkit-tasks", "1", "evalkit.lighteval.tasks", "--type", "bundle")
-    task = plugin_wheel(shell)
+    task = plugin_in_git(shell)
     (tmp_path / "pack.yaml").write_text(PACK.replace("TASK", task))
     shell("pack", "apply", "pack.yaml")
     (tmp_path / "model.py").write_text(
@@ -200,6 +205,52 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     log = shell("run", "logs", ids[2])
     assert "gsm8k" in log
     assert "sk-of-the-judge" not in log
+
+
+REFUSED = {
+    "an unknown task": ([{"task": "grounded_qb"}], [], "unknown task grounded_qb; did you mean 'grounded_qa'?"),
+    "a task that the plugin does not have": (
+        [{"task": "tune", "overrides": {"judge_plugin_name": "tone"}}], [], "unknown task tune; did you mean 'tone'?",
+    ),
+    "a task of evalkit beside a plugin": (
+        [{"task": "tone", "overrides": {"judge_plugin_name": "tone"}}, {"task": "tool_use"}], [],
+        "unknown task tool_use; a run that binds tasks to plugins loads only these plugins and LightEval's own tasks",
+    ),
+    "a mode that the metric does not support": (
+        [{"task": "tone_jury", "overrides": {"judge_plugin_name": "tone"}}], ["judge"],
+        "the metric does not support the scoring mode 'judge'; allowed: deterministic, jury",
+    ),
+    "a mode that the plugin does not support": (
+        [{"task": "tone", "overrides": {"judge_plugin_name": "tone"}}], ["judge"],
+        "does not support mode 'judge' for the task 'tone', only 'deterministic', 'jury'",
+    ),
+    "a profile of another rubric": (
+        [{"task": "grounded_qa", "overrides": {"judge_profile": "mine.yaml"}}], ["judge"],
+        "profile 'mine' is for rubric safety@v1, but the metric uses rubric faithfulness@",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_only_the_code_of_a_task_tells_is_refused_before_the_model_is_loaded(tmp_path, case):
+    tasks, mode, said = REFUSED[case]
+    shell = Shell(tmp_path)
+    shell("plugin", "new", "tone")
+    if "plugin does not support" in case:
+        with (tmp_path / "tone/src/tone/__init__.py").open("a") as module:
+            module.write("\nEVALKIT_PLUGIN = {'scoring_modes': {'tone': ['deterministic', 'jury']}}\n")
+    shell("plugin", "register", "tone", "0.1.0", "tone", "--type", "bundle")
+    (tmp_path / "mine.yaml").write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
+    (tmp_path / "pack.yaml").write_text(json.dumps({"pack": "p", "version": 1, "tasks": tasks}))
+    shell("pack", "apply", "pack.yaml")
+    (tmp_path / "model.py").write_text("raise SystemExit('the model is loaded')\n")
+    words = ["run", "start", "p", "--model", "model.py", "--backend", "custom"]
+    config = json.dumps({"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}]})
+    shell(*words, *(["--scoring-mode", *mode, "--scoring-config", config] if mode else []), code=2)
+    run = json.loads(shell("run", "show", "last", "--json"))
+    assert run["status"] == "failed"
+    assert said in run["error"], run["error"]
+    assert "the model is loaded" not in shell("run", "logs", "last")
 
 
 PLUGIN = """
@@ -272,9 +323,10 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
         "by_own_judge|0": "not_consumed", "exactly|0": "deterministic", "by_rubric|0": "consumed",
         "by_pollux|0": "consumed",
     }  # fmt: skip
-    assert run["reproducible"] is False
-    assert run["artifacts"]["scorers"]["by_own_judge|0"] == {"own": "unknown"}
-    assert run["artifacts"]["scorers"]["by_pollux|0"] == {"clarity": "judge"}
+    assert "metric: scorer (by_own_judge|0 own)" in run["not_known"]
+    facts = {(one["what"], one["task"], one["metric"]): one["values"] for one in run["facts"]}
+    assert facts["metric", "by_pollux|0", "clarity"] == {"direction": "higher is better", "scorer": "judge"}
+    assert facts["documents", "exactly|0", ""]["n"] == 5
     # five answers, of which one is empty: three samples of the rubric's judge, one of the POLLUX metric's
     lost = {receipt["metric"]: receipt["judges"][0] for receipt in run["receipts"]}
     assert {name: (one["n_judgments"], one["n_scored"]) for name, one in lost.items()} == {
@@ -296,5 +348,5 @@ def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch)
     for line in said[:3]:
         assert line in " ".join(log.split())
     [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
-    assert board["reproducible"] == "no"
-    assert "scorer not known: by_own_judge|0" in board["notes"]
+    assert "rules: receipt (by_own_judge|0)" in board["not_known"]
+    assert "metric: scorer (by_own_judge|0 own)" in board["not_known"]

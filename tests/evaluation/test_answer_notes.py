@@ -17,6 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.engine.cache import ReplyStore
 from evalkit.engine.who_answered import answer_notes, id_number, remarks_on
 from evalkit.errors import EvalkitWarning
 from evalkit.notebook.run_notices import notices
@@ -92,6 +93,36 @@ def test_a_prompt_that_the_server_cut_is_noted_also_from_the_cache(tmp_path: Pat
     whole = evaluated(lambda _, n: answer(n, tokens=10_000), tmp_path / "other", n=3, text=text)
     assert whole.answer_notes == []
     assert "remark" not in whole.judgments
+
+
+@pytest.mark.long
+def test_fingerprints_stand_in_the_judgments_live_cached_and_imported(tmp_path: Path) -> None:
+    """As a service states them, whatever it calls one; no column where none does, and no note: they change often."""
+    stated: list[Any] = ["fp_1", "fp_2", None, 7, "", "x" * 500]
+
+    def reply(_: dict[str, Any], number: int) -> dict[str, Any]:
+        step = answer(number)
+        step["body"]["system_fingerprint"] = stated[number - 1]
+        return step
+
+    evaluation = evaluated(reply, tmp_path / "cache")
+    assert evaluation.answer_notes == []
+    table = evaluation.judgments.sort_values("item_id")
+    found = table["fingerprint"].astype(object).where(table["fingerprint"].notna(), None).tolist()
+    assert sorted(found, key=str) == sorted(["fp_1", "fp_2", None, None, None, "x" * 100], key=str)
+    again = ek.judge(
+        items(6), "correctness", evaluation.spec.judges[0], samples=1, cache=tmp_path / "cache", progress=False
+    )
+    assert again["fingerprint"].astype(str).tolist() == evaluation.judgments["fingerprint"].astype(str).tolist()
+    ReplyStore.open(tmp_path / "cache").export(tmp_path / "replies.jsonl")
+    ReplyStore.open(tmp_path / "other").import_(tmp_path / "replies.jsonl")
+    moved = ek.judge(
+        items(6), "correctness", evaluation.spec.judges[0], samples=1, cache=tmp_path / "other", offline=True,
+        progress=False,
+    )  # fmt: skip
+    assert moved["fingerprint"].astype(str).tolist() == again["fingerprint"].astype(str).tolist()
+    plain = evaluated(lambda _, n: answer(n), tmp_path / "plain")
+    assert "fingerprint" not in plain.judgments
 
 
 @pytest.mark.long

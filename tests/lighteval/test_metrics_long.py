@@ -210,18 +210,20 @@ def test_a_run_goes_on_where_a_fifth_of_the_calls_fail(run, tmp_path, monkeypatc
     assert [row["correctness"] for row in again if not row["correctness_error"]] == [1.0] * 24
 
 
-def test_a_judge_that_is_down_leaves_the_run_alive(run, caplog):
+def test_a_judge_that_is_down_leaves_the_run_alive(run, tmp_path, caplog):
     with judge_server(always={"status": 401}) as server:
         judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}
         rows, figures = run(judge_metric("correctness"), "judge", {"judges": [judge]})
     assert {row["correctness_error"] for row in rows} == {"judge_down"}
     assert figures["correctness_coverage"] == 0.0
     assert "no judge could be called" in caplog.text
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert receipt.cost_usd is None
 
 
 def test_the_second_run_asks_nobody(run, tmp_path):
     reply = '{"explanation": "agrees", "score": 1}'
-    with judge_server(always={"content": reply}) as server:
+    with judge_server(always={"content": reply, "tells": {"system_fingerprint": "fp_7"}}) as server:
         judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}
         first, _ = run(judge_metric("correctness"), "judge", {"judges": [judge]})
         n_first = len(server.seen)
@@ -231,6 +233,9 @@ def test_the_second_run_asks_nobody(run, tmp_path):
     assert strip == [{k: v for k, v in row.items() if not k.endswith("_judgments")} for row in second]
     (receipt,) = read_receipts(tmp_path / "receipts.json")
     assert (receipt.n_live, receipt.n_cached) == (0, 12)
+    assert receipt.cost_usd is None, "the judge has no price, and US$ 0 would look like one"
+    (judge_used,) = receipt.judges
+    assert (judge_used.served, judge_used.fingerprints) == ({"m-2026": 12}, {"fp_7": 12}), "of the stored replies"
 
 
 PRECEDENCE = {

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import SUPPORT
 from pyarrow import parquet
-from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
+from run_setup import JUDGE, JURY, bound, left_running, make_plugin, pack, runner_of, wait_for
 
 import evalkit as ek
 from evalkit.core.judges import Judge
@@ -37,20 +37,9 @@ from evalkit.runs import RunScore
 from evalkit.runs.contract import JudgeUsed, Receipt, Scoring, ScoringConfig
 from evalkit.runs.contract.scoring_config import JudgeConfig
 from evalkit.runs.registry.database import Database
+from evalkit.runs.run_owner import Owner
 
 TEXTS = st.text(max_size=12)
-TASKS = """
-import json
-from pathlib import Path
-from types import SimpleNamespace as N
-
-def doc(row, name):
-    return N(specific=None)
-
-TASKS_TABLE = [N(name="tone", hf_repo=str(Path(__file__).with_name("rows")), hf_subset="default", version=1,
-                 evaluation_splits=["test"], metrics=[N(metric_name="faithfulness"), N(metric_name="length")],
-                 prompt_function=doc)]
-"""
 
 
 @pytest.fixture
@@ -188,7 +177,7 @@ def test_an_empty_registry_offers_a_starter_pack_that_is_created_on_request(tmp_
         assert "the run makes no judge calls" in state["check"]["plan"]
         # 26 rows of its own × 1 judge × 3 samples of the profile × 1 criterion
         wizard.set({"judges": JUDGE["judges"]}, scoring_mode="judge", max_samples="")
-        assert wizard.plan(look=True).calls == 78
+        assert wizard.plan().calls == 78
         wizard.close()
     assert make().state["choices"]["starter"] == "", "a registry with packs offers none"
 
@@ -260,32 +249,28 @@ def test_money_is_said_where_a_price_is_known(make):
     assert "cost not known: no price for openai:m" in wizard.plan().lines()
 
 
-def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, registry, make):
-    folder = tmp_path / "other"
-    package = make_plugin(folder, TASKS)
-    (package / "rows").mkdir()
-    (package / "rows" / "test.jsonl").write_text('{"a": 1}\n' * 5)
-    registry.register_plugin("rows", "1", str(package))
-    registry.apply_pack(pack(bound("tone", "rows"), name="rows"))
-    wizard = make(pack="rows@1", scoring_mode="jury", scoring_config=JURY)
-    assert wizard.plan().calls == 0
-    assert wizard.plan().unknown[0].task == "tone"
-    # 5 rows, the metric faithfulness has one criterion, two judges, three samples
-    assert wizard.plan(look=True).calls == 5 * 1 * 2 * 3
-    # on screen, what was imported once stays known when something else is filled in
-    wizard.receive({"do": "look"})
-    wizard.wait_idle(300)
-    wizard.set(max_samples="3")
-    wizard.wait_idle(300)
-    assert wizard.state["check"]["plan"][0] == "at most 18 judge calls"  # 3 items × 2 judges × 3 samples
-
-
 def test_the_rows_of_own_tasks_are_counted_without_importing_them(registry):
     registry.apply_pack(pack({"task": "grounded_qa"}, name="own"))
     [task] = plan_run(registry, "own", scoring_mode="judge", scoring_config=JUDGE).tasks
     file = Path(ek.__file__).parent / "lighteval/tasks/data/grounded_qa/test.jsonl"
     assert task.n_items == len(file.read_text(encoding="utf-8").splitlines())
-    assert (task.n_criteria, task.note) == (None, "its first run will show what its judges score")
+    assert (task.n_criteria, task.note) == (1, f"{task.n_items} rows of data; criteria of faithfulness")
+    registry.apply_pack(pack({"task": "pollux:easy"}, {"task": "gsm8k"}, name="others"))
+    plan = plan_run(registry, "others", scoring_mode="judge", scoring_config=JUDGE)
+    assert [one.task for one in plan.unknown] == ["pollux:easy", "gsm8k"]
+
+
+def test_the_rubrics_of_own_tasks_are_those_of_their_metrics():
+    pytest.importorskip("lighteval")
+    from evalkit.lighteval.run_cost_forecast import _OWN_RUBRICS
+    from evalkit.lighteval.tasks import TASKS_TABLE
+
+    found = {
+        task.name: [getattr(one.sample_level_fn, "declared", None) for one in task.metrics] for task in TASKS_TABLE
+    }
+    rubrics = {name: [one.rubric.id for one in declared if one is not None] for name, declared in found.items()}
+    own = {name: ids for name, ids in rubrics.items() if not name.startswith("pollux")}
+    assert own == {name: [rubric] if rubric else [] for name, rubric in _OWN_RUBRICS.items()}
 
 
 # -- runs, by real processes
@@ -377,7 +362,7 @@ def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
 
     monkeypatch.setattr("evalkit.notebook.run_wizard_controller.Follower", Kept)
     wizard = make()
-    first, second = (wizard.runner.queue("support", f"model_name={name}") for name in "ab")
+    first, second = (left_running(wizard.runner, owner=Owner.here(), model=f"model_name={name}") for name in "ab")
     wizard.follow(first.id)
     wait_for(lambda: wizard.state["progress"].get("id") == first.id)
     late = dict(wizard.state["progress"])
@@ -560,8 +545,8 @@ def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     assert (receipt["scored"], receipt["paid now"]) == ("6 of 8", "US$ 0.0100")
     facts = dict(shown["facts"])
     assert facts["primary metric"] == "quality; leaderboards rank by it"
-    assert facts["reproducible"] == "yes"
-    assert run.identity[:12] in facts["comparable"]
+    assert facts["documents of tone|0"].startswith("8 (ids ")
+    assert "not known" not in facts
     assert "median" in run.scoring_config["aggregation"]
     assert [row["weight"] for row in tables["judges"]] == ["1", "2"]
     json.dumps(shown)
@@ -622,7 +607,7 @@ def judged_run(registry, folder):
         }
         for at, item in enumerate(items.to_dict("records"))
     ]
-    stamp, output = "2026-01-31T12-00-00", folder / "own" / "attempt-1"
+    stamp, output = "2026-01-31T12-00-00", folder / "own" / "output"
     (output / "results" / "m").mkdir(parents=True)
     (output / "results" / "m" / f"results_{stamp}.json").write_text('{"results": {"tone:0": {"correctness": 0.5}}}')
     (output / "details").mkdir()
@@ -639,7 +624,7 @@ def judged_run(registry, folder):
         rubric_hash="b", judges=judges, samples=2, n_items=4, n_scored=4, n_empty=0, n_judgments=16, n_unscored=8,
         n_live=16, n_cached=0, evalkit_version="0",
     )  # fmt: skip
-    run = runner_of(registry, folder).queue("support", "m")
+    run = left_running(runner_of(registry, folder))
     scores = (RunScore("tone|0", "correctness", 0.5, 0.1, 1.0), RunScore("tone|0", "overlap", 0.5))
     artifacts = {"folder": str(folder / "own")}
     run = replace(run, status="succeeded", receipts=(receipt,), scores=scores, artifacts=artifacts)
@@ -722,8 +707,8 @@ def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(regis
     failed = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
     assert "the model is not there" in failed
     assert "<b>bad" not in failed
-    waiting = ek.notebook.RunView(runner_of(registry, tmp_path).queue("support", "m"))._repr_html_()
-    assert "queued" in waiting
+    waiting = ek.notebook.RunView(left_running(runner_of(registry, tmp_path)))._repr_html_()
+    assert "running" in waiting
     assert "<table" not in waiting
 
 

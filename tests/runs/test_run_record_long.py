@@ -16,22 +16,19 @@ from evalkit.errors import ConfigError, RegistryError
 
 pytest.importorskip("sqlalchemy")
 
-from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, runner_of
+from run_setup import JUDGE, JURY, TEMPLATE, bound, left_running, make_plugin, pack, runner_of
 
 from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
-from evalkit.runs import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
+from evalkit.runs import Run, Runner, RunScore, compare_runs, leaderboard
 from evalkit.runs.child_process import Tail
 from evalkit.runs.contract import Receipt, TaskBindings
-from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, placed_model
+from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import ReceiptRow, RunRow
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_owner import Owner
-from evalkit.runs.run_results import _scores
-from evalkit.runs.runner import child_environment
-
-pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
+from evalkit.runs.run_results import _scores, read_findings
 
 SECRET = "sk-of-somebody"
 
@@ -113,33 +110,6 @@ def test_a_model_that_cannot_be_shown_is_refused(local: Registry, tmp_path: Path
     assert local.runs().empty
 
 
-def test_the_models_file_is_where_it_was_whatever_the_working_folder(
-    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner, elsewhere = runner_of(local, tmp_path), tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.chdir(tmp_path)
-    file = Path("m.py")
-    file.write_text("MODEL = 1\n")
-    run = runner.queue("support", f"tiny={file}", backend="custom")
-    monkeypatch.chdir(elsewhere)
-    assert runner.rerun(run, queue=True).model == run.model
-    assert placed_model("custom", run.model, run.artifacts["model"]) == f"tiny={tmp_path / file}"
-    assert child_environment(local, run, "nonce")["EVALKIT_RUN_ID"] == run.id
-    Worker(runner).work(once=True)
-    done = runner.run(run.id)
-    words = json.loads((done.output / "seen.json").read_text())["words"]
-    assert words[:3] == ["custom", "tiny", str(tmp_path / file)]
-    (tmp_path / file).write_text("MODEL = 2\n")
-    with pytest.raises(ConfigError, match=r"cannot be repeated: model changed since that run"):
-        runner.rerun(run)
-    with pytest.raises(ConfigError, match=r"m\.py changed since the run was created"):
-        child_environment(local, run, "nonce")
-    (tmp_path / file).unlink()
-    with pytest.raises(ConfigError, match=r"m\.py cannot be read: No such file"):
-        runner.rerun(run)
-
-
 def test_lighteval_runs_in_the_folder_of_who_starts_it(
     local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,15 +137,14 @@ def test_models_of_one_name_and_other_files_both_stand_on_the_leaderboard(local:
     assert sorted(leaderboard(local, "support")["run"]) == sorted(run.id for run in runs)
 
 
-def test_other_flags_are_no_comparison_in_rows_and_reasons_alike(local: Registry, tmp_path: Path) -> None:
+def test_other_flags_are_named_in_rows_and_lines_alike(local: Registry, tmp_path: Path) -> None:
     runner = runner_of(local, tmp_path)
     a = runner.start("support", "model_name=m,details=1")
     b = runner.start("support", "model_name=m,details=1", flags={"num-fewshot-seeds": "2"})
     found = compare_runs(a, b)
-    assert [reason.partition(":")[0] for reason in found.reasons] == ["different flags"]
-    assert not found.table["comparable"].any()
-    assert found.table["notes"].str.startswith("different flags").all()
-    assert compare_runs(a, runner.start("support", "model_name=n,details=1")).table["comparable"].all()
+    assert found.differences == ("options: --num-fewshot-seeds - -> 2",)
+    assert set(found.table["differs"]) == {"options: --num-fewshot-seeds - -> 2"}
+    assert not compare_runs(a, runner.start("support", "model_name=n,details=1")).table["differs"].any()
 
 
 def test_names_of_metrics_do_not_steer_the_terminal(local: Registry, tmp_path: Path) -> None:
@@ -207,28 +176,25 @@ def test_every_command_that_looks_at_runs_sees_a_dead_runner(
 ) -> None:
     monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
-    here = Owner.here()
-    gone = Owner(here.host, here.boot, here.pid, "0", here.nonce)
     for words in (["run", "list", "--json"], ["run", "leaderboard", "support"], ["run", "compare", "last", "last"]):
-        runner = runner_of(local, tmp_path)
-        run_id = runner.queue("support", "model_name=m").id
-        while runner.store.claim(gone) != run_id:
-            pass
-        runner.store.give_up(run_id, gone)  # the first death queues it again
-        assert runner.store.claim(gone) == run_id
+        run_id = left_running(runner_of(local, tmp_path)).id
         main(words)
-        assert runner.run(run_id).status == "failed", words
+        run = runner_of(local, tmp_path).run(run_id)
+        assert (run.status, str(run.error).endswith("ended without closing it")) == ("failed", True), words
     capsys.readouterr()
     main(["run", "list", "--pack", "support@1", "--json"])
     assert len(json.loads(capsys.readouterr().out)) == 3
     main(["run", "list", "--pack", "support@2", "--json"])
     assert json.loads(capsys.readouterr().out) == []
-    assert main(["worker", "--once", "--poll", "nan"]) == 2
+    assert main(["worker"]) == 2
     assert main(["run", "leaderboard", "nosuch"]) == 2
-    runner_of(local, tmp_path).queue("support", "model_name=m")
+    elsewhere = Owner("another-host", "boot", 1, "2")
+    run_id = left_running(runner_of(local, tmp_path), owner=elsewhere).id
     capsys.readouterr()
     assert main(["run", "logs", "last"]) == 2
-    assert "has no log on this machine (status: queued; no process was started)" in capsys.readouterr().err
+    assert "has no log on this machine (status: running" in capsys.readouterr().err
+    assert main(["run", "cancel", run_id]) == 0
+    assert runner_of(local, tmp_path).run(run_id).status == "cancelled", "who knows that it is dead can close it"
 
 
 def test_a_packs_description_does_not_steer_the_terminal(
@@ -291,8 +257,7 @@ def test_receipts_stand_in_the_order_of_the_pack_and_those_of_another_form_are_s
     place = run.output / "receipts.json"
     content = json.loads(place.read_text())
     place.write_text(json.dumps(content | {"tasks": dict(sorted(content["tasks"].items()))}))
-    runner.ingest(run.id)
-    assert [one.task for one in runner.run(run.id).receipts] == ["c|0", "a|0", "b|0"]
+    assert [one.task for one in read_findings(runner.run(run.id)).receipts] == ["c|0", "a|0", "b|0"]
     with local.database.session() as session:
         rows = session.query(ReceiptRow).all()
         rows[0].content = {"receipts": [{"of_tomorrow": 1}]}
@@ -329,6 +294,20 @@ def test_a_pass_rate_is_covered_by_verdicts_and_not_by_scores() -> None:
     assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 0.75
 
 
+def test_a_figure_that_does_not_apply_to_a_sample_is_not_unscored_there() -> None:
+    def row(safe: float, unsafe: float, note: str = "") -> dict[str, Any]:
+        return {"refusals": {"refused_safe": safe, "refused_unsafe": unsafe, "refusals_note": note}, "own": unsafe}
+
+    nan = float("nan")
+    details = pd.DataFrame({"metric": [row(1.0, nan), row(nan, 0.0), row(0.0, nan), row(nan, nan, "empty_answer")]})
+    figures = {"refused_safe": 0.5, "refused_safe_n": 2.0, "refused_unsafe": 0.0, "refused_unsafe_n": 1.0, "own": 0.0}
+    found = {one.metric: one.coverage for one in _scores("t|0", figures, details) if one.coverage is not None}
+    # of the empty answer it is not known whether the figure applies: it counts as unscored; an own metric has no note
+    assert found == {"refused_safe": pytest.approx(2 / 3), "refused_unsafe": 0.5, "own": 0.25}
+    alone = _scores("t|0", {"refused_unsafe": nan}, details.iloc[[0, 2]])
+    assert [(one.value, one.coverage) for one in alone] == [(None, None)], "it applies to none, and is not unscored"
+
+
 def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_one_line(
     local: Registry, tmp_path: Path
 ) -> None:
@@ -363,88 +342,3 @@ def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_on
     assert line in str(shown).splitlines()
     assert line in shown._repr_html_()
     assert "without a value" not in str(run)
-
-
-def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_run(
-    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
-    profile = tmp_path / "rubrics" / "profiles" / "mine.yaml"
-    profile.parent.mkdir(parents=True)
-    profile.write_text("profile: mine\nversion: '1'\nsamples: 1\n")
-    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
-    local.apply_pack(pack(bound("tone", judge_profile="mine"), bound("tone2", judge_profile="tone-strict"), name="two"))
-    runner = runner_of(local, tmp_path)
-
-    def queued(config: dict[str, Any] = JUDGE, name: str = "two") -> str:
-        return runner.queue(name, "model_name=m", scoring_mode="judge", scoring_config=config).id
-
-    same = queued()
-    Worker(runner).work(once=True)
-    assert runner.run(same).status == "succeeded"
-    local.apply_pack(pack(bound("tone"), name="by-config"))
-    waiting = [queued(), queued({**JUDGE, "profile": "mine"}, "by-config")]
-    plain = runner.queue("two", "model_name=m").id
-    profile.write_text("profile: mine\nversion: '1'\nsamples: 5\n")
-    Worker(runner).work(once=True)
-    for run_id in waiting:
-        run = runner.run(run_id)
-        assert (run.status, run.error) == (
-            "failed", "profile 'mine' changed since the run was created; start a new run",
-        )  # fmt: skip
-    assert runner.run(plain).status == "succeeded", "deterministic: no profile is looked at"
-    gone = queued()
-    profile.unlink()
-    Worker(runner).work(once=True)
-    assert "profile 'mine' not found" in str(runner.run(gone).error)
-
-
-def test_a_template_of_the_project_that_changed_while_its_run_waited_fails_the_run(
-    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
-    mine = tmp_path / "rubrics" / "templates" / "mine" / "v1.jinja"
-    mine.parent.mkdir(parents=True)
-    mine.write_text(TEMPLATE)
-    local.add_template("kept", "v1", TEMPLATE)
-    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
-    names = ("mine", "kept", "plain", "default")  # of the project, of the registry, of the plugin, of evalkit
-    local.apply_pack(pack(*(bound(f"t-{name}", judge_template_id=f"{name}@v1") for name in names), name="four"))
-    runner = runner_of(local, tmp_path)
-
-    def queued() -> str:
-        return runner.queue("four", "model_name=m", scoring_mode="judge", scoring_config=JUDGE).id
-
-    first = queued()
-    assert set(runner.run(first).resolution["templates"]) == {"mine@v1", "kept@v1", "tone:plain@v1", "default@v1"}
-    Worker(runner).work(once=True)
-    assert runner.run(first).status == "succeeded", runner.run(first).error
-    second = queued()
-    mine.write_text(f"{TEMPLATE} Be strict.")
-    Worker(runner).work(once=True)
-    run = runner.run(second)
-    assert (run.status, run.error) == (
-        "failed", "template 'mine@v1' changed since the run was created; start a new run",
-    )  # fmt: skip
-    third = queued()
-    mine.unlink()
-    Worker(runner).work(once=True)
-    assert "template 'mine@v1' not found" in str(runner.run(third).error)
-
-
-def test_profiles_of_one_label_in_plugin_and_project_are_both_kept(
-    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
-    other = tmp_path / "rubrics" / "profiles" / "other.yaml"
-    other.parent.mkdir(parents=True)
-    other.write_text("profile: tone-strict\nversion: '1'\nsamples: 1\n")
-    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
-    for order in (("tone-strict", "other"), ("other", "tone-strict")):
-        tasks = [bound(f"t-{name}", judge_profile=name) for name in order]
-        found = resolve(local, local.apply_pack(pack(*tasks, name="-".join(order))), "judge", JUDGE).hashes["profiles"]
-        assert set(found) == {"tone-strict@1", "tone:tone-strict@1"}
-        assert len(set(found.values())) == 2, "two contents"

@@ -24,15 +24,12 @@ pytest.importorskip("alembic")
 from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
-from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
-from evalkit.runs.registry.benchmarks import add_tasks
+from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_record import RunScore, RunTask
-
-pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
 
 @pytest.fixture
@@ -81,8 +78,8 @@ def test_names_become_paths_hashes_and_texts(local: Registry, tmp_path: Path) ->
     assert (tone.plugin_path, tone.plugin_version) == (str(tmp_path / "tone_plugin"), "1")
     assert [text.version for text in tone.templates] == ["v2"], "a name alone is the registry's newest"
     assert found.bindings.of_task("plain").templates == [], "the plugin has it, so its text need not travel"
-    assert set(found.hashes["templates"]) == {"fresh@v2", "tone:plain@v1", "default@v1"}
-    assert found.hashes["profiles"].keys() == {"tone:tone-strict@1"}
+    assert {task: profile.profile for task, profile in found.profiles.items()} == {"tone": "tone-strict"}
+    assert found.to_dict()["plugins"].keys() == {"tone@1"}
     deterministic = resolve(local, local.pack("support"), "deterministic", {"nonsense": 1})
     assert deterministic.scoring.config is None
     assert deterministic.bindings.of_task("tone").templates == []
@@ -97,7 +94,6 @@ def test_a_template_that_the_scoring_config_names_is_looked_up_for_tasks_without
     (text,) = found.bindings.of_task("own").templates
     assert (text.name, text.version, text.text) == ("fresh", "v1", TEMPLATE)
     assert found.bindings.of_task("own").judge_template_id is None, "the other judge keeps the metric's template"
-    assert found.hashes["templates"].keys() == {"fresh@v1"}
     judges[1] = {**JURY["judges"][1], "judge_template_id": "flesh"}
     assert "template 'flesh' not found; searched registry:" in said(local, "jury", {"judges": judges})
 
@@ -146,74 +142,20 @@ def test_two_versions_of_one_plugin_are_refused(local: Registry, tmp_path: Path)
     assert "plugin 'tone' is needed in the versions '1', '2' (tasks 'a', 'b')" in said(local)
 
 
-MODES = """
-from types import SimpleNamespace
-EVALKIT_PLUGIN = {"scoring_modes": {"a": ["judge"]}}
-TASKS_TABLE = [SimpleNamespace(name=name) for name in "ab"]
-"""
+def test_a_group_of_tasks_and_a_task_of_it_are_refused(local: Registry, tmp_path: Path) -> None:
+    with_plugin(local, tmp_path, bound("tone"), {"task": "tone:part"})
+    assert "task 'tone': it contains 'tone:part', which the pack lists too" in said(local)
 
 
-def test_a_mode_that_is_not_served_is_seen_before_the_run_starts(local: Registry, tmp_path: Path) -> None:
-    with_plugin(local, tmp_path, bound("a", judge_profile="tone-strict"), bound("b"), code=MODES)
-    expected = "task 'a': plugin tone@1 does not support mode 'jury' for this task, only 'judge'"
-    with pytest.raises(ConfigError, match=expected):
-        runner_of(local, tmp_path).start("support", "m", scoring_mode="jury", scoring_config=JURY)
-    assert local.runs().empty
-    assert expected in said(local), "its modes are recorded"
-    assert len(resolve(local, local.pack("support"), "judge", JUDGE).bindings) == 2
-
-
-def test_a_plugin_whose_import_fails_is_imported_once(local: Registry, tmp_path: Path) -> None:
-    log = tmp_path / "imports"
-    with_plugin(local, tmp_path, bound("a"), code=f"open({str(log)!r}, 'a').write('x')\nTASKS_TABLE = [1 / 0]\n")
-    for _ in range(2):
-        resolve(local, local.pack("support"), "judge", JUDGE, import_tasks=True)
-    assert log.read_text() == "x", "the outcome lasts as long as the registry is open"
-
-
-def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path) -> None:
-    from evalkit.runs.registry.benchmarks import add_tasks
-
-    with_plugin(local, tmp_path, bound("tone", judge_template_id="plain"), bound("tome"), {"task": "tone:part"})
-    entries = [{"name": "tone", "dataset": "", "scoring_modes": ["jury"], "fields": ["question", "reply"]}]
-    add_tasks(local.database, entries, "plugin tone@1", 1)
-    message = said(local)
-    assert "template plain@v1 uses 'answer', but the items have only 'question', 'reply'" in message
-    assert "plugin tone@1 has no task 'tome'" in message
-    assert "task 'tone': it contains 'tone:part', which the pack lists too" in message
-    assert "does not support mode 'judge'" in said(local, "judge", JUDGE)
-
-
-def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path) -> None:
-    from evalkit.runs.registry.benchmarks import add_tasks
-
-    with_plugin(local, tmp_path, bound("both"), bound("both2", plugin="other"), {"task": "gsm9k"})
-    local.register_plugin("other", "1", str(make_plugin(tmp_path / "two", "TASKS_TABLE = [3]\n")))
-    for plugin in (1, 2):
-        names = [{"name": name, "dataset": ""} for name in ("both", "both2")]
-        add_tasks(local.database, names, "plugin", plugin)
-    add_tasks(local.database, [{"name": "gsm8k", "dataset": ""}], "lighteval 0.13.0", None)
-    message = said(local)
-    assert "task 'both': the plugins 'other@1', 'tone@1' each define a task of this name" in message
-    assert "unknown task 'gsm9k'; did you mean 'gsm8k'? evalkit pack tasks lists all" in message
-
-
-@pytest.mark.parametrize(
-    ("config", "code", "is_known"),
-    [
-        (None, "TASKS_TABLE = []\n", False),
-        ({"samples": 5}, "TASKS_TABLE = []\n", False),
-        (JURY, "TASKS_TABLE = []\n", True),
-        (None, "TASKS_TABLE = []\nmetric = jury_metric('tone', judges=['fake:strict', 'fake:noisy'])\n", True),
-    ],
-    ids=["no-config", "no-judges", "config", "code"],
-)
-def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any, code: str, is_known: bool) -> None:
-    with_plugin(local, tmp_path, code=code)
-    if is_known:
+@pytest.mark.parametrize("config", [None, {"samples": 5}, JURY], ids=["no-config", "no-judges", "config"])
+def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any) -> None:
+    with_plugin(local, tmp_path)
+    assert resolve(local, local.pack("support"), "jury", config).bindings, "the plugin's own code may name them"
+    local.apply_pack(pack({"task": "own", "overrides": {"judge_profile": "strict"}}, version="2"))
+    if config is JURY:
         assert resolve(local, local.pack("support"), "jury", config).bindings
     else:
-        assert "no judges in mode 'jury'" in said(local, "jury", config)
+        assert "task 'own': no judges in mode 'jury'" in said(local, "jury", config)
 
 
 def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_path: Path) -> None:
@@ -230,40 +172,6 @@ def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_
     assert "scoring mode 'jury' takes two judges or more, and profile 'alone' has one" in message
     assert "template plain@v1 does not show the input" in message, "the profile's rubric has inputs that it leaves out"
     assert "profile 'lost' needs rubric nowhere@v1" in message
-
-
-def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted(
-    local: Registry, tmp_path: Path
-) -> None:
-    profile = tmp_path / "mine.yaml"
-    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
-    override = {"judge_profile": str(profile)}
-    local.apply_pack(pack({"task": "qa", "overrides": override}, {"task": "other", "overrides": override}))
-    assert resolve(local, local.pack("support"), "judge").bindings, "nobody noted what the tasks are judged by"
-    entries = [{"name": "qa", "rubrics": ["faithfulness"]}, {"name": "other", "rubrics": ["safety"]}]
-    add_tasks(local.database, entries, "bundle b", None)
-    message = said(local, "judge", None)
-    assert "task 'qa': profile 'mine' is for the rubric safety@v1, but the task's metrics use 'faithfulness'" in message
-    assert "task 'other'" not in message
-    assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
-
-
-def test_a_run_is_refused_for_a_profile_of_another_rubric_before_anything_starts(
-    local: Registry, tmp_path: Path
-) -> None:
-    pytest.importorskip("lighteval")
-    profile = tmp_path / "mine.yaml"
-    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
-    tasks = [
-        {"task": name, "overrides": {"judge_profile": str(profile)}} for name in ("safety_guardrail", "grounded_qa")
-    ]
-    local.apply_pack(pack(*tasks))
-    with pytest.raises(ConfigError, match="task 'grounded_qa': profile 'mine' is for the rubric safety@v1") as caught:
-        runner_of(local, tmp_path).start("support", "m", scoring_mode="judge")
-    assert "safety_guardrail" not in str(caught.value)
-    assert local.runs().empty
-    known = local.benchmarks().set_index("name")["rubrics"]
-    assert (known["grounded_qa"], known["tool_use"]) == ("faithfulness", "")
 
 
 def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +203,7 @@ def test_a_run_from_start_to_end(registry: Registry, tmp_path: Path) -> None:
     assert seen["words"][-4:] == ["--max-samples", "4", "--num-fewshot-seeds", "1"]
     assert json.loads(seen["environment"]["EVALUATOR_SCORING_CONFIG"]) == JURY == run.scoring_config
     binding = json.loads(seen["environment"]["EVALKIT_TASK_BINDINGS"])["tone"]
-    assert Path(binding["judge_profile"]).is_file()
+    assert (binding["judge_profile"], Path(binding["plugin_path"]).name) == ("tone-strict", "tone_plugin")
     assert [one.receipt_state for one in run.tasks] == ["own_config", "consumed"]
     assert [one.n_samples for one in run.tasks] == [4, 4]
     # samples 0, 1/8, unscored, 3/8: mean 1/6 of three in four
@@ -304,14 +212,16 @@ def test_a_run_from_start_to_end(registry: Registry, tmp_path: Path) -> None:
     assert first["value"] == pytest.approx(1 / 6)
     assert (first["stderr"], first["coverage"], first["n_samples"]) == (0.1, 0.75, 4)
     assert not any(row["metric"].endswith(("_stderr", "_coverage")) for row in rows(run))
-    assert run.reproducible
+    assert run.not_known == ()
+    facts = {(about.what, about.task): values for about, values in run.facts.items()}
+    assert facts["documents", "tone|0"]["golds"] == "g"
+    assert facts["judge fake:lenient", "tone|0"]["weight"] == 2
     assert run.artifacts["environment"]["packages"]["pandas"]
     assert registry.runs()[["id", "pack", "status"]].to_numpy().tolist() == [[run.id, "support@1", "succeeded"]]
-    before = [(row["task"], row["metric"], row["value"]) for row in rows(run)]
-    for _ in range(2):
-        again = runner.ingest(run.id)
-        assert [(row["task"], row["metric"], row["value"]) for row in rows(again)] == before, "nothing is doubled"
-        assert again.receipts == run.receipts
+    assert not runner.store.close(run.id, Ending("failed", "again")), "nothing is closed or doubled twice"
+    assert runner.run(run.id) == run
+    with pytest.raises(RegistryError, match="is already succeeded; there is nothing to cancel"):
+        runner.cancel(run.id)
 
 
 def test_deterministic_runs_ask_no_judge(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -364,8 +274,7 @@ def test_no_receipt_marks_the_run_and_empty_answers_are_told(local: Registry, tm
     model = "model_name=m,details=1,empty=1,receipts=no"
     run = runner_of(local, tmp_path).start("support", model, scoring_mode="jury", scoring_config=JURY)
     assert [one.receipt_state for one in run.tasks] == ["own_config", "not_consumed"]
-    assert not run.reproducible
-    assert run.irreproducible == ("tone|0: its judge plugin left no receipt",)
+    assert run.not_known == ("rules: receipt (tone|0, tone|0 quality)",)
     assert "plain|0: 8 of 8 answers are empty; did the model's calls fail?" in run.notes
     assert "left no receipt" in str(run)
 
@@ -376,7 +285,7 @@ def test_a_bound_task_that_is_never_judged_needs_no_receipt(local: Registry, tmp
         "support", "model_name=m,details=1,unjudged=tone", scoring_mode="jury", scoring_config=JURY
     )
     assert [one.receipt_state for one in run.tasks] == ["own_config", "deterministic"]
-    assert run.reproducible, run.irreproducible
+    assert run.not_known == ()
 
 
 def test_a_bound_profile_that_no_receipt_names_is_said(local: Registry, tmp_path: Path) -> None:
@@ -389,7 +298,7 @@ def test_a_bound_profile_that_no_receipt_names_is_said(local: Registry, tmp_path
     assert not any("judge_profile" in note for note in asked.notes), "deterministic mode takes none"
 
 
-def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Registry, tmp_path: Path) -> None:
+def test_what_nobody_knows_is_not_deterministic_and_is_listed(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
     runner = runner_of(local, tmp_path)
 
@@ -399,19 +308,19 @@ def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Regi
 
     bound_one = started("unknown=tone", "jury")
     assert [one.receipt_state for one in bound_one.tasks] == ["own_config", "not_consumed"]
-    assert bound_one.reproducible is False
+    assert bound_one.not_known == ("rules: receipt (tone|0)", "metric: scorer (tone|0 quality)")
     assert "tone|0: its judge plugin left no receipt" in bound_one.notes
     own = started("unknown=plain", "jury")
     assert [one.receipt_state for one in own.tasks] == ["own_config", "consumed"], "a task without override: no fault"
-    assert (own.reproducible, own.irreproducible, own.unknown) == (None, (), ("plain|0 (quality)",))
-    assert "reproducible: unknown: scorer not known: plain|0 (quality)" in str(own)
+    assert own.not_known == ("metric: scorer (plain|0 quality)",)
+    assert "not known: metric: scorer (plain|0 quality)" in str(own)
     unasked = started("unknown=tone", "deterministic")
     assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
-    assert unasked.reproducible is False
     assert any("its metrics may call a judge" in note for note in unasked.notes)
-    unnoted = started("scorers=no", "deterministic")
+    unnoted = started("facts=no", "deterministic")
     assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
-    assert started("details=1", "deterministic").reproducible is True
+    assert "documents: content (plain|0, tone|0)" in unnoted.not_known
+    assert started("details=1", "deterministic").not_known == ()
 
 
 def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Registry, tmp_path: Path) -> None:
@@ -420,21 +329,24 @@ def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Reg
     a = runner.start("own", "model_name=a,details=1,unknown=plain")
     b = runner.start("own", "model_name=b,details=1,unknown=plain")
     found = compare_runs(a, b)
-    notes = found.table.set_index("metric")["notes"]
-    assert notes["quality"].startswith("scorer not known; paired")
-    assert notes["length"] == "paired"
-    assert found.comparable, "the same task, code, flags and config: more is not known"
+    open_facts = found.table.set_index("metric")["not_known"]
+    assert (open_facts["quality"], open_facts["length"]) == ("metric: scorer", "")
+    assert found.not_known == ("metric: scorer (plain|0 quality)",)
+    assert [line.partition(":")[0] for line in found.differences] == ["model"], "more is not known"
     board = leaderboard(local, "own")
-    assert board["reproducible"].tolist() == ["unknown", "unknown"]
+    assert board["not_known"].tolist() == ["metric: scorer (plain|0 quality)"] * 2
     assert board["judged_by"].tolist() == ["unknown", "unknown"]
-    assert board["notes"].str.startswith("scorer not known: plain|0").all()
-    runner.start("own", "model_name=c")
-    assert set(leaderboard(local, "own")["reproducible"]) == {"unknown", "yes"}
+    assert board["group"].tolist() == [1, 1]
+    known = runner.start("own", "model_name=c")
+    assert compare_runs(a, known).not_known == (f"metric: scorer (plain|0 quality), of {a.id}",)
+    board = leaderboard(local, "own").set_index("run")
+    assert (board.loc[known.id, "group"], board.loc[known.id, "not_known"]) == (2, "")
     judged = [
         runner.start("own", f"model_name=m{at},unknown=plain", scoring_mode="jury", scoring_config=config)
         for at, config in enumerate((JURY, {**JURY, "aggregation": "mean"}))
     ]
-    assert judged[0].identity != judged[1].identity, "what is not known may read the config"
+    config = compare_runs(*judged).differences[1]
+    assert config == "metric: scoring config (plain|0 quality)", "what is not known may read the config"
 
 
 def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path: Path) -> None:
@@ -522,30 +434,13 @@ def test_ids_may_be_cut(local: Registry, tmp_path: Path) -> None:
     runner = runner_of(local, tmp_path)
     with pytest.raises(RegistryError, match="there are no runs yet"):
         runner.store.run("last")
-    first, second = (runner.queue("support", "model_name=m") for _ in range(2))
+    first, second = (runner.start("support", "model_name=m,fail=1") for _ in range(2))
     assert runner.store.run("last").id == second.id
     assert runner.store.run(first.id).id == first.id
     with pytest.raises(RegistryError, match="the ids of 2 runs start with '2"):
         runner.store.run(first.id[:2])
     with pytest.raises(RegistryError, match="run '%' not found"):
         runner.store.run("%")
-
-
-def test_cancel_and_rerun(registry: Registry, tmp_path: Path) -> None:
-    with_plugin(registry, tmp_path)
-    runner = runner_of(registry, tmp_path)
-    queued = runner.queue("support", "model_name=good", scoring_mode="jury", scoring_config=JURY)
-    assert runner.cancel(queued.id).status == "cancelled"
-    with pytest.raises(RegistryError, match="is already cancelled"):
-        runner.cancel(queued.id)
-    again = runner.rerun(queued.id)
-    assert (again.status, again.rerun_of, again.scoring_config) == ("succeeded", queued.id, JURY)
-    (tmp_path / "tone_plugin" / "__init__.py").write_text("TASKS_TABLE = [4]\n")
-    with pytest.raises(ConfigError, match="changed since it was registered"):
-        runner.rerun(again)
-    registry.register_plugin("tone", "2", str(tmp_path / "tone_plugin"))
-    with pytest.raises(ConfigError, match=f"run {again.id} cannot be repeated: plugins changed since that run"):
-        runner.rerun(again)
 
 
 def test_cancelling_a_running_run_ends_its_processes(registry: Registry, tmp_path: Path) -> None:
@@ -558,6 +453,7 @@ def test_cancelling_a_running_run_ends_its_processes(registry: Registry, tmp_pat
 
     run = runner.start("support", "model_name=m,sleep=60,child=1", on_line=cancel)
     assert (run.status, run.error) == ("cancelled", "cancelled while it ran")
+    assert run.finished_at is not None
     assert processes_of(run.id) == []
 
 
@@ -577,7 +473,7 @@ def test_a_run_prints_scores_with_coverage_and_the_judges_that_were_used(local: 
     text = str(run)
     # samples 0, 1/8, 3/8, 4/8, 5/8, 7/8 of eight: mean 2.5/6
     for part in ("tone|0  quality            0.417   0.100   6   6 of 8 (75%)", "fake:lenient", "default@v1 (aaaaaaaa)",
-                 "samples 3, vote mean, aggregation mean, quorum 0.5", "reproducible: yes"):  # fmt: skip
+                 "samples 3, vote mean, aggregation mean, quorum 0.5", "documents of tone|0: 8 ("):  # fmt: skip
         assert part in text, text
     assert "6 of 8 (75%)" in run._repr_html_()
 
@@ -589,12 +485,14 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
     a = runner.start("support", "model_name=a,details=1", **common)
     b = runner.start("support", "model_name=b,details=1,shift=0.125,shuffled=1", **common)
     found = compare_runs(a, b)
-    assert found.comparable
+    assert not found.table["differs"].any()
     row = found.table[found.table["metric"] == "quality"].iloc[0]
     # shift 1/8 on odd documents: of the six scored (0,1,3,4,5,7) four move by 1/8, the last to min(1, 1): mean 4/6 / 8
     assert row["difference"] == pytest.approx(1 / 12)
     assert row["n_pairs"] == 6
     assert row["low"] < 1 / 12 < row["high"]
+    # of the six that are scored on both sides: 2.5/6 and 3/6
+    assert (row["paired_before"], row["paired_after"]) == pytest.approx((2.5 / 6, 3 / 6))
     assert "2 left out" in row["notes"]
     same = compare_runs(a, a).table
     assert (same["difference"].dropna() == 0).all()
@@ -613,17 +511,54 @@ def test_verdicts_are_paired_too() -> None:
 
     a = pd.Series([0.0, 0, 0, 1, 1, 1, 1, 0, 0, 0], index=list("abcdefghij"))
     b = pd.Series([1.0, 1, 1, 0, 1, 1, 1, 0, 0, 0], index=list("abcdefghij")).sample(frac=1, random_state=1)
-    found = _paired(a, b, 0.2)
+    found = _paired([a, b], [0.4, 0.6])
     assert found is not None
     # three fixed, one broke: mean 0.2, cluster variance 10/9 · 3.6 / 100 = 0.04; shrunk by 10/12 and with half an item
     # more in each cell: 0.04 · (10/12)² + (1 + (1/6)²) / 12² = 0.034915; t₉ = 2.26216
     half = 2.26216 * math.sqrt(0.034915)
-    assert (found[0].low, found[0].high) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
-    assert found[1:] == (10, "paired")
-    assert _paired(a, b.iloc[:9], 0.2) is None, "other documents"
-    nobody = _paired(a * math.nan, b, math.nan)
+    assert (found.interval.low, found.interval.high) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
+    assert (found.n, found.note, found.difference) == (10, "paired", pytest.approx(0.2))
+    assert _paired([a, b.iloc[:9]], [0.4, 0.6]) is None, "other documents"
+    assert _paired([a, b], [0.4, 0.5]) is None, "a figure that is not the mean of its samples"
+    some = pd.Series([1.0, math.nan, 0.0, 1.0])
+    some.attrs["without"] = {1}
+    applied = _paired([some, some], [2 / 3, 2 / 3])
+    assert applied is not None
+    assert (applied.n, applied.note) == (3, "paired"), "what applies to no side is not left out"
+    half_of_each = [a.where(a.index < "f"), b.where(b.index >= "f")]
+    nobody = _paired(half_of_each, [0.4, 0.4])
     assert nobody is not None
-    assert (nobody[0].reason, nobody[1]) == ("no sample is scored on both sides", 0)
+    assert (nobody.interval.reason, nobody.n) == ("no sample is scored on both sides", 0)
+    assert math.isnan(nobody.difference), "there is no pair to differ"
+
+
+def test_difference_interval_and_means_are_of_the_same_samples() -> None:
+    import pandas as pd
+
+    from evalkit.runs.run_comparison import _paired
+
+    draw = random.Random(38)
+    for _ in range(300):
+        n = draw.randint(3, 12)
+        sides = [
+            pd.Series([draw.choice([math.nan, *(number / 8 for number in range(9))]) for _ in range(n)]) for _ in "ab"
+        ]
+        means = [float(side.mean()) for side in sides]
+        common = [(x, y) for x, y in zip(*sides, strict=True) if not math.isnan(x) and not math.isnan(y)]
+        found = _paired(sides, means)
+        if any(map(math.isnan, means)):
+            assert found is None
+            continue
+        assert found is not None
+        assert found.n == len(common)
+        if not common:
+            continue
+        before, after = (sum(side) / len(common) for side in zip(*common, strict=True))
+        assert found.means == pytest.approx((before, after))
+        assert found.difference == pytest.approx(after - before)
+        if found.interval.reason is None:
+            assert found.interval.low <= found.difference <= found.interval.high
+        assert ("left out" in found.note) == (len(common) < n)
 
 
 def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: Path) -> None:
@@ -636,7 +571,7 @@ def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: P
     assert row["notes"] == "not paired, so the interval is wider than a paired one"
 
 
-def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_path: Path) -> None:
+def test_what_is_scored_in_another_way_is_marked_and_ranked_apart(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
     runner = runner_of(local, tmp_path)
     a = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY)
@@ -644,34 +579,35 @@ def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_pa
     c = runner.start("support", "model_name=m", scoring_mode="judge", scoring_config=JUDGE)
     d = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY, max_samples=4)
     other = compare_runs(a, b)
-    assert other.reasons == ("tone|0: different judges, rubric, template, plugin or rules",)
-    assert other.table.set_index(["task", "metric"])["comparable"].to_dict()["plain|0", "quality"]
-    assert not other.table.set_index(["task", "metric"])["comparable"].to_dict()["tone|0", "quality"]
-    assert compare_runs(a, c).reasons[0] == "scoring modes jury and judge"
-    touched = compare_runs(a, c).table.set_index(["task", "metric"])["comparable"].to_dict()
-    assert {key for key, alike in touched.items() if not alike} == {
-        ("tone|0", "quality"),
-        ("tone|0", "quality_pass_rate"),
-    }
-    assert touched["tone|0", "length"], "no judge touches it, and the rest is the same"
-    assert touched["plain|0", "quality"], "not bound: nobody was asked about it"
-    assert compare_runs(a, d).reasons[0] == "different max_samples: None and 4"
-    assert set(compare_runs(a, d).table["notes"].str.partition(";")[0]) == {"different max_samples: None and 4"}
+    line = "judge fake:strict, fake:lenient: template default@v1 (aaaaaaaa) -> default@v1 (cccccccc)"
+    assert other.differences[1:] == (f"{line} (tone|0 quality)",)
+    marks = other.table.set_index(["task", "metric"])["differs"].to_dict()
+    assert (marks["plain|0", "quality"], marks["tone|0", "quality"]) == ("", line)
+    assert f"differs: {line} (tone|0 " in str(other).replace("\n  ", " ")
+    found = compare_runs(a, c)
+    assert found.differences == (
+        "options: scoring mode jury -> judge",
+        "rules: judges fake:strict, fake:lenient -> fake:strict (tone|0 quality)",
+    )  # fmt: skip
+    rules = {key for key, text in found.table.set_index(["task", "metric"])["differs"].items() if "rules" in text}
+    assert rules == {("tone|0", "quality"), ("tone|0", "quality_pass_rate")}, "no judge touches the other figures"
+    assert compare_runs(a, d).differences == ("options: max_samples - -> 4",)
+    assert set(compare_runs(a, d).table["differs"]) == {"options: max_samples - -> 4"}
     table = leaderboard(local, "support")
-    assert len(set(table["scored_as"])) == 4, "nothing of these is ranked against another"
+    assert len(set(table["group"])) == 4, "nothing of these is ranked against another"
     assert table["rank"].tolist() == [1, 1, 1, 1]
+    assert (table["differs"] == "").tolist() == [True, False, False, False], "marked, but for the first group"
 
 
-def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(local: Registry, tmp_path: Path) -> None:
+def test_versions_of_lighteval_are_marked_and_no_spread_is_no_interval(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"})
     a = runner_of(local, tmp_path).start("support", "model_name=m")
     environment = dict(a.artifacts["environment"])
     environment["packages"] = {**environment["packages"], "lighteval": "0.12.0"}
     old = dataclasses.replace(a, artifacts={**a.artifacts, "environment": environment})
-    assert old.identity != a.identity
     found = compare_runs(old, a)
-    assert found.reasons == (f"different LightEval: 0.12.0 and {a.lighteval}",)
-    assert not found.table["comparable"].any()
+    assert found.differences == (f"LightEval: version 0.12.0 -> {a.lighteval}",)
+    assert set(found.table["differs"]) == {f"LightEval: version 0.12.0 -> {a.lighteval}"}
     flat = dataclasses.replace(a, scores=tuple(dataclasses.replace(one, stderr=0.0) for one in a.scores))
     row = compare_runs(flat, flat).table.set_index("metric").loc["quality"]
     assert (row["difference"], row["notes"]) == (0, "not paired, and both standard errors are 0: no interval")
@@ -717,7 +653,7 @@ def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
     fields: dict[str, Any] = {
         "id": run_id, "pack": "p@1", "model": run_id, "backend": "accelerate", "scoring_mode": "deterministic",
         "scoring_config": None, "options": {}, "resolution": {}, "status": "succeeded", "error": None, "exit_code": 0,
-        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (), "rerun_of": None,
+        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (),
         "created_at": datetime(2026, 1, 31, tzinfo=UTC), "started_at": None, "finished_at": None,
         "primary_metric": None, "task_aggregation": "mean",
     }  # fmt: skip
@@ -746,21 +682,40 @@ def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, lo
     assert board(made("g", [0.5], primary_metric="other"))["notes"].iloc[0].startswith("no score: t0|0 has no other")
 
 
-def test_the_identity_of_a_run_is_how_it_is_scored() -> None:
-    first = made("a", [0.5, 0.5])
-    assert made("b", [0.1, None], model="other", task_aggregation="min").identity == first.identity
-    assert dataclasses.replace(first, options={"max_samples": 5}).identity != first.identity
-    assert dataclasses.replace(first, scoring_mode="judge").identity != first.identity
-    assert dataclasses.replace(first, tasks=first.tasks[:1]).identity != first.identity
-    receipt = Receipt(
-        task="t0", metric="m", scoring_mode="judge", rubric="r", rubric_version="v1", rubric_hash="h", n_items=1,
-        n_scored=1, n_empty=0, n_judgments=1, n_unscored=0, n_live=1, n_cached=0, cost_usd=1.0, evalkit_version="0",
-    )  # fmt: skip
-    judged = dataclasses.replace(first, receipts=(receipt,))
-    cached = receipt.model_copy(update={"n_live": 0, "n_cached": 1, "cost_usd": 0.0})
-    assert dataclasses.replace(first, receipts=(cached,)).identity == judged.identity != first.identity
-    newer = receipt.model_copy(update={"rubric_version": "v2"})
-    assert dataclasses.replace(first, receipts=(newer,)).identity != judged.identity
+def test_a_leaderboard_puts_the_best_first_where_low_is_good(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
+    from evalkit.runs.run_store import RunStore
+
+    local.apply_pack(pack(name="p"))
+
+    def facts(*better: bool | None) -> dict[str, Any]:
+        metrics = [{"m": {"scorer": "own", "higher_is_better": high}} for high in better]
+        return {"facts": {"tasks": {f"t{at}|0": {"metrics": one} for at, one in enumerate(metrics)}}}
+
+    def board(*runs: Run) -> Any:
+        monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))
+        return leaderboard(local, "p").set_index("run")
+
+    values = {"good": [0.1, 0.2], "bad": [0.8, 0.2], "none": [None, 0.1]}
+    low = board(*(made(name, pair, artifacts=facts(False, False)) for name, pair in values.items()))
+    assert low.index.tolist() == ["good", "bad", "none"]
+    assert (low["rank"].tolist()[:2], set(low["better"])) == ([1, 2], {"low"})
+    high = board(*(made(name, pair, artifacts=facts(True, True)) for name, pair in values.items()))
+    assert (high.index.tolist(), set(high["better"])) == (["bad", "good", "none"], {"high"})
+    # the worst task is the highest where low is good
+    worst = board(made("w", [0.8, 0.2], task_aggregation="min", artifacts=facts(False, False)))
+    assert worst.loc["w", "score"] == 0.8
+    mixed = board(made("x", [0.8, 0.2], artifacts=facts(True, False))).loc["x"]
+    assert (mixed["better"], math.isnan(mixed["score"])) == ("mixed", True)
+    assert mixed["notes"].startswith("no score: high is good in some of its tasks, and low in others")
+    untold = board(made("y", [0.8, 0.2], artifacts=facts(None, None))).loc["y"]
+    assert (untold["better"], untold["rank"]) == (None, 1)
+    assert "metric: direction" in untold["not_known"]
+    apart = board(made("a", [0.5], artifacts=facts(True)), made("b", [0.4], artifacts=facts(False)))
+    assert apart["group"].tolist() == [1, 2], "another direction is another group"
+    assert "direction" in apart["differs"].iloc[1]
+    versions = board(made("a", [0.5]), made("b", [0.6], pack="p@2"))
+    assert versions["group"].tolist() == [1, 2]
+    assert versions["differs"].tolist() == ["", "pack: p@2 -> p@1"]
 
 
 # artifacts

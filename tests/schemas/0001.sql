@@ -1,27 +1,73 @@
-INSERT INTO plugins (name, version, plugin_type, storage_uri, content_hash, requirements, created_at)
-VALUES ('tone', '1.0', 'bundle', '/plugins/tone', 'aa', '["evalkit>=0.1", "regex"]', '2026-01-31 12:30:00.000000');
-INSERT INTO judge_templates (name, version, prompt_template, response_schema, content_hash, created_at)
-VALUES ('terse', 'v1', '{# evalkit
-form: number #}
-Rate {{ fence(''answer'') }} for {{ criterion.name }}.', NULL, 'bb', '2026-01-31 12:30:00.000000');
+INSERT INTO judge_templates (prompt_template, response_schema, name, version, content_hash, created_at)
+VALUES ('{#- evalkit
+form: number
+-#}
+Rate {{ fence(''answer'') }} for {{ criterion.name }}.', NULL, 'terse', 'v1', 'd1f1fc49dee4846b9f5ffd8d50bf31da7a6db223cef245f3bfb7563f89f93327', '2026-11-26 17:34:01.735126');
+INSERT INTO packs (description, primary_metric, task_aggregation, name, version, content_hash, created_at)
+VALUES ('', 'quality', 'mean', 'support', '1', 'cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217', '2026-11-26 17:34:01.757025');
+INSERT INTO plugins (plugin_type, storage_uri, requirements, name, version, content_hash, created_at)
+VALUES ('bundle', '/plugins/tone_plugin', '[]', 'tone', '1', 'e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f', '2026-11-26 17:34:01.596231');
 INSERT INTO benchmarks (name, plugin_id, source, details, created_at)
-VALUES ('gsm8k', NULL, 'lighteval 0.13.0', '{"dataset": "openai/gsm8k (main)"}', '2026-01-31 12:30:00.000000');
-INSERT INTO benchmarks (name, plugin_id, source, details, created_at)
-VALUES ('tone', (SELECT id FROM plugins), 'plugin tone@1.0', '{"scoring_modes": ["judge", "jury"], "fields": null}', '2026-01-31 12:30:00.000000');
-INSERT INTO packs (name, version, description, primary_metric, task_aggregation, content_hash, created_at)
-VALUES ('support', '1', 'what a support bot must do', NULL, 'mean', 'cc', '2026-01-31 12:30:00.000000');
+VALUES ('tone', 1, 'plugin tone@1', '{"dataset": "", "scoring_modes": ["deterministic", "judge", "jury"], "fields": null}', '2026-11-26 17:34:01.827016');
 INSERT INTO pack_tasks (pack_id, position, task_spec, fewshot, weight, overrides)
-VALUES ((SELECT id FROM packs), 1, 'tool_use', 3, 0.5, '{}');
+VALUES (1, 0, 'plain', 0, 1.0, '{}');
 INSERT INTO pack_tasks (pack_id, position, task_spec, fewshot, weight, overrides)
-VALUES ((SELECT id FROM packs), 0, 'grounded_qa', 0, 2.0, '{"judge_plugin_name": "tone", "judge_profile": "strict"}');
-INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code,
-  artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
-VALUES ('0123456789abcdef', (SELECT id FROM packs), 'model_name=tiny', 'accelerate', 'jury', '{"judges": ["a"]}', '{}', '{}',
-  'succeeded', NULL, 0, '{"log": "run.log"}', NULL, NULL, NULL, false, '2026-01-31 12:30:00.000000',
-  '2026-01-31 12:30:01.000000', '2026-01-31 12:31:00.000000');
-INSERT INTO run_tasks (run_id, position, task, weight, plugin_id, binding, receipt_state, n_samples)
-VALUES ('0123456789abcdef', 0, 'grounded_qa', 2.0, (SELECT id FROM plugins), '{"judge_profile": "strict"}', 'consumed', 4);
-INSERT INTO run_scores (run_id, task, metric, value, stderr, coverage)
-VALUES ('0123456789abcdef', 'grounded_qa', 'faithfulness', 0.5, NULL, 0.75);
-INSERT INTO receipts (run_id, task, content, created_at)
-VALUES ('0123456789abcdef', 'grounded_qa', '{"task": "grounded_qa"}', '2026-01-31 12:31:00.000000');
+VALUES (1, 1, 'tone', 0, 1.0, '{"judge_plugin_name": "tone", "judge_profile": "tone-strict"}');
+INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code, artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
+VALUES ('20261126-173402-5d024f', 1, 'model_name=m,details=1', 'accelerate', 'jury', '{"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}, {"judge_model_name": "lenient", "judge_backend": "fake", "weight": 2}], "aggregation": "median"}', '{"max_samples": 4, "flags": {}}', '{"pack": "cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217", "plugins": {"tone@1": {"uri": "/plugins/tone_plugin", "hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}, "profiles": {"tone:tone-strict@1": "7588e863acd44312597faf3cdb228403880899d53b7f1d84a38d989fbacacb80"}, "templates": {}, "bindings": {"tone": {"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "judge_profile": "tone-strict"}}}', 'succeeded', NULL, 0, '{"model": {"files": {}}, "notes": ["tone|0, quality: fake:strict: 18 of 24 scored: timeout 6", "tone|0, quality: fake:lenient: 18 of 24 scored: timeout 6", "tone|0: quality did not use the bound judge_profile ''tone-strict''"], "queued": false, "attempts": [{"by": "here:18974", "started": "2026-11-26T17:34:02+00:00", "ended": "2026-11-26T17:34:03+00:00 succeeded"}], "folder": "/runs/20261126-173402-5d024f", "environment": {"evalkit": "0.1.0", "python": "3.11.7", "system": "Linux", "host": "here", "packages": {"lighteval": "0.13.0", "pandas": "3.1.1", "pydantic": "2.14.3"}}, "scorers": {"plain|0": {"quality": "deterministic", "length": "deterministic"}, "tone|0": {"quality": "judge", "length": "deterministic"}}}', NULL, NULL, NULL, false, '2026-11-26 17:34:02.167789', '2026-11-26 17:34:02.167789', '2026-11-26 17:34:03.792083');
+INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code, artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
+VALUES ('20261126-173403-18c964', 1, 'model_name=m,details=1', 'accelerate', 'jury', '{"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}, {"judge_model_name": "lenient", "judge_backend": "fake", "weight": 2}], "aggregation": "median"}', '{"max_samples": 4, "flags": {}}', '{"pack": "cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217", "plugins": {"tone@1": {"uri": "/plugins/tone_plugin", "hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}, "profiles": {"tone:tone-strict@1": "7588e863acd44312597faf3cdb228403880899d53b7f1d84a38d989fbacacb80"}, "templates": {}, "bindings": {"tone": {"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "judge_profile": "tone-strict"}}}', 'succeeded', NULL, 0, '{"model": {"files": {}}, "notes": ["tone|0, quality: fake:strict: 18 of 24 scored: timeout 6", "tone|0, quality: fake:lenient: 18 of 24 scored: timeout 6", "tone|0: quality did not use the bound judge_profile ''tone-strict''"], "queued": false, "attempts": [{"by": "here:18974", "started": "2026-11-26T17:34:03+00:00", "ended": "2026-11-26T17:34:05+00:00 succeeded"}], "folder": "/runs/20261126-173403-18c964", "environment": {"evalkit": "0.1.0", "python": "3.11.7", "system": "Linux", "host": "here", "packages": {"lighteval": "0.13.0", "pandas": "3.1.1", "pydantic": "2.14.3"}}, "scorers": {"plain|0": {"quality": "deterministic", "length": "deterministic"}, "tone|0": {"quality": "judge", "length": "deterministic"}}}', '20261126-173402-5d024f', NULL, NULL, false, '2026-11-26 17:34:03.869377', '2026-11-26 17:34:03.869377', '2026-11-26 17:34:05.398839');
+INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code, artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
+VALUES ('20261126-173405-07ce8f', 1, 'model_name=m,fail=3', 'accelerate', 'deterministic', NULL, '{"max_samples": null, "flags": {}}', '{"pack": "cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217", "plugins": {"tone@1": {"uri": "/plugins/tone_plugin", "hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}, "profiles": {}, "templates": {}, "bindings": {"tone": {"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}}', 'failed', 'LightEval ended with exit code 3: RuntimeError: the model is not there (full log: /runs/20261126-173405-07ce8f/logs/run.log)', 3, '{"model": {"files": {}}, "notes": [], "queued": false, "attempts": [{"by": "here:18974", "started": "2026-11-26T17:34:05+00:00", "ended": "2026-11-26T17:34:05+00:00 LightEval ended with exit code 3: RuntimeError: the model is not there (full log: /runs/20261126-173405-07ce8f/logs/run.log)"}], "folder": "/runs/20261126-173405-07ce8f", "environment": {"evalkit": "0.1.0", "python": "3.11.7", "system": "Linux", "host": "here", "packages": {"lighteval": "0.13.0", "pandas": "3.1.1", "pydantic": "2.14.3"}}, "scorers": {}}', NULL, NULL, NULL, false, '2026-11-26 17:34:05.489287', '2026-11-26 17:34:05.489287', '2026-11-26 17:34:05.866771');
+INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code, artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
+VALUES ('20261126-173405-8bbef3', 1, 'model_name=waits', 'accelerate', 'deterministic', NULL, '{"max_samples": null, "flags": {}}', '{"pack": "cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217", "plugins": {"tone@1": {"uri": "/plugins/tone_plugin", "hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}, "profiles": {}, "templates": {}, "bindings": {"tone": {"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}}', 'running', NULL, NULL, '{"model": {"files": {}}, "notes": [], "queued": true, "attempts": [{"by": "gone-host:4242", "started": "2026-11-26T17:34:05+00:00", "ended": null}]}', NULL, 'gone-host boot/pid:[1] 4242 77 abcd1234', '2026-11-26 17:34:05.999252', false, '2026-11-26 17:34:05.944168', '2026-11-26 17:34:05.999252', NULL);
+INSERT INTO runs (id, pack_id, model, backend, scoring_mode, scoring_config, options, resolution, status, error, exit_code, artifacts, rerun_of, worker, heartbeat_at, cancel_wanted, created_at, started_at, finished_at)
+VALUES ('20261126-173406-d8932b', 1, 'model_name=queued', 'accelerate', 'deterministic', NULL, '{"max_samples": null, "flags": {}}', '{"pack": "cd4d7627ea44771aae9e007321850ad9384359944b4f38f8311d3fa86173e217", "plugins": {"tone@1": {"uri": "/plugins/tone_plugin", "hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}, "profiles": {}, "templates": {}, "bindings": {"tone": {"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f"}}}', 'queued', NULL, NULL, '{"model": {"files": {}}, "notes": [], "queued": true, "attempts": []}', NULL, NULL, NULL, false, '2026-11-26 17:34:06.070987', NULL, NULL);
+INSERT INTO receipts (content, created_at, run_id, task)
+VALUES ('{"receipts": [{"task": "tone|0", "metric": "quality", "scoring_mode": "jury", "plugin": "tone", "plugin_version": "1", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "rubric": "quality", "rubric_version": "v1", "rubric_hash": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "profile": null, "profile_version": null, "judges": [{"name": "fake:strict", "provider": "fake", "service": "local", "model": "strict", "weight": 1.0, "temperature": 1.0, "max_tokens": 512, "params": {}, "score": null, "template": "default@v1", "template_hash": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "base_url": null, "n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}, "served": {}}, {"name": "fake:lenient", "provider": "fake", "service": "local", "model": "lenient", "weight": 2.0, "temperature": 1.0, "max_tokens": 512, "params": {}, "score": null, "template": "default@v1", "template_hash": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "base_url": null, "n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}, "served": {}}], "samples": 3, "criteria_per_call": null, "vote": "mean", "ties": null, "min_self_agreement": null, "aggregation": "mean", "quorum": 0.5, "report_disagreement": false, "origins": {}, "n_items": 8, "n_scored": 6, "n_empty": 0, "n_judgments": 24, "n_unscored": 6, "n_live": 24, "n_cached": 0, "cost_usd": 0.01, "evalkit_version": "0"}]}', '2026-11-26 17:34:03.792083', '20261126-173402-5d024f', 'tone|0');
+INSERT INTO receipts (content, created_at, run_id, task)
+VALUES ('{"receipts": [{"task": "tone|0", "metric": "quality", "scoring_mode": "jury", "plugin": "tone", "plugin_version": "1", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "rubric": "quality", "rubric_version": "v1", "rubric_hash": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "profile": null, "profile_version": null, "judges": [{"name": "fake:strict", "provider": "fake", "service": "local", "model": "strict", "weight": 1.0, "temperature": 1.0, "max_tokens": 512, "params": {}, "score": null, "template": "default@v1", "template_hash": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "base_url": null, "n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}, "served": {}}, {"name": "fake:lenient", "provider": "fake", "service": "local", "model": "lenient", "weight": 2.0, "temperature": 1.0, "max_tokens": 512, "params": {}, "score": null, "template": "default@v1", "template_hash": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "base_url": null, "n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}, "served": {}}], "samples": 3, "criteria_per_call": null, "vote": "mean", "ties": null, "min_self_agreement": null, "aggregation": "mean", "quorum": 0.5, "report_disagreement": false, "origins": {}, "n_items": 8, "n_scored": 6, "n_empty": 0, "n_judgments": 24, "n_unscored": 6, "n_live": 24, "n_cached": 0, "cost_usd": 0.01, "evalkit_version": "0"}]}', '2026-11-26 17:34:05.398839', '20261126-173403-18c964', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality', 0.16666666666666666, 0.1, 0.75, '20261126-173402-5d024f', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality_pass_rate', 0.5, NULL, NULL, '20261126-173402-5d024f', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('length', 0.0, NULL, 1.0, '20261126-173402-5d024f', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality', 0.22916666666666666, 0.1, 0.75, '20261126-173402-5d024f', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality_pass_rate', 0.5, NULL, NULL, '20261126-173402-5d024f', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('length', 1.0, NULL, 1.0, '20261126-173402-5d024f', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality', 0.16666666666666666, 0.1, 0.75, '20261126-173403-18c964', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality_pass_rate', 0.5, NULL, NULL, '20261126-173403-18c964', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('length', 0.0, NULL, 1.0, '20261126-173403-18c964', 'plain|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality', 0.22916666666666666, 0.1, 0.75, '20261126-173403-18c964', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('quality_pass_rate', 0.5, NULL, NULL, '20261126-173403-18c964', 'tone|0');
+INSERT INTO run_scores (metric, value, stderr, coverage, run_id, task)
+VALUES ('length', 1.0, NULL, 1.0, '20261126-173403-18c964', 'tone|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (0, 1.0, NULL, '{}', 'own_config', 4, '20261126-173402-5d024f', 'plain|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (1, 1.0, 1, '{"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "judge_profile": "tone-strict", "overrides": {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}}', 'consumed', 4, '20261126-173402-5d024f', 'tone|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (0, 1.0, NULL, '{}', 'own_config', 4, '20261126-173403-18c964', 'plain|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (1, 1.0, 1, '{"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "judge_profile": "tone-strict", "overrides": {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}}', 'consumed', 4, '20261126-173403-18c964', 'tone|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (0, 1.0, NULL, '{}', NULL, NULL, '20261126-173405-07ce8f', 'plain|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (1, 1.0, 1, '{"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "overrides": {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}}', NULL, NULL, '20261126-173405-07ce8f', 'tone|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (0, 1.0, NULL, '{}', NULL, NULL, '20261126-173405-8bbef3', 'plain|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (1, 1.0, 1, '{"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "overrides": {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}}', NULL, NULL, '20261126-173405-8bbef3', 'tone|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (0, 1.0, NULL, '{}', NULL, NULL, '20261126-173406-d8932b', 'plain|0');
+INSERT INTO run_tasks (position, weight, plugin_id, binding, receipt_state, n_samples, run_id, task)
+VALUES (1, 1.0, 1, '{"plugin": "tone", "plugin_version": "1", "plugin_path": "/plugins/tone_plugin", "plugin_hash": "e421d8e5871d3ab08c4f7088c13049a7090b527b1e6388a8b1b825415f2eeb8f", "overrides": {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}}', NULL, NULL, '20261126-173406-d8932b', 'tone|0');

@@ -4,8 +4,9 @@
 ``child=new`` in a session of its own; ``stubborn=1`` ignores SIGTERM; ``fail=3`` ends so; ``details=1`` saves samples;
 ``cut=results|details|receipts`` leaves files cut short; ``empty=1`` answers nothing; ``lose=TASK`` leaves a task out;
 ``receipts=no`` none of them; ``metric=NAME`` adds a figure; ``unjudged=TASK`` notes a task that nobody judges,
-``unknown=TASK`` one of which nobody knows what scores it, ``scorers=no`` notes none; ``unread=1`` leaves all replies
-unread.
+``unknown=TASK`` one of which nobody knows what scores it, ``facts=no`` notes none; ``unread=1`` leaves all replies
+unread; ``questions``, ``golds``, ``weights``, ``served``, ``fingerprint`` and ``template`` say what they are,
+``better=low`` that low is good.
 """
 
 import argparse
@@ -134,7 +135,9 @@ def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
     counts = {"n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}}
     if model.get("unread"):
         counts = {"n_judgments": 24, "n_scored": 0, "reasons": {"unreadable": 23, "timeout": 1}}
-    judges = [{**judge, **counts} for judge in judges]
+    told = {name: {value: 24} for name in ("served", "fingerprint") if (value := model.get(name))}
+    told = {name.replace("print", "prints"): value for name, value in told.items()}
+    judges = [{**judge, **counts, **told} for judge in judges]
     receipts = {
         task: [
             {
@@ -150,18 +153,28 @@ def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
         for task in tasks
         if is_left and (binding := bindings.get(task.split("|")[0])) and task.split("|")[0] not in none_of_them
     }  # fmt: skip
-    scorers = {
+    facts = {
         task: {
-            "quality": "unknown" if name == model.get("unknown")
-            else "judge" if name in bindings and name != model.get("unjudged") else "deterministic",
-            "length": "deterministic",
+            "documents": {
+                "n": 8, "ids": "i", "questions": model.get("questions", "q"), "golds": model.get("golds", "g")
+            },
+            "metrics": {
+                "quality": {
+                    "scorer": "unknown" if name == model.get("unknown")
+                    else "judge" if name in bindings and name != model.get("unjudged") else "own",
+                    "higher_is_better": model.get("better") != "low",
+                },
+                "length": {"scorer": "own", "higher_is_better": True},
+            },
         }
         for task in tasks
         if (name := task.split("|")[0])
     }  # fmt: skip
-    if model.get("scorers") != "no":
+    if model.get("facts") != "no":
         place = Path(os.environ["EVALUATOR_RECEIPT_PATH"])
-        place.with_name("receipts.scorers.json").write_text(json.dumps(scorers), encoding="utf-8")
+        identity = {"weights": "sha256:" + model.get("weights", "a") * 64}
+        content = {"schema_version": 1, "model": identity, "tasks": facts}
+        place.with_name("receipts.facts.json").write_text(json.dumps(content), encoding="utf-8")
     if not is_left:
         return
     text = json.dumps({"schema_version": 1, "tasks": receipts})

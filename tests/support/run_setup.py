@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import resource
 import sys
 import time
@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evalkit.runs import Run, Runner, Worker
+from evalkit.runs import Run, Runner, resolve
 from evalkit.runs.registry import Registry
+from evalkit.runs.registry.database_tables import RunRow
+from evalkit.runs.run_owner import Owner
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
@@ -47,7 +49,18 @@ def bound(task: str, plugin: str = "tone", **overrides: str) -> dict[str, Any]:
 
 
 def runner_of(registry: Registry, folder: Path, **options: Any) -> Runner:
-    return Runner(registry, folder=folder / "runs", command=FAKE, **({"heartbeat_s": 0.2, "patience_s": 5.0} | options))
+    return Runner(registry, folder=folder / "runs", command=FAKE, **({"poll_s": 0.2, "patience_s": 5.0} | options))
+
+
+def left_running(runner: Runner, pack: str = "support", owner: Owner | None = None, model: str = "model_name=m") -> Run:
+    """A run that no process of these tests carries out: that of `owner`, else of a process that has ended."""
+    owner = owner or dataclasses.replace(Owner.here(), started="0")
+    resolution = resolve(runner.registry, runner.registry.pack(pack))
+    columns = {"model": model, "backend": "accelerate", "scoring_config": None, "options": {}}
+    run_id = runner.store.create(resolution, runner.folder, {}, **columns)
+    with runner.registry.database.session() as session:
+        session.get_one(RunRow, run_id).worker = owner.text
+    return runner.run(run_id)
 
 
 def wait_for(is_so: Callable[[], Any]) -> Any:
@@ -93,12 +106,3 @@ def begin(url: str, folder: Path, model: str, file_size: int | None = None) -> N
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
     runner_of(Registry.open(url), folder, patience_s=0.5).start("support", model, on_start=started)
-
-
-def work(url: str, folder: Path, *, once: bool) -> None:
-    """A worker; it says each run's id, its status and attempt, and its own process."""
-
-    def told(run: Run) -> None:
-        say(folder / "begun", run.id, run.status, len(run.artifacts["attempts"]), os.getpid())
-
-    Worker(runner_of(Registry.open(url), folder), poll_s=0.1, on_run=told).work(once=once)

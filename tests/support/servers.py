@@ -34,8 +34,9 @@ class JudgeServer:
     """Answers with the number in ``ITEM-<number>`` of the prompt, or with what `script` holds next.
 
     `script` holds dicts: `status`, `headers`, `body` (bytes, or JSON), `content`, `finish_reason`, `refusal`,
-    `choices` (how many), `reset`, `raw` (bytes, after which the connection is closed), `hang` (seconds), `delay`
-    (seconds), `until` (an event that is waited for). `always` is used when `script` is empty.
+    `choices` (how many), `tells` (more fields of the answer), `reset`, `raw` (bytes, after which the connection is
+    closed), `hang` (seconds), `delay` (seconds), `until` (an event that is waited for). `always` is used when `script`
+    is empty.
     `refuses` are parameters that bring a 400. `faults` is asked for each request: a step, or None. With `tls`, a
     certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``. At ``/v1/messages`` it answers in
     Anthropic's form, with `blocks`, `stop_details` and `usage` of the step.
@@ -112,6 +113,7 @@ class JudgeServer:
                 {"index": i, "message": message, "finish_reason": step.get("finish_reason", "stop")} for i in range(n)
             ],
             "usage": {"prompt_tokens": 100, "completion_tokens": 10 * n + 1, "total_tokens": 101 + 10 * n},
+            **step.get("tells", {}),
         }
 
     def message(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:

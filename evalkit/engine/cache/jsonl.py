@@ -94,6 +94,7 @@ class _Reply(_Checked):
     logprobs: dict[str, Any] | None = None
     id: str | None = None
     prompt_cut: bool | None = None
+    fingerprint: str | None = None
 
 
 class _Line(_Checked):

@@ -49,7 +49,7 @@ _LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES 
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
 _EXPECTED = {
-    **dict.fromkeys(("text", "finish_reason", "refusal", "model", "id"), _TEXT),
+    **dict.fromkeys(("text", "finish_reason", "refusal", "model", "id", "fingerprint"), _TEXT),
     **dict.fromkeys(("prompt_tokens", "completion_tokens"), _COUNT),
     **dict.fromkeys(("cost_usd", "latency_s", "created"), _AMOUNT),
 }

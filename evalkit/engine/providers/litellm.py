@@ -123,7 +123,11 @@ def _plain(response: Any) -> dict[str, Any]:
     counts: dict[str, Any] = {name: token_count(getattr(usage, name, None)) for name in names}
     details = getattr(usage, "prompt_tokens_details", None)
     counts["cached_tokens"] = token_count(getattr(details, "cached_tokens", None))
-    return {"id": response.id, "model": response.model, "choices": choices, "usage": counts}
+    fingerprint = getattr(response, "system_fingerprint", None)
+    return {
+        "id": response.id, "model": response.model, "system_fingerprint": fingerprint, "choices": choices,
+        "usage": counts,
+    }  # fmt: skip
 
 
 def _problem_of(

@@ -79,7 +79,7 @@ def replies_of(
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
     cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
-    model, name = found.get("model"), found.get("id")
+    model, name, fingerprint = found.get("model"), found.get("id"), found.get("system_fingerprint")
     logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]
     created = time.time()
     return [
@@ -96,6 +96,9 @@ def replies_of(
             sent=sent,
             logprobs=rows,
             id=_text(name[:_LONGEST_ID], secret) if isinstance(name, str) and name else None,
+            fingerprint=_text(fingerprint[:_LONGEST_ID], secret)
+            if isinstance(fingerprint, str) and fingerprint
+            else None,
         )
         for choice, rows, (asked, written) in zip(choices, logprobs, counts, strict=True)
     ]

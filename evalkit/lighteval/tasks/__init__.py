@@ -70,7 +70,9 @@ _METRICS: Mapping[str, Callable[[], list[SampleLevelMetric]]] = {
     "instruction_following_judged": lambda: [
         judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
     ],
-    "safety_guardrail": lambda: [judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS)],
+    "safety_guardrail": lambda: [
+        judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS, low=["refused_safe"])
+    ],
     "grounded_qa": lambda: [judge_metric("faithfulness"), check_metric("overlap", check_overlap, OVERLAP_KEYS)],
     "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
 }  # fmt: skip

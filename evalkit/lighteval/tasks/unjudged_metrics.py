@@ -17,7 +17,9 @@ Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Maps an answer and a document to figures (NaN: unknown, or not applicable) and a note."""
 
 
-def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = False) -> SampleLevelMetric:
+def check_metric(
+    name: str, check: Check, keys: Sequence[str], *, empty: bool = False, low: Sequence[str] = ()
+) -> SampleLevelMetric:
     """A LightEval metric from a function; the same in every scoring mode.
 
     Parameters
@@ -31,6 +33,8 @@ def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = 
     empty
         Whether empty answers are checked. Otherwise they have no figures and the note ``empty_answer``, because a
         failed call of the model also leaves an empty answer.
+    low
+        The figures of which low is good.
 
     Returns
     -------
@@ -38,7 +42,10 @@ def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = 
         Per sample the figures (float, NaN: none) and ``<name>_note`` (text); corpus: for each key its mean, ``_stderr``
         (sd with ddof 1 over √n; NaN under two) and ``_n`` (samples behind it), and ``<name>_n_empty``.
     """
-    return batched_metric(CheckScore(name, check, tuple(keys), empty=empty))
+    metric = batched_metric(CheckScore(name, check, tuple(keys), empty=empty))
+    # LightEval takes a mapping where a metric has several figures
+    metric.higher_is_better = {key: key not in low for key in keys}  # type: ignore[assignment,unused-ignore]
+    return metric
 
 
 class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval

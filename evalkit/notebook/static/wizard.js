@@ -65,7 +65,7 @@ function wizardPart(ctx) {
     const shown = Object.entries(errors).filter((one) => !other.some(([place]) => place === one[0]));
     const bad = Object.keys(errors).length, going = running();
     drawPlan(`<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
-      <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks in another process, which may take half a minute">Inspect tasks</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "error" : "errors"} to fix first</small>` : ""}</div>
+      <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${bad ? `<small>${bad} ${bad === 1 ? "error" : "errors"} to fix first</small>` : ""}</div>
       <div class="ekw-problem" role="alert">${other.map(([, text]) => `<p>${esc(text)}</p>`).join("")}</div>
       <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
       <div role="status" aria-label="Plan of the run"><ul class="ekw-lines">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul></div>`);
@@ -108,8 +108,7 @@ function wizardPart(ctx) {
     if (!now.id || OVER.includes(now.status)) put(".ekw-progress", now.id && now.status !== "succeeded" ? log(now, true) : "");
     else {
       const [done, total] = now.judged || [];
-      const waits = now.status === "queued" ? "<p>Waiting for a worker; start one with <code>evalkit worker</code>.</p>" : "";
-      put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>${waits}
+      put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>
         <progress aria-label="Calls judged" ${total ? `value="${+done}" max="${+total}"` : ""}></progress>
         <small class="ekw-count" role="status">${total ? `${+done} of ${counted(total, "call")} judged` : now.stopping ? "stopping …" : "no calls judged yet"}</small>
         <ul class="ekw-lines">${(now.tasks || []).map(([task, scored]) => `<li>${esc(task)}${scored ? `: ${esc(scored)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
@@ -146,7 +145,6 @@ function wizardPart(ctx) {
     start: () => { flush(); send({ do: "start" }); },
     starter: () => { flush(); send({ do: "starter" }); find('[data-place="pack"]').focus(); },
     stop: () => send({ do: "stop" }),
-    look: () => send({ do: "look" }),
     judge_add: () => {
       form.judges = [...form.judges, { judge_backend: "fake", judge_model_name: ["strict", "lenient", "verbose", "noisy"][form.judges.length] || "" }];
       drawFields();

@@ -18,17 +18,10 @@ _SHOTS = re.compile(r"(.+):(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class LightevalArtifacts:
-    """Results and details of one LightEval run; `LightevalArtifacts.at` reads the results.
+    """Results and details of one LightEval run; `LightevalArtifacts.at` reads the newest results in its `folder`.
 
-    Attributes
-    ----------
-    folder
-        The output folder.
-    results_file
-        The file that was read: the newest in the folder.
-    results
-        Task (``name|0``) -> metric -> figure, NaN where LightEval wrote one. LightEval's own mean of everything
-        (``all``) is left out: it mixes metrics. Tasks are in alphabetical order.
+    `results`: task (``name|0``, in alphabetical order) -> metric -> figure, NaN where LightEval wrote one. LightEval's
+    own mean of everything (``all``) is left out, because it mixes metrics.
 
     Examples
     --------
@@ -63,17 +56,7 @@ class LightevalArtifacts:
         return cls(root, files[-1], _results(files[-1]))
 
     def details(self, task: str) -> pd.DataFrame:
-        """The samples of a task as LightEval saved them.
-
-        Parameters
-        ----------
-        task
-            ``name|0``, as in `results`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per sample in the order of the file, columns `doc`, `metric` and `model_response`, each a mapping.
+        """The samples of a task (``name|0``): the mappings `doc`, `metric` and `model_response`, in the file's order.
 
         Raises
         ------

@@ -23,22 +23,9 @@ _NO_PLUGINS = frozenset({"tests", "test", "docs", "build", "dist", "examples", "
 class PluginLayout:
     """A plugin on disk. `PluginLayout.at` finds it without running its code.
 
-    Attributes
-    ----------
-    root
-        Its path: a file, a package, a project folder, or a folder that pip installed into.
-    module
-        Dotted name of the module that holds ``TASKS_TABLE``.
-    file
-        That module's file: ``plugin.py`` or ``my_plugin/__init__.py``.
-    search
-        The folder from which `module` can be imported.
-    profiles
-        Profile name (the stem of ``profiles/NAME.yaml`` beside the module) -> file.
-    templates
-        ``name@vN`` (of ``templates/NAME/vN.jinja``) -> file.
-    rubrics
-        ``id@vN`` (of ``rubrics/ID/vN.yaml``) -> file.
+    `root` is its path: a file, a package, or a project folder. `module` is the dotted name of the module that holds
+    ``TASKS_TABLE``, `file` its file, and `search` the folder from which it can be imported. `profiles` are by name,
+    `templates` and `rubrics` by ``name@vN``.
 
     Examples
     --------
@@ -63,14 +50,9 @@ class PluginLayout:
 
     @classmethod
     def at(cls, path: str | Path) -> PluginLayout:
-        """The plugin at a path.
+        """The plugin at a path: a Python file, a package, or a project whose package is at ``src/NAME`` or ``NAME``.
 
-        Parameters
-        ----------
-        path
-            A Python file; a package; a project (``pyproject.toml``) whose package is at ``src/NAME`` or ``NAME``;
-            or a folder into which pip installed a distribution. If a project or distribution has an entry point in
-            the group ``evalkit.plugins``, the entry point names the module.
+        If a project has an entry point in the group ``evalkit.plugins``, the entry point names the module.
 
         Raises
         ------
@@ -94,12 +76,6 @@ class PluginLayout:
     def folder(self) -> Path:
         """The folder with the module's file, profiles, templates and rubrics."""
         return self.file.parent
-
-    def profile(self, name: str) -> Path:
-        """The file of a profile; if it is missing, a ConfigError lists the available ones."""
-        if name not in self.profiles:
-            raise ConfigError(f"plugin {self.root} has no profile {name!r}; available: {listed(self.profiles)}")
-        return self.profiles[name]
 
     def template(self, name: str) -> tuple[str, Path]:
         """``name@vN`` and file of a template; a name alone means its newest version."""
@@ -177,30 +153,21 @@ def _module_file(root: Path) -> Path:
         expected = (
             f"the module {named!r} of its entry point"
             if named
-            else "a package (with __init__.py), a project whose package is at src/ or beside its pyproject.toml, or a "
-            "folder that pip installed into"
+            else "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
         )
         raise ConfigError(f"{root} is not a plugin: expected {expected}")
     return found
 
 
 def _entry_module(root: Path) -> str | None:
-    """The module in the entry point of the project or distribution in a folder."""
-    values: dict[str, str] = {}
+    """The module in the entry point of the project in a folder."""
     project = root / "pyproject.toml"
-    if project.is_file():
-        named = read_project(project).get("entry-points", {}).get(ENTRY_POINTS, {})
-        values |= {str(name): str(value) for name, value in named.items()}
-    for record in sorted(root.glob("*.dist-info")):
-        from importlib.metadata import PathDistribution
-
-        points = PathDistribution(record).entry_points.select(group=ENTRY_POINTS)
-        values |= {point.name: point.value for point in points}
-    if len(values) > 1:
+    named = read_project(project).get("entry-points", {}).get(ENTRY_POINTS, {}) if project.is_file() else {}
+    if len(named) > 1:
         raise ConfigError(
-            f"{root} contains {len(values)} plugins ({listed(values)}); register each package folder separately"
+            f"{root} contains {len(named)} plugins ({listed(named.values())}); register each package folder separately"
         )
-    return next(iter(values.values())).partition(":")[0].strip() if values else None
+    return next(iter(named.values())).partition(":")[0].strip() if named else None
 
 
 def read_project(path: Path) -> Mapping[str, Any]:
@@ -224,15 +191,14 @@ def _named_module(root: Path, module: str) -> Path | None:
 
 
 def _only_module(root: Path) -> Path | None:
-    """The only package of a project or installed distribution; a distribution may be a single file."""
-    installed = any(root.glob("*.dist-info"))
+    """The only package of a project; below src/ it may be a single file."""
     project = root / "pyproject.toml"
-    if not installed and not project.is_file():
+    if not project.is_file():
         return None
     for folder in (root / "src", root):
         packages = [one for one in sorted(folder.glob("*/__init__.py")) if one.parent.name not in _NO_PLUGINS]
-        found = packages or (sorted(folder.glob("*.py")) if installed or folder.name == "src" else [])
-        if len(found) > 1 and project.is_file():
+        found = packages or (sorted(folder.glob("*.py")) if folder.name == "src" else [])
+        if len(found) > 1:
             own = re.sub(r"[-.]+", "_", str(read_project(project).get("name", ""))).lower()
             found = [one for one in found if one.parent.name.lower() == own] or found
         if len(found) > 1:

@@ -1,15 +1,14 @@
-"""Receipts: the judges, rubric and rules that a judge plugin used for a task, with counts and costs."""
+"""Receipts: the judges, rubric and rules that a judge plugin used for a task, with counts; and a run's other facts."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.core.files import held, whole
 from evalkit.core.lists_of_choices import ScoreReading, ScoringMode
@@ -19,13 +18,9 @@ from evalkit.errors import ConfigError, counted
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
 RECEIPTS_FILE = "receipts.json"
 """The file of a run's receipts in LightEval's output folder."""
-_COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
-_NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
 
-
-Scorer = Literal["judge", "deterministic", "unknown"]
-"""What scores a metric: a judge of evalkit, known code that calls no model, or code that evalkit does not know."""
-_SCORERS = TypeAdapter(dict[str, dict[str, Scorer]])
+Scorer = Literal["judge", "own", "unknown"]
+"""What scores a metric: a judge of evalkit, its own code that by its author's word calls no model, or unknown code."""
 
 
 class _Part(BaseModel):
@@ -50,8 +45,9 @@ class JudgeUsed(_Part):
         Judgments requested from this judge, and those with a score; None if not counted.
     reasons
         Reason -> number of judgments without a score.
-    served
-        Model name in the server's replies -> number of judgments; empty if the replies have none.
+    served, fingerprints
+        Model name, and fingerprint of software and weights, in the server's replies -> number of judgments; empty if
+        the replies have none.
     """
 
     name: str
@@ -70,6 +66,7 @@ class JudgeUsed(_Part):
     n_scored: int | None = None
     reasons: dict[str, int] = {}
     served: dict[str, int] = {}
+    fingerprints: dict[str, int] = {}
 
     @property
     def is_down(self) -> bool:
@@ -123,7 +120,7 @@ class Receipt(_Part):
     n_judgments, n_unscored, n_live, n_cached
         Judgments requested, those without a score, live replies, and replies from the cache.
     cost_usd
-        Cost of the live replies; None if a price is unknown.
+        Cost of the live replies; None if a price is unknown, also that of a reply from the cache.
     evalkit_version
         The version of evalkit that wrote the receipt.
     """
@@ -160,16 +157,6 @@ class Receipt(_Part):
     evalkit_version: str
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """The fields that must be equal for two runs to be comparable: all except counts and costs."""
-        values = self.model_dump(mode="json", exclude={*_COUNTS, "cost_usd", "evalkit_version", "origins"})
-        judges = [
-            {name: one[name] for name in one if name not in _NO_IDENTITY and (name != "score" or one[name])}
-            for one in values["judges"]
-        ]
-        return values | {"judges": judges}
-
-    @property
     def scored_nothing(self) -> bool:
         """Whether there were answers to judge, and none of them has a score."""
         return self.n_items > self.n_empty and self.n_scored == 0
@@ -181,6 +168,29 @@ class Receipt(_Part):
         n_judged = self.n_items - self.n_empty
         nothing = [f"{where}: none of {counted(n_judged, 'answer')} has a score"] if self.scored_nothing else []
         return [*nothing, *(f"{where}: {said}" for judge in self.judges if (said := judge.lost))]
+
+
+class MetricFacts(_Part):
+    """What scores a metric, the plugin whose author says so (`word`), and its direction (None: unknown)."""
+
+    scorer: Scorer
+    word: str | None = None
+    higher_is_better: bool | None = None
+
+
+class TaskFacts(_Part):
+    """`n` and hashes of a task's documents (`questions`, `golds`, `ids` …), and its metrics, named as their figures."""
+
+    documents: dict[str, int | str] = {}
+    metrics: dict[str, MetricFacts] = {}
+
+
+class RunFacts(_Part):
+    """What a process of LightEval evaluated: the model (file or name -> hash or revision) and the tasks."""
+
+    schema_version: Literal[1] = 1
+    model: dict[str, str] | None = None
+    tasks: dict[str, TaskFacts] = {}
 
 
 class _ReceiptsFile(_Part):
@@ -232,8 +242,8 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
             out.write(_ReceiptsFile(tasks=tasks).model_dump_json(indent=1).encode())
 
 
-def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
-    """Record next to the receipts what scores each metric of each task of a run: task -> metric -> scorer.
+def write_facts(facts: RunFacts, path: Path | None = None) -> None:
+    """Record next to the receipts what a run evaluates, and what scores it.
 
     Raises
     ------
@@ -243,8 +253,8 @@ def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None
     place = path or receipt_place()
     if place is None:
         return
-    with _held(place), whole(_scorers_file(place)) as out:
-        out.write(json.dumps(scorers, ensure_ascii=False, indent=1).encode())
+    with _held(place), whole(_facts_file(place)) as out:
+        out.write(facts.model_dump_json(indent=1).encode())
 
 
 def read_receipts(path: str | Path) -> list[Receipt]:
@@ -263,27 +273,25 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     return [receipt for receipts in tasks.values() for receipt in receipts]
 
 
-def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
-    """Task -> metric -> what scores it, as recorded next to a file of receipts; empty if nothing is recorded.
+def read_facts(path: str | Path) -> RunFacts:
+    """The facts next to a file of receipts; without tasks if none are recorded.
 
     Raises
     ------
     ConfigError
         When the file is something else, or is truncated.
     """
-    file = _scorers_file(Path(path))
+    file = _facts_file(Path(path))
     if not file.is_file():
-        return {}
+        return RunFacts()
     try:
-        return _SCORERS.validate_json(file.read_bytes())
+        return RunFacts.model_validate_json(file.read_bytes())
     except (OSError, ValidationError) as problem:
-        raise ConfigError(
-            f"{file} should list the scorer of each metric, but cannot be read: {_said(problem)}"
-        ) from None
+        raise ConfigError(f"{file}: not the facts of a run: {_said(problem)}") from None
 
 
-def _scorers_file(place: Path) -> Path:
-    return place.with_name(f"{place.stem}.scorers.json")
+def _facts_file(place: Path) -> Path:
+    return place.with_name(f"{place.stem}.facts.json")
 
 
 def _said(problem: OSError | ValidationError) -> str:

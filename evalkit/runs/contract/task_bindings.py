@@ -24,17 +24,7 @@ class _Part(BaseModel):
 
 
 class TemplateText(_Part):
-    """A judge template with its source, so that the scoring process needs no registry.
-
-    Attributes
-    ----------
-    name, version
-        As in a `judge_template_id`: ``name@version``.
-    text
-        The source.
-    hash
-        sha256 of the source; checked.
-    """
+    """A judge template with its source and its sha256 (checked), so that the scoring process needs no registry."""
 
     name: str = Field(min_length=1)
     version: str = Field(min_length=1)

@@ -22,20 +22,10 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new_plugin(name: str, folder: str | Path | None = None) -> Path:
-    """Write a plugin project that can be checked, tested, registered, built and installed without changes.
+    """Write a plugin project that can be tested, registered, built and installed without changes; its folder.
 
-    Parameters
-    ----------
-    name
-        Its name: lower-case words joined by dashes, as in ``support-tone``. The package is ``support_tone``.
-    folder
-        The project's folder, new or empty; by default `name` in the working folder.
-
-    Returns
-    -------
-    Path
-        The project's folder: ``pyproject.toml`` with an entry point, two tasks with data, rubric, profile, judge
-        template, tests.
+    `name` is lower-case words joined by dashes, as in ``support-tone``, whose package is ``support_tone``. `folder` is
+    new or empty, by default `name` in the working folder.
 
     Raises
     ------

@@ -12,8 +12,7 @@ except ImportError as problem:
     ) from problem
 
 from evalkit.runs.registry.pack_files import STARTER_PACK, Pack, PackTask
-from evalkit.runs.registry.plugin_report import PluginReport
 from evalkit.runs.registry.records import JudgeTemplate, Plugin
 from evalkit.runs.registry.registry import Registry
 
-__all__ = ["STARTER_PACK", "JudgeTemplate", "Pack", "PackTask", "Plugin", "PluginReport", "Registry"]
+__all__ = ["STARTER_PACK", "JudgeTemplate", "Pack", "PackTask", "Plugin", "Registry"]

@@ -16,7 +16,6 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
-    text,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
@@ -27,7 +26,6 @@ from evalkit.core.lists_of_choices import PLUGIN_TYPES, RUN_STATUSES, SCORING_MO
 RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200
 _PARTS = "all, delete-orphan"
-_NO_PLUGIN = text("plugin_id IS NULL")
 _now = partial(datetime.now, UTC)
 
 
@@ -110,24 +108,6 @@ class TemplateRow(Versioned, Base):
     response_schema: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
-class BenchmarkRow(Base):
-    """A task that packs may use: one of LightEval's, or one of a plugin."""
-
-    __tablename__ = "benchmarks"
-    __table_args__ = (
-        UniqueConstraint("name", "plugin_id"),
-        # in a unique constraint NULLs differ, and LightEval's own tasks have no plugin
-        Index("uq_benchmarks_own", "name", unique=True, sqlite_where=_NO_PLUGIN, postgresql_where=_NO_PLUGIN),
-    )
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(_NAME))
-    plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
-    source: Mapped[str] = mapped_column(Text)
-    details: Mapped[dict[str, Any]]
-    created_at: Mapped[datetime] = mapped_column(default=_now)
-
-
 class PackRow(Versioned, Base):
     """A pack: tasks with weights, bound to plugins, profiles and templates."""
 
@@ -177,10 +157,8 @@ class RunRow(Base):
     error: Mapped[str | None] = mapped_column(Text)
     exit_code: Mapped[int | None]
     artifacts: Mapped[dict[str, Any]]
-    rerun_of: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    rerun_of: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))  # of earlier versions, no longer written
     worker: Mapped[str | None] = mapped_column(Text)
-    heartbeat_at: Mapped[datetime | None]
-    cancel_wanted: Mapped[bool]
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]

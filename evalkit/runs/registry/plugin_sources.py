@@ -5,45 +5,31 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-import sys
+import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import PathDistribution, distributions
+from importlib.metadata import distributions
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 from urllib.request import url2pathname
 
 from evalkit.errors import ConfigError
-from evalkit.runs.child_process import run_command
 from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_URL = re.compile(r"(git\+)?(https?|file|ssh)(\+\w+)?://")
+_GIT = re.compile(r"git\+(https?|file|ssh)://")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_COMMIT_CUT = re.compile(r"[0-9a-f]{7,39}")
-_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _IGNORED = frozenset({
     "__pycache__", "build", "dist", "node_modules", "venv", ".DS_Store", ".git", ".hypothesis", ".ipynb_checkpoints",
     ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv",
 })  # fmt: skip
-_PIP_WAIT_S = 600
-_GIT_WAIT_S = 60
+_GIT_WAIT_S = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A plugin's code on this machine.
-
-    Attributes
-    ----------
-    uri
-        The stored URI: paths are absolute, and a branch or tag of Git is replaced by its commit.
-    path
-        The file or folder.
-    """
+class Place(NamedTuple):
+    """A plugin's code on this machine: the URI as it is stored (`locate`), and the file or folder."""
 
     uri: str
     path: Path
@@ -52,13 +38,9 @@ class Place:
 def locate(uri: str, folder: Path) -> Place:
     """Find a plugin's code.
 
-    Parameters
-    ----------
-    uri
-        A file or folder; a dotted package path; a wheel or source archive; or a URL that pip takes. A branch or tag
-        of a Git URL is replaced by the commit it stands for now.
-    folder
-        The folder for copies of archives and URLs.
+    `uri` is a file or folder; a dotted package path; or a Git repository (``git+https://…@REF``, and
+    ``#subdirectory=FOLDER`` for a plugin in a folder of it), which is copied to a folder in `folder`. A branch or tag
+    is replaced by the commit that it stands for now.
 
     Raises
     ------
@@ -74,13 +56,9 @@ def locate(uri: str, folder: Path) -> Place:
         uri = url2pathname(urlsplit(uri).path)
     if "://" in uri:
         _check_no_password(uri)
-    if _URL.match(uri):
-        uri = _at_commit(uri) if uri.startswith("git+") else uri
-        return Place(uri, fetched(uri, folder))
+    if _GIT.match(uri):
+        return _checked_out(uri, folder)
     path = Path(uri).expanduser()
-    if path.is_file() and path.name.endswith(_ARCHIVES):
-        path = path.resolve()
-        return Place(str(path), fetched(str(path), folder, content_hash(path)))
     if path.exists():
         return Place(str(path.resolve()), path.resolve())
     if _DOTTED.fullmatch(uri):
@@ -88,8 +66,8 @@ def locate(uri: str, folder: Path) -> Place:
         if found is not None:
             return Place(uri, found)
     raise ConfigError(
-        f"no plugin at {uri!r}: expected a file or folder, an installed package, or a URL "
-        "(git+https://…@commit, https://….whl)"
+        f"no plugin at {uri!r}: expected a file or folder, an installed package, or a Git repository "
+        "(git+https://…@REF); install an archive with pip, and give its package"
     )
 
 
@@ -102,43 +80,77 @@ def _check_no_password(uri: str) -> None:
     is_web = parts.scheme.lower().endswith(("http", "https"))
     if parts.password is not None or (is_web and parts.username is not None):
         raise ConfigError(
-            "the registry would store the password or token of this URL; remove it, and let git or pip look it up"
+            "the registry would store the password or token of this URL; remove it, and let git look it up"
         )
 
 
-def _at_commit(uri: str) -> str:
-    """A Git URL with the commit of its branch, tag or default branch; unchanged if it ends with a commit."""
+def _checked_out(uri: str, folder: Path) -> Place:
+    """The files of a Git repository at a commit, in a folder of their own; fetched once."""
     url, hash_mark, fragment = uri.partition("#")
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     path, _, reference = path.rpartition("@") if "@" in path else (path, "", "HEAD")
-    if _COMMIT.fullmatch(reference):
-        return uri
     plain = f"{scheme}://{host}{slash}{path}"
-    commit = _commit_of(plain.removeprefix("git+"), reference)
-    return f"{plain}@{commit}{hash_mark}{fragment}"
+    inside = parse_qs(fragment).get("subdirectory", [""])[0]
+    if _COMMIT.fullmatch(reference) and (target := _copy_of(plain, reference, folder)).is_dir():
+        return Place(uri, _inside(target, inside, uri))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch, "plugin")
+        _git(uri, "clone", "--quiet", "--no-checkout", "--", plain.removeprefix("git+"), str(made))
+        commit = _commit_of(made, reference, plain)
+        target = _copy_of(plain, commit, folder)
+        if not target.is_dir():
+            _git(uri, "-C", str(made), "checkout", "--quiet", "--detach", commit)
+            _git(uri, "-C", str(made), "submodule", "--quiet", "update", "--init", "--recursive")
+            try:
+                made.rename(target)
+            except OSError:
+                if not target.is_dir():  # another process made it first
+                    raise
+    return Place(f"{plain}@{commit}{hash_mark}{fragment}", _inside(target, inside, uri))
 
 
-def _commit_of(repository: str, reference: str) -> str:
-    if shutil.which("git") is None:
-        raise ConfigError(f"cannot look up {reference!r} in {repository}: git is not installed")
-    code, printed = run_command(
-        # after -- nothing is read as an option
-        ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],
-        timeout_s=_GIT_WAIT_S,
-        environment=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
-    )
+def _copy_of(url: str, commit: str, folder: Path) -> Path:
+    return folder / hashlib.sha256(f"{url}@{commit} checked out".encode()).hexdigest()[:16]
+
+
+def _inside(target: Path, folder: str, uri: str) -> Path:
+    path = (target / folder).resolve()
+    if not path.is_dir() or not path.is_relative_to(target.resolve()):
+        raise ConfigError(f"{uri}: the repository has no folder {folder!r}")
+    return path
+
+
+def _commit_of(repository: Path, reference: str, url: str) -> str:
+    for name in (f"refs/remotes/origin/{reference}", f"refs/tags/{reference}", reference):
+        words = ["-C", str(repository), "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+        code, printed = _run_git(*words)
+        if code == 0:
+            return printed[-1]
+    raise ConfigError(f"{url} has no branch, tag or commit {reference!r}")
+
+
+def _git(uri: str, *words: str) -> None:
+    code, printed = _run_git(*words)
     if code != 0:
-        problem = f"no answer within {_GIT_WAIT_S} s" if code is None else " ".join(" ".join(printed).split())[:300]
-        raise ConfigError(f"cannot look up {reference!r} in {repository}: {problem}")
-    commits = {name: commit for commit, _, name in (line.partition("\t") for line in printed)}
-    # an annotated tag is an object of its own; ^{} is its commit
-    for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
-        if name in commits:
-            return commits[name]
-    if _COMMIT_CUT.fullmatch(reference):  # last: a tag such as 20260131 looks like a commit
-        return reference
-    raise ConfigError(f"{repository} has no branch, tag or commit {reference!r}")
+        problem = f"git did not end within {_GIT_WAIT_S} s" if code is None else " ".join(printed[-3:])[:400]
+        raise ConfigError(f"{uri} cannot be fetched: {problem}")
+
+
+def _run_git(*words: str) -> tuple[int | None, list[str]]:
+    """The exit code of git, None if it took too long; and the lines that it printed."""
+    environment = os.environ | {"GIT_TERMINAL_PROMPT": "0"}  # fails where it would ask for a password
+    try:
+        done = subprocess.run(  # noqa: S603  # a list of words, no shell
+            ["git", *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,  # noqa: S607
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=_GIT_WAIT_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise ConfigError("a plugin in a Git repository needs git, which is not installed") from None
+    except subprocess.TimeoutExpired:
+        return None, []
+    return done.returncode, done.stdout.splitlines()
 
 
 def _package(name: str) -> Path | None:
@@ -152,46 +164,6 @@ def _package(name: str) -> Path | None:
         where, origin = list(spec.submodule_search_locations or []), spec.origin
     place = where[0] if where else origin
     return Path(place).resolve() if place else None
-
-
-def fetched(uri: str, folder: Path, content: str = "") -> Path:
-    """The code of an archive or URL, installed by pip (without what it needs) into a folder of its own; fetched once.
-
-    Parameters
-    ----------
-    uri, folder
-        The code to fetch, and the folder for the copy.
-    content
-        Hash of a local archive, so that another archive with its name gets another copy.
-
-    Raises
-    ------
-    ConfigError
-        When pip fails; the message ends with pip's own.
-    """
-    target = folder / hashlib.sha256(f"{uri}{content}".encode()).hexdigest()[:16]
-    if target.is_dir():
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        made = Path(scratch, "plugin")
-        options = ["--quiet", "--no-input", "--no-deps", "--no-compile", "--no-build-isolation"]
-        pip = [sys.executable, "-m", "pip", "install", *options, "--disable-pip-version-check"]
-        code, printed = run_command([*pip, "--target", str(made), uri], timeout_s=_PIP_WAIT_S)
-        if code is None:
-            raise ConfigError(f"{uri} cannot be fetched: pip did not end within {_PIP_WAIT_S} s")
-        if code or not made.is_dir():
-            raise ConfigError(f"{uri} cannot be fetched: {' '.join(printed[-3:])[:400]}")
-        shutil.rmtree(made / "bin", ignore_errors=True)
-        for record in made.glob("*.dist-info"):  # these contain the time and place of the installation
-            for name in ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED"):
-                (record / name).unlink(missing_ok=True)
-        try:
-            made.rename(target)
-        except OSError:
-            if not target.is_dir():  # another process made it first
-                raise
-    return target
 
 
 def content_hash(path: Path) -> str:
@@ -234,22 +206,8 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def requirements_of(layout: PluginLayout) -> list[str]:
-    """The requirements of a plugin's package (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
-
-    Raises
-    ------
-    ConfigError
-        When pyproject.toml is not valid TOML.
-
-    Examples
-    --------
-    >>> requirements_of(PluginLayout.at(Path(__file__)))[:1]
-    []
-    """
-    root = layout.root
-    for record in sorted(root.glob("*.dist-info")) if root.is_dir() else []:
-        return list(PathDistribution(record).requires or [])
-    for folder in (root, *root.parents[:2]):
+    """The requirements of a plugin: `dependencies` of its project, or ``Requires-Dist`` if it is installed."""
+    for folder in (layout.root, *layout.root.parents[:2]):
         project = folder / "pyproject.toml"
         if project.is_file():
             return [str(one) for one in read_project(project).get("dependencies", [])]

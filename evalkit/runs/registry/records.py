@@ -44,7 +44,7 @@ class Plugin(Record):
     plugin_type
         ``task``, ``metric`` or ``bundle``.
     storage_uri
-        The source of its code: dotted package path, file or folder, or a URL that pip takes (``git+…@commit``).
+        The source of its code: dotted package path, file or folder, or Git repository (``git+…@commit``).
     content_hash
         sha256 of its files at registration; checked at each run.
     requirements

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
-from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
+from evalkit.errors import ConfigError
 from evalkit.rubrics.prompts import Template
 from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.registry.benchmarks import (
-    OWN_SOURCE,
-    OWN_TASKS,
-    add_tasks,
-    benchmark_table,
-    imported_tasks,
-    own_tasks,
-    unknown_tasks,
-)
 from evalkit.runs.registry.database import Database, registry_settings
 from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow
 from evalkit.runs.registry.pack_files import Pack, pack_yaml, read_pack
-from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 from evalkit.runs.registry.records import EntryError, JudgeTemplate, Plugin
 from evalkit.runs.registry.versioned_entries import add_row, find_row, list_rows, pack_row
@@ -44,8 +32,6 @@ class Registry:
     ----------
     database
         Its database.
-    imported
-        Labels of the plugins that were imported to list their tasks; blank for evalkit's own tasks.
 
     Examples
     --------
@@ -60,7 +46,6 @@ class Registry:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.imported: set[str] = set()
 
     @classmethod
     def open(cls, url: str | Path | None = None) -> Registry:
@@ -93,8 +78,8 @@ class Registry:
         name, version
             Unique together. Registering the same content again changes nothing.
         uri
-            A dotted package path, a file or folder (a wheel too), or a URL that pip takes. A branch or tag of Git
-            (``git+file:///repo@main``) is stored as the commit that it stands for now.
+            A dotted package path, a file or folder, or a Git repository (``git+https://host/repo@main``); a branch or
+            tag is stored as the commit that it stands for now.
         plugin_type
             ``task``, ``metric`` or ``bundle``.
 
@@ -140,79 +125,13 @@ class Registry:
             raise EntryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
             advice = "restore the files"
-            if place.path.is_relative_to(self.folder):
+            if place.path.is_relative_to(self.folder.resolve()):
                 advice = "remove this copy, so that it is fetched again"
             raise EntryError(
                 f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
                 f"{plugin.content_hash[:12]}; {advice}, or register it as a new version"
             )
         return layout
-
-    def inspect_plugin(self, name: str, version: str | None = None, *, timeout_s: float = 120.0) -> PluginReport:
-        """Import a plugin in a separate process, list its parts, and record its tasks as benchmarks.
-
-        Parameters
-        ----------
-        name, version
-            The plugin: name and version, or ``name@version``; without a version the one registered last.
-        timeout_s
-            Seconds after which the process is ended.
-
-        Raises
-        ------
-        RegistryError
-            As for `check_plugin`, and when it cannot be imported, ends the process, or takes too long.
-        """
-        row = find_row(self.database, PluginRow, "plugin", name, version)
-        layout = self.check_plugin(row.name, row.version)
-        report = inspect_plugin(layout.root, timeout_s=timeout_s, tasks_wanted=row.plugin_type != "metric")
-        add_tasks(self.database, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
-        return report
-
-    def inspect_own_tasks(self) -> None:
-        """Import evalkit's tasks in a separate process, and record them; RegistryError if the import fails."""
-        add_tasks(self.database, imported_tasks(OWN_TASKS, self.folder), OWN_SOURCE)
-
-    def refresh_benchmarks(self) -> tuple[int, list[str]]:
-        """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
-
-        LightEval and each plugin are imported in separate processes, LightEval offline. Existing benchmarks stay.
-
-        Returns
-        -------
-        int, list of str
-            The number of new tasks, and a message for each failed import.
-
-        Raises
-        ------
-        MissingExtraError
-            When LightEval is not installed.
-        RegistryError
-            When LightEval's tasks cannot be listed.
-        """
-        tasks, failed = own_tasks(self.folder)
-        n_before = len(self.benchmarks())
-        for source, entries in tasks.items():
-            add_tasks(self.database, entries, source)
-        for name, version in self.plugins()[["name", "version"]].itertuples(index=False):
-            try:
-                self.inspect_plugin(name, version)
-            except RegistryError as problem:
-                failed.append(str(problem))
-        return len(self.benchmarks()) - n_before, failed
-
-    def benchmarks(self) -> pd.DataFrame:
-        """All known tasks, by name.
-
-        Returns
-        -------
-        pandas.DataFrame
-            `name`; `source` (``lighteval 0.13.0``, ``evalkit …``, ``bundle …``, ``plugin name@version``); `plugin`,
-            `plugin_version` (missing if no registered plugin defines it); `scoring_modes`, `fields`, `rubrics`
-            (names, comma-separated; missing if not known); `dataset`; `created_at`. Empty until
-            `refresh_benchmarks` or `inspect_plugin`.
-        """
-        return benchmark_table(self.database)
 
     def add_template(
         self, name: str, version: str, prompt_template: str, response_schema: Mapping[str, Any] | None = None
@@ -244,17 +163,12 @@ class Registry:
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
         """Add a pack from a YAML file or its content; adding the same content again changes nothing.
 
-        Unknown tasks are an EvalkitWarning (see `benchmarks`).
-
         Raises
         ------
         ConfigError
             For an invalid file, or a version that already exists with other content.
         """
-        pack = Pack.model_validate(add_row(self.database, pack_row(read_pack(source))))
-        for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
-            warnings.warn(f"pack {pack.label}: {said}", EvalkitWarning, stacklevel=2)
-        return pack
+        return Pack.model_validate(add_row(self.database, pack_row(read_pack(source))))
 
     def plugin(self, name: str, version: str | None = None) -> Plugin:
         """A plugin by name and version, or ``name@version``; without a version the one registered last."""
@@ -304,7 +218,7 @@ class Registry:
 
     @property
     def folder(self) -> Path:
-        """The folder for copies of plugins from URLs."""
+        """The folder for copies of plugins from Git."""
         return Path(registry_settings()["plugins"])
 
 

@@ -16,14 +16,7 @@ from evalkit.runs.registry.records import EntryError
 
 
 def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
-    """Add a row, or return the existing row with its name and version.
-
-    Parameters
-    ----------
-    database, row
-        The database, and the row to add.
-    same
-        Fields, besides the content hash, that must be equal in an existing row.
+    """Add a row, or return the existing row with its name and version, content hash and values of the fields `same`.
 
     Raises
     ------
@@ -67,19 +60,12 @@ def pack_row(file: PackFile) -> PackRow:
 
 
 def find_row(database: Database, kind: Any, what: str, label: str, version: str | None = None) -> Any:
-    """The row of a name and version; without a version the newest: of templates the highest, else the last added.
-
-    Parameters
-    ----------
-    database, kind, what
-        The database; the class of the row, and its name in messages.
-    label, version
-        ``name@version``, or name and version; without a version the newest.
+    """The row of ``name@version``, or of name and version; without a version of templates the highest, else the newest.
 
     Raises
     ------
     EntryError
-        When there is none; the message lists the versions or names that there are.
+        When there is none; the message lists the versions or names that there are. `what` is the name of a row in it.
     """
     name, separator, labelled = label.partition("@")
     version = labelled if separator else version

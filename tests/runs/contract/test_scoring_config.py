@@ -19,13 +19,14 @@ from evalkit.runs.contract import (
     MODE_VARIABLE,
     JudgeUsed,
     Receipt,
+    RunFacts,
     Scoring,
     ScoringConfig,
     TaskBindings,
+    read_facts,
     read_receipts,
-    read_scorers,
+    write_facts,
     write_receipt,
-    write_scorers,
 )
 from evalkit.runs.lighteval_command import lighteval_environment
 
@@ -196,22 +197,25 @@ def test_a_later_receipt_takes_the_place_of_an_earlier_one(tmp_path: Path):
     }  # fmt: skip
 
 
-def test_what_scores_each_metric_is_noted_beside_the_receipts(tmp_path: Path):
+def test_the_facts_of_a_run_are_noted_beside_the_receipts(tmp_path: Path):
     place = tmp_path / "receipts.json"
-    assert read_scorers(place) == {}
-    noted = {"tool_use|0": {"tools": "deterministic"}, "mine|0": {"x": "unknown", "tone": "judge"}}
-    write_scorers(noted, place)
+    assert read_facts(place) == RunFacts()
+    metrics = {"x": {"scorer": "unknown"}, "tone": {"scorer": "judge", "higher_is_better": True}}
+    task = {"documents": {"n": 2, "golds": "0f"}, "metrics": metrics}
+    noted = RunFacts.model_validate({"model": {"model.py": "sha256:0"}, "tasks": {"mine|0": task}})
+    write_facts(noted, place)
     assert not place.exists(), "no receipt was left"
     write_receipt(receipt("a|0"), place)
-    assert read_scorers(place) == noted
+    assert read_facts(place) == noted
     [beside] = [file for file in tmp_path.glob("*.json") if file != place]
     for text, said in (
-        ('{"a|0": {"x": "sure"}}', "must be 'judge', 'deterministic' or 'unknown'"),
-        ("[1]", "should list the scorer of each metric, but cannot be read"),
+        ('{"tasks": {"a|0": {"metrics": {"x": {"scorer": "sure"}}}}}', "must be 'judge', 'own' or 'unknown'"),
+        ("[1]", "not the facts of a run"),
+        ('{"tasks": {"a|0":', "not the facts of a run"),
     ):
         beside.write_text(text)
         with pytest.raises(ConfigError, match=said):
-            read_scorers(place)
+            read_facts(place)
 
 
 def test_receipts_of_many_threads_are_all_kept(tmp_path: Path):
@@ -317,11 +321,6 @@ def test_a_receipts_file_cut_short_is_named(tmp_path: Path):
             read_receipts(place)
 
 
-def test_counts_and_costs_do_not_make_two_receipts_incomparable():
-    assert receipt("a|0").identity == receipt("a|0", n_scored=2).identity
-    assert receipt("a|0").identity != receipt("a|0", metric="other").identity
-
-
 def judge_used(name: str, **counts: object) -> JudgeUsed:
     return JudgeUsed(
         name=name, provider="openai", service="local", model=name, weight=1, temperature=1.0, max_tokens=9,
@@ -338,14 +337,6 @@ def test_a_receipt_warns_of_each_judge_and_of_what_has_no_score_at_all():
     assert none.warnings == ["t|0, safety: none of 1 answer has a score", *one.warnings]
     assert one.model_copy(update={"n_scored": 0, "n_empty": 2}).scored_nothing is False, "nothing was to be judged"
     assert one.model_copy(update={"judges": [judge_used("a")]}).warnings == [], "of an earlier evalkit: not counted"
-
-
-def test_counts_servers_and_served_models_are_no_part_of_what_makes_runs_comparable():
-    plain = receipt("t|0").model_copy(update={"judges": [judge_used("a")]})
-    more = {"base_url": "http://127.0.0.1:1/v1", "n_judgments": 6, "n_scored": 1, "reasons": {"timeout": 5}}
-    other = plain.model_copy(update={"judges": [judge_used("a", served={"a-2026": 6}, **more)]})
-    assert plain.identity == other.identity
-    assert plain.identity != plain.model_copy(update={"judges": [judge_used("c")]}).identity
 
 
 @pytest.mark.parametrize("text", [

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +19,20 @@ from cache_setup import ran
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import TESTS
-from plugins import write_plugin
 from registry_processes import apply_pack
 
 import evalkit as ek
-from evalkit.errors import ConfigError, EvalkitWarning, RegistryError, RubricError
+from evalkit.errors import ConfigError, RegistryError, RubricError
 
 pytest.importorskip("alembic")
 
-from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import create_engine, text
 
 from evalkit.runs.registry import Registry, migrations
-from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.registry.database import Database
-from evalkit.runs.registry.database_tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
+from evalkit.runs.registry.database_tables import Base
 from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import locate
 
@@ -154,100 +151,6 @@ def test_a_package_is_found_by_its_dotted_path_without_being_imported(tmp_path: 
     assert locate("loud.inner", tmp_path).path == package
     assert locate("loud.inner.tasks", tmp_path).path == package / "tasks.py"
     assert not any(name.startswith("loud") for name in sys.modules)
-
-
-OWN = [{"name": name, "dataset": f"{name} (default)"} for name in ("gsm8k", "mmlu:law", "mmlu:physics")]
-
-
-def test_tasks_of_plugins_and_of_lighteval_are_the_benchmarks(registry: Registry, tmp_path: Path) -> None:
-    assert registry.benchmarks().empty
-    assert "fields" in registry.benchmarks().columns
-    for version in ("1.0", "1.1"):
-        registry.register_plugin("tone", version, str(write_plugin(tmp_path / f"tone_plugin_{version[2:]}")), "bundle")
-    report = registry.inspect_plugin("tone", "1.0")
-    assert [task.name for task in report.tasks] == ["tone", "tone:far"]
-    for _ in range(2):  # what is there stays, and is not there twice
-        registry.inspect_plugin("tone")
-        add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
-    known = registry.benchmarks()
-    assert known["name"].tolist() == ["gsm8k", "mmlu:law", "mmlu:physics", *["tone"] * 2, *["tone:far"] * 2]
-    assert known.loc[known["name"] == "tone", "plugin_version"].tolist() == ["1.0", "1.1"]
-    tone = known[known["name"] == "tone"].iloc[0]
-    assert (tone["source"], tone["scoring_modes"]) == ("plugin tone@1.0", "judge, jury")
-    assert tone["fields"] == "question, answer, context, reference"
-    assert known["fields"].isna().tolist() == [True] * 3 + [False] * 2 + [True] * 2
-
-
-def test_a_plugin_is_inspected_only_as_it_was_registered(registry: Registry, tmp_path: Path) -> None:
-    package = write_plugin(tmp_path / "tone_plugin")
-    registry.register_plugin("tone", "1.0", str(package))
-    (package / "__init__.py").write_text("raise RuntimeError('this must not run')\n")
-    with pytest.raises(RegistryError, match="changed since it was registered"):
-        registry.inspect_plugin("tone")
-    assert registry.benchmarks().empty
-    registry.register_plugin("tone", "1.1", str(package))
-    with pytest.raises(RegistryError, match="RuntimeError: this must not run"):
-        registry.inspect_plugin("tone")
-
-
-def _pack_of(*tasks: Any) -> dict[str, Any]:
-    return {"pack": "p", "version": 1, "tasks": [{"task": task} if isinstance(task, str) else task for task in tasks]}
-
-
-def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_path: Path) -> None:
-    registry.register_plugin("tone", "1.0", str(write_plugin(tmp_path / "tone_plugin")))
-    bound = {"judge_plugin_name": "tone"}
-    pack = _pack_of("gsm8q", "mmlu", "mmlu:law", "tone", {"task": "tune", "overrides": bound})
-    registry.apply_pack(pack)  # neither LightEval's list nor the plugin's is there: nothing is known, nothing is said
-    registry.inspect_plugin("tone")
-    add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
-    with pytest.warns(EvalkitWarning) as told:
-        registry.apply_pack(pack)
-    assert [str(one.message) for one in told] == [
-        "pack p@1: unknown task 'gsm8q'; did you mean 'gsm8k'? evalkit pack tasks lists all",
-        "pack p@1: plugin tone@1.0 has no task 'tune'; it has 'tone', 'tone:far'",
-    ]
-    absent = _pack_of(
-        {"task": "tone", "overrides": bound | {"judge_plugin_version": "2"}},
-        {"task": "gsm8k", "overrides": {"judge_plugin_name": "tune"}},
-    ) | {"version": 2}
-    with pytest.warns(EvalkitWarning) as told:
-        registry.apply_pack(absent)
-    assert [str(one.message) for one in told] == [
-        "pack p@2: task 'tone': the plugin tone@2 is not registered; available: '1.0'",
-        "pack p@2: task 'gsm8k': the plugin tune is not registered; available: 'tone'",
-    ]
-
-
-def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: Path) -> None:
-    registry.register_plugin("tone", "1.0", str(write_plugin(tmp_path / "tone_plugin")))
-    registry.inspect_plugin("tone")
-    add_tasks(registry.database, OWN, "lighteval 0.13.0", None)
-    add_tasks(registry.database, [{"name": "tool_use"}], "evalkit 0.1.0", None)
-    registry.apply_pack(_pack_of("tool_use", "gsm8k"))  # with no plugin bound, evalkit's own tasks are there
-    bound = {"task": "tone", "overrides": {"judge_plugin_name": "tone"}}
-    with pytest.warns(EvalkitWarning) as told:
-        registry.apply_pack(_pack_of("gsm8k", bound, "tool_use") | {"version": 2})
-    (said,) = told
-    assert str(said.message).startswith(
-        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, which a run of this pack does not load"
-    )
-
-
-def test_benchmarks_that_several_add_at_once_are_there_once(database_url: str) -> None:
-    def add(number: int) -> None:
-        registry = Registry.open(database_url)
-        add_tasks(registry.database, OWN[number % 3 :] + OWN[: number % 3], f"lighteval {number}", None)
-        registry.close()
-
-    first = Registry.open(database_url)
-    assert first.benchmarks().empty
-    first.close()
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(add, range(8)))
-    registry = Registry.open(database_url)
-    assert registry.benchmarks()["name"].tolist() == [entry["name"] for entry in OWN]
-    registry.close()
 
 
 def test_a_connection_that_was_lost_is_made_again(postgres_url: str) -> None:
@@ -386,53 +289,56 @@ def _revisions() -> list[str]:
 
 
 def _filled(database_url: str, revision: str) -> None:
-    """A database of that schema, filled as an evalkit of that time did."""
+    """A database as an evalkit of that schema left it: its tables, and its rows as that evalkit wrote them."""
     engine = create_engine(Database(database_url)._url)
-    config = _alembic()
     with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
         if engine.dialect.name == "postgresql":
             connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
-        for statement in (SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8").split(";\n"):
-            if statement.strip():
-                connection.exec_driver_sql(statement)
+        for name in (f"{revision}.{engine.dialect.name}.sql", f"{revision}.sql"):
+            for statement in (SCHEMAS / name).read_text(encoding="utf-8").split(";\n"):
+                if statement.strip():
+                    connection.exec_driver_sql(statement)
     engine.dispose()
 
 
-def test_every_schema_has_its_data() -> None:
-    there = [path.stem for path in sorted(SCHEMAS.glob("*.sql"))]
-    assert there == _revisions(), "a new migration needs a file of data as its schema holds them, to be upgraded from"
+def test_every_schema_but_the_newest_has_its_data() -> None:
+    there = sorted({path.name.partition(".")[0] for path in SCHEMAS.glob("*.sql")})
+    assert there == _revisions()[:-1], "a new migration needs a registry of the schema before it, to be upgraded from"
 
 
-@pytest.mark.parametrize("revision", sorted(path.stem for path in SCHEMAS.glob("*.sql")))
-def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(database_url: str, revision: str, tmp_path: Path) -> None:
-    _filled(database_url, revision)
+def test_a_registry_of_the_first_schema_keeps_what_it_holds(database_url: str, tmp_path: Path) -> None:
+    """It was written by the last evalkit with workers, reruns and a table of benchmarks."""
+    _filled(database_url, "0001")
     registry = Registry.open(database_url)
     try:
         pack = registry.pack("support")
-        assert pack.label == "support@1"
-        assert [task.spec for task in pack.tasks] == ["grounded_qa|0", "tool_use|3"], "by position, not by row"
-        assert pack.tasks[0].overrides.values == {"judge_plugin_name": "tone", "judge_profile": "strict"}
-        assert pack.tasks[1].weight == 0.5
+        assert [task.spec for task in pack.tasks] == ["plain|0", "tone|0"]
+        assert pack.tasks[1].overrides.values == {"judge_plugin_name": "tone", "judge_profile": "tone-strict"}
         plugin = registry.plugin("tone")
-        assert (plugin.label, plugin.requirements) == ("tone@1.0", ("evalkit>=0.1", "regex"))
-        assert plugin.created_at == datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
-        assert registry.template("terse").prompt_template == TEMPLATE
-        assert registry.template("terse").response_schema is None
-        known = registry.benchmarks()
-        assert known["name"].tolist() == ["gsm8k", "tone"]
-        assert known["plugin"].fillna("").tolist() == ["", "tone"]
-        assert known["scoring_modes"].fillna("").tolist() == ["", "judge, jury"]
-        with registry.database.session() as session:
-            run = session.get_one(RunRow, "0123456789abcdef")
-            assert (run.pack.name, run.status, run.scoring_config) == ("support", "succeeded", {"judges": ["a"]})
-            assert session.scalars(select(RunScoreRow.coverage)).one() == 0.75
-            assert session.scalars(select(RunTaskRow.receipt_state)).one() == "consumed"
-            assert session.scalars(select(ReceiptRow.content)).one() == {"task": "grounded_qa"}
+        assert (plugin.label, plugin.plugin_type, plugin.storage_uri) == ("tone@1", "bundle", "/plugins/tone_plugin")
+        assert registry.template("terse").prompt_template.startswith("{#- evalkit\nform: number")
+        runner = ek.runs.Runner(registry, folder=tmp_path)
+        assert runner.recover() == [], "nobody here knows whether the process of another machine is alive"
+        runs = registry.runs()
+        assert runs["status"].tolist() == ["succeeded", "succeeded", "failed", "running", "queued"]
+        first, again, failed, running, queued = map(runner.run, runs["id"])
+        assert {(one.task, one.metric): one.value for one in first.scores}["tone|0", "quality"] == 0.22916666666666666
+        assert first.scores == again.scores
+        assert [one.receipt_state for one in first.tasks] == ["own_config", "consumed"]
+        (receipt,) = first.receipts
+        assert [judge.name for judge in receipt.judges] == ["fake:strict", "fake:lenient"]
+        assert first.output == first.folder / "attempt-1"
+        assert first.created_at.tzinfo is UTC
+        assert "jury: succeeded" in str(first)
+        assert "the model is not there" in str(failed)
+        assert ek.runs.leaderboard(registry, "support")["run"].tolist() == [again.id]
+        for run in (running, queued):  # whoever knows that nobody carries it out closes it
+            assert runner.cancel(run.id).status == "cancelled"
         # it goes on as a new one does
         gsm8k = {"pack": "support", "version": 2, "tasks": [{"task": "gsm8k"}]}
         assert registry.apply_pack(gsm8k).label == "support@2"
+        new = ek.runs.Runner(registry, folder=tmp_path, command=["echo"]).start("support", "m")
+        assert (new.status, new.pack) == ("failed", "support@2")
         with pytest.raises(ConfigError, match="versions are never overwritten"):
             registry.apply_pack(gsm8k | {"version": 1})
     finally:
@@ -557,7 +463,7 @@ pack, registry, spare = sys.argv[1:]
 
 def each(registry):
     for words in (["run", "list"], ["run", "show", "last"], ["pack", "list"], ["run", "leaderboard", "smoke"],
-                  ["pack", "apply", pack], ["run", "start", "smoke", "--model", "m", "--queue"]):
+                  ["pack", "apply", pack], ["run", "start", "smoke", "--model", "m"]):
         yield main([*words, "--registry", registry])
 
 shutil.copy(registry, spare)
@@ -582,7 +488,7 @@ def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bo
         path = folder / "registry.sqlite"
         opened = Registry.open(path)
         opened.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
-        run = Runner(opened, folder=tmp_path).queue("smoke", "gpt2")
+        run = Runner(opened, folder=tmp_path, command=["echo"]).start("smoke", "gpt2")
         opened.close()
         file = folder / "pack.yaml"
         file.write_text("pack: other\nversion: 1\ntasks: [{task: tool_use}]\n")
