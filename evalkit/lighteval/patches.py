@@ -5,18 +5,21 @@ LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitError, guess
+from evalkit.errors import ConfigError, EvalkitError, guess, listed
 from evalkit.lighteval.metric_settings import place_of, without_place
+from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
 from evalkit.lighteval.scorer_kinds import scorer_of
 from evalkit.lighteval.unicode_repair import repair
 from evalkit.runs.contract import write_scorers
@@ -34,7 +37,8 @@ def prepare() -> None:
     - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
       in one message. What scores each metric is written next to the receipts.
     - Stored answers of the model are in the folder `lighteval` of evalkit's cache folder, or in the folder that
-      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers.
+      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers, and
+      only if the same model answers (`model_identity`), not one of the same name.
     - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
     - Tasks without stop sequences work with every model.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
@@ -49,6 +53,7 @@ def prepare() -> None:
     from lighteval.utils.cache_management import SampleCache
 
     documents: dict[str, str] = {}
+    answering: list[str] = [""]
     wanted: list[str] = []
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
@@ -57,6 +62,8 @@ def prepare() -> None:
     _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
     _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
+    _wrap(SampleCache, "get_model_hash", functools.partial(_hashing_model, answering))
+    _wrap(Pipeline, "_init_model", functools.partial(_loading, answering))
 
 
 def _keep_litellm(folder: Path) -> None:
@@ -250,3 +257,41 @@ def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: An
 def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:
     content = documents.get(full_task_name)
     return plain(full_task_name) if content is None else f"{plain(full_task_name)}-{content}"
+
+
+def _hashing_model(answering: Sequence[str], plain: Callable[..., str], _cache: Any, model_config: Any) -> str:
+    return "-".join(filter(None, [plain(model_config), answering[0]]))
+
+
+def _loading(answering: list[str], plain: Callable[..., Any], pipeline: Any, config: Any, model: Any) -> Any:
+    """Load the model; its identity is `pipeline.model_identity`, and part of the key of its stored answers."""
+    if config is None:
+        return plain(config, model)
+    before = model_identity(config)
+    _answer_as(answering, before, config)
+    with noting_files():
+        made = plain(config, model)
+    identity = pipeline.model_identity = model_identity(config)
+    was, now = before.get("files", {}), identity.get("files", {})
+    changed = [name for name in was if name in now and now[name] != was[name]]
+    if changed:
+        raise ConfigError(f"{listed(changed)} changed while the model was loaded; run this again when it is complete")
+    cache = getattr(made, "_cache", None)
+    if identity != before and cache is not None:  # it was made with what was known before
+        _answer_as(answering, identity, config)
+        old = cache.cache_dir
+        cache.__init__(cache.model_config)
+        with contextlib.suppress(OSError):  # it is not empty
+            old.rmdir()
+    return made
+
+
+def _answer_as(answering: list[str], identity: Mapping[str, Any], config: Any) -> None:
+    known = identity_hash(identity)
+    replies: Any = getattr(sys.modules.get("litellm"), "cache", None)
+    if replies is not None:
+        replies.namespace = known or None  # litellm stores replies by the model's name, whatever the server
+    # LightEval's own key has the address that the config names
+    named = {getattr(config, name, None) for name in ("base_url", "inference_server_address")}
+    is_in_key = set(identity) == {"server"} and set(identity["server"]) == {"address"}
+    answering[0] = "" if is_in_key and identity["server"]["address"] in named else known
