@@ -165,9 +165,8 @@ class Run:
 
     def judged(self, task: str) -> tuple[str, ...]:
         """The metrics of a task, or of a group of tasks, that have receipts of judges."""
-        group = group_of(task)
-        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
-        return tuple(dict.fromkeys(one.metric for one in mine))
+        whole = group_of(task) or task
+        return tuple(dict.fromkeys(one.metric for one in self.receipts if _covers(whole, one.task.partition("|")[0])))
 
     @property
     def irreproducible(self) -> tuple[str, ...]:

@@ -170,8 +170,8 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], scorers
 
 def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Warnings about a bound profile that a metric did not use, because its own arguments set the judge."""
-    name = task.binding.get("judge_profile")
-    mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
+    name, whole = task.binding.get("judge_profile"), task_name(task.task)
+    mine = [one for one in receipts if f"{task_name(one.task)}:".startswith(f"{whole}:")]
     unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
     if name and unused and mode != "deterministic":
         yield f"{task.task}: {', '.join(unused)} did not use the bound judge_profile {Path(name).stem!r}"
