@@ -15,6 +15,7 @@ from evalkit.rubrics.prompts import load_template
 from evalkit.runs.binding_tasks import Search, bind
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.contract.scoring_config import CONFIG_IGNORED
 from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.registry.benchmarks import unknown_tasks
 from evalkit.runs.registry.pack_files import Overrides
@@ -106,6 +107,7 @@ def resolve(
     _check_names(search, pack)
     if search.problems:
         raise ConfigError(_said(pack, search.problems))
+    ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
     hashes = {
         "pack": pack.content_hash,
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
@@ -113,7 +115,7 @@ def resolve(
         "templates": search.templates,
     }
     return Resolution(
-        pack, scoring, TaskBindings.of(bindings), hashes, (*scoring.warnings, *_keys_not_set(search.config))
+        pack, scoring, TaskBindings.of(bindings), hashes, (*ignored, *scoring.warnings, *_keys_not_set(search.config))
     )
 
 
