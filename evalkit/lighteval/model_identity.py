@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from http.client import HTTPException
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -32,6 +33,9 @@ _NOT_LOADED = re.compile(
     r"\.|optimizer|scheduler|scaler|rng_state|train(er|ing)_|events\.out|README|receipts|.*\.(log|md)$|.*_results\.json$"
 )
 """What training and evaluation leave in a folder of weights, and no library loads as part of the model."""
+_PACKAGES = {"site-packages", "dist-packages"}
+_LIBRARIES = ("evalkit", "lighteval", "torch", "transformers", "vllm", "sglang", "datasets", "peft", "litellm")
+"""Not searched for imports, even where they are run from their sources, which would take minutes."""
 _NOT_OWN = ("/proc", "/sys", "/dev", "/etc", "/lib", "/usr/lib", "/usr/share", "/usr/local/lib")
 _NO_CHOICE = re.compile(
     r"HOME|PATH|PWD|USER|LOGNAME|TMPDIR|HOSTNAME|.*RANK|.*WORLD_SIZE"
@@ -93,18 +97,16 @@ def _add_named(
     """Add a folder, a file, or the commit of a name on the Hub; and the base of an adapter."""
     if not isinstance(name, str) or not name:
         return
-    place: Path | None = Path(name).expanduser()
-    assert place is not None
-    if place.is_file():
+    place = Path(name).expanduser()
+    if os.path.isfile(place):  # noqa: PTH113  # a Path refuses names longer than a file's may be
         found["files"][f"{field}/{place.name}"] = _fingerprint(place)
-    elif place.is_dir():
+    elif os.path.isdir(place):  # noqa: PTH112
         found["files"] |= {f"{field}/{one}": _fingerprint(path) for one, path in _loaded_from(place, subfolder)}
-    else:
-        place = _snapshot(name, revision or "main")
-        if place is not None:
-            found["revisions"][name] = place.name
-    if place is not None and (place / "adapter_config.json").is_file() and field.count("base of") < 3:
-        with suppress(OSError, ValueError):
+    elif snapshot := _snapshot(name, revision or "main"):
+        place = snapshot
+        found["revisions"][name] = place.name
+    if field.count("base of") < 3:
+        with suppress(OSError, ValueError, AttributeError):  # it is no adapter
             adapter = json.loads((place / "adapter_config.json").read_bytes())
             _add_named(found, f"base of {field}", adapter.get("base_model_name_or_path"), adapter.get("revision"))
 
@@ -140,41 +142,39 @@ def _snapshot(name: str, revision: str) -> Path | None:
 
 
 def _fingerprint(path: Path) -> str:
-    state = path.stat()
-    return _hash(str(path), state.st_size, state.st_mtime_ns, state.st_ino)
+    try:
+        return _hash(path)
+    except OSError as problem:  # no library can load it, either
+        return f"cannot be read: {problem.strerror}"
 
 
-@lru_cache(maxsize=10_000)
-def _hash(path: str, size: int, changed_ns: int, _inode: int) -> str:
-    with Path(path).open("rb") as file:
-        if size <= _WHOLE:
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        state = os.fstat(file.fileno())
+        if state.st_size <= _WHOLE:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         some = hashlib.sha256()
         for number in range(16):
-            file.seek((size - _PART) * number // 15)
+            file.seek((state.st_size - _PART) * number // 15)
             some.update(file.read(_PART))
-    return f"{size} bytes of {changed_ns}, some sha256:{some.hexdigest()}"
+    return f"{state.st_size} bytes of {state.st_mtime_ns}, some sha256:{some.hexdigest()}"
 
 
 def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
     """Add what a custom model's file is made of."""
-    files, trees = {file.name: file}, []
-    waiting = [(file.name, file, "")]
-    while waiting:
-        name, path, package = waiting.pop()
-        files[name] = path
+    files, trees = {file.name: file, **_modules(file)}, []
+    for path in files.values():
         with suppress(OSError, ValueError, SyntaxError):
             trees.append(ast.parse(path.read_bytes()))
-            waiting += [one for one in _imported(trees[-1], package) if one[0] not in files]
     texts = {node.value for tree in trees for node in ast.walk(tree)
              if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
     names = {name for tree in trees for name in _variables(tree) if not (is_key(name) or _NO_CHOICE.fullmatch(name))}
     values = {name: os.environ[name] for name in names if name in os.environ}
+    imported = {path.absolute() for path in files.values()}
     read = [path for path in map(Path, sorted(_noted)) if _noted[str(path)] and _is_own(path, file)]
-    for path in read:  # of the weights beside a read config, most libraries read them unseen
-        files |= {
-            _shown(one, file): one for one in (path, *(_weights_at(path.parent) if path.suffix == ".json" else ()))
-        }
+    for path in read:
+        beside = _weights_at(path.parent) if path.suffix == ".json" else ()  # most libraries read weights unseen
+        files |= {_shown(one, file): one for one in (path, *beside) if one not in imported}
     for text in (*texts, *values.values()):
         if 1 < len(text) < 1000 and text.isprintable() and any(map(str.isalnum, text)):
             for place in (Path.cwd() / text, file.absolute().parent / text):
@@ -188,42 +188,16 @@ def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
     }
 
 
-def _imported(tree: ast.Module, package: str) -> Iterator[tuple[str, Path, str]]:
-    """The modules of a user that a module imports anywhere in it: name, file, and package of each."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            asked = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level and package else []
-            base = ".".join([*above, *filter(None, [node.module])])
-            asked = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for name in asked:
-            yield from _modules(name)
-
-
-def _modules(name: str) -> Iterator[tuple[str, Path, str]]:
-    """The file of a module and those of its packages; nothing if it is installed or part of Python."""
-    head, *rest = name.split(".")
-    spec = None
-    if head and head not in sys.stdlib_module_names and head not in ("evalkit", "lighteval"):
-        with suppress(ImportError, ValueError, AttributeError):
-            spec = importlib.util.find_spec(head)
-    if spec is None:
-        return
-    if spec.origin and spec.has_location:
-        if {"site-packages", "dist-packages"} & {*Path(spec.origin).parts}:
-            return
-        yield head, Path(spec.origin), head if spec.submodule_search_locations else ""
-    for place in map(Path, spec.submodule_search_locations or ()):
-        dotted = head
-        for part in rest:
-            place, package, dotted = place / part, dotted, f"{dotted}.{part}"
-            if (place / "__init__.py").is_file():
-                yield dotted, place / "__init__.py", dotted
-            elif place.with_suffix(".py").is_file():
-                yield dotted, place.with_suffix(".py"), package
+def _modules(file: Path) -> dict[str, Path]:
+    """The modules of a user that a file imports, anywhere in it and in each other; not installed ones."""
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    places = [place or str(Path.cwd()) for place in sys.path if not _PACKAGES & {*Path(place).parts}]
+    finder = ModuleFinder([one for one in places if one not in installed], excludes=_LIBRARIES)
+    with suppress(Exception):  # a syntax error, or an encoding; whoever loads the model hears of it
+        finder.run_script(str(file))
+    modules: dict[str, Any] = finder.modules
+    named = {name: Path(module.__file__) for name, module in modules.items() if module.__file__}
+    return {name: path for name, path in named.items() if name != "__main__" and path.suffix == ".py"}
 
 
 def _variables(tree: ast.Module) -> Iterator[str]:
@@ -256,7 +230,7 @@ def _is_own(path: Path, file: Path) -> bool:
     roots = [*_NOT_OWN, *caches, sysconfig.get_path("stdlib"), str(default_folder()), str(Path(__file__).parents[1])]
     homes = (file.absolute().parent, Path.cwd())
     parts = next((path.relative_to(home).parts for home in homes if path.is_relative_to(home)), path.parts)
-    hidden = any(part.startswith(".") for part in parts) or {"site-packages", "dist-packages"} & {*path.parts}
+    hidden = any(part.startswith(".") for part in parts) or _PACKAGES & {*path.parts}
     return not hidden and not any(path.is_relative_to(Path(root).absolute()) for root in roots)
 
 
@@ -286,12 +260,11 @@ def _add_hook() -> None:
 
 def _note(event: str, args: tuple[Any, ...]) -> None:
     if event == "open" and _noting and isinstance(args[0], (str, os.PathLike)):
-        path = os.path.abspath(os.fspath(args[0]))  # noqa: PTH100
-        if path.endswith(".pyc"):
-            with suppress(ValueError):
-                path = importlib.util.source_from_cache(path)
-        is_read = not (args[2] or 0) & (os.O_WRONLY | os.O_RDWR)
-        _noted[path] = _noted.get(path, True) and is_read
+        with suppress(OSError, TypeError, ValueError):  # an error here would be one of the open file
+            path = os.path.abspath(os.fspath(args[0]))  # noqa: PTH100
+            path = importlib.util.source_from_cache(path) if path.endswith(".pyc") else path
+            is_read = not (args[2] or 0) & (os.O_WRONLY | os.O_RDWR)
+            _noted[path] = _noted.get(path, True) and is_read
 
 
 def _server(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -314,15 +287,16 @@ class _NoRedirect(HTTPRedirectHandler):
         """Follow none."""
 
 
+@lru_cache(maxsize=1)  # once per run: before and after the model is loaded, the same is known
 def _listed(address: str, name: str, key: Any) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         asked = Request(f"{address.rstrip('/')}/models", headers=headers)  # noqa: S310  # http or https
         with build_opener(_NoRedirect).open(asked, timeout=5) as answer:
-            rows = json.load(answer)["data"]
+            rows = [row for row in json.load(answer)["data"] if isinstance(row, dict)]
     except (OSError, ValueError, LookupError, TypeError, HTTPException):  # a server need not list its models
         return {}
-    row = next((one for one in rows if isinstance(one, dict) and one.get("id") in (name, name.partition("/")[2])), {})
+    row = next((one for one in rows if one.get("id") in (name, name.partition("/")[2])), {})
     told = {key: row[key] for key in _OF_SERVER if row.get(key) is not None}
     made = row.get("created")  # some servers give the current time
     return told | ({"created": made} if isinstance(made, int) and made < time.time() - 60 else {})
