@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
+from evalkit.lighteval.metric_checks import cannot_run, listed_places, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
 from evalkit.lighteval.scorer_kinds import scorer_of
@@ -172,12 +173,14 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         faults |= {said: [] for said in _names_twice(task)}
         for metric in task.metrics:
             _check(metric, task.full_name, docs, faults)
-    said = [f"{_listed(places)}: {fault}" if places else fault for fault, places in faults.items()]
+    said = [f"{listed_places(places)}: {fault}" if places else fault for fault, places in faults.items()]
     if len(said) == 1:
         raise ConfigError(said[0])
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
         raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
+    for line in said_before(pipeline.tasks_dict.values()):
+        _log.warning("%s", line)
     _note_scorers(pipeline.tasks_dict.values())
 
 
@@ -195,22 +198,19 @@ def _note_scorers(tasks: Iterable[Any]) -> None:
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
     """Add the error that prevents judging a metric of a task, with its place; one error may occur at many places."""
+    where = place_of(task, metric.metric_name)
+    if fault := cannot_run(metric):
+        faults.setdefault(fault, []).append(place_of(task, ", ".join(_names_of(metric))))
     function = metric.sample_level_fn
     if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
     check = getattr(function, "check", None)
     if check is None:
         return
-    where = place_of(task, metric.metric_name)
     try:
         check(task, docs)
     except EvalkitError as problem:
         faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
-
-
-def _listed(places: Sequence[str], most: int = 3) -> str:
-    more = f"; and {len(places) - most} more" if len(places) > most else ""
-    return "; ".join(places[:most]) + more
 
 
 def _names_of(metric: Any) -> list[str]:
@@ -219,7 +219,7 @@ def _names_of(metric: Any) -> list[str]:
 
 
 def _names_twice(task: Any) -> list[str]:
-    names = [metric.metric_name for metric in task.metrics]
+    names = [metric.metric_name for metric in task.metrics if isinstance(metric.metric_name, str)]  # a group has a list
     return [
         f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"
