@@ -277,7 +277,9 @@ def _server(given: Mapping[str, Any]) -> dict[str, Any]:
         address = next((os.environ[one] for one in variables if os.environ.get(one)), None)
     if not isinstance(address, str) or not address.startswith(("http://", "https://")):
         return {}
-    return {"address": without_keys(address)} | _listed(address, name, given.get("api_key"))
+    sha = (given.get("model_info") or {}).get("model_sha")  # TGI tells it when it is first asked
+    told = _listed(address, name, given.get("api_key")) | ({"sha": sha} if sha else {})
+    return {"address": without_keys(address)} | told
 
 
 class _NoRedirect(HTTPRedirectHandler):

@@ -286,6 +286,9 @@ def test_what_a_server_tells_of_a_model_counts_and_its_clock_does_not(monkeypatc
     for rows in ({"a": 1}, ["m"], None):
         with listing(rows) as (url, _):
             assert identity(model_name="m", provider=None, base_url=url)["server"] == {"address": url}
+    tgi = {"model_name": "m", "inference_server_address": "http://127.0.0.1:9"}
+    told = [identity(**tgi, model_info=info)["server"] for info in (None, {"model_sha": "a"}, {"model_sha": "b"})]
+    assert [one.get("sha") for one in told] == [None, "a", "b"]
     gone = identity(model_name="m", provider=None, base_url="http://user:pw-of-mine@127.0.0.1:9/v1")
     assert "pw-of-mine" not in json.dumps(gone)
     remote = {"model_name": "openai/m", "provider": None, "api_max_retry": 1, "base_url": None}
