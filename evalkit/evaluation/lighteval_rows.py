@@ -201,6 +201,7 @@ def _error(score: pd.Series, rows: pd.DataFrame) -> str:
     reasons = rows["error"].dropna().astype(str).value_counts()
     counted = ", ".join(f"{why} × {count}" if count > 1 else str(why) for why, count in reasons.items())
     reason = "unscored" if pd.isna(score["reason"]) else str(score["reason"])
+    reason = TIED if score["status"] == TIED else reason
     if len(reasons) == 1 and reason == reasons.index[0]:
         return reason
     return f"{reason} ({counted})" if counted else reason

@@ -24,6 +24,7 @@ from lighteval.utils.utils import as_list
 
 from evalkit.core.formatting import figure, text_table
 from evalkit.inspect.scorers import mean, row_of, score_of, stderr
+from evalkit.lighteval.metric_checks import nothing_judged
 from evalkit.lighteval.metrics import RubricScore
 
 _log = logging.getLogger("evalkit")
@@ -162,6 +163,8 @@ class EvalCommand:
             return made
 
         def run_and_read(*args: Any, **named: Any) -> tuple[bool, list[EvalLog]]:
+            if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
+                _log.warning("%s", line)
             settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
             success, logs = run(*args, **{"model_base_url": self._base_url} | settings)
             self.failed = not success

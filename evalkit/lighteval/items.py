@@ -49,9 +49,9 @@ def answers_of(responses: Sequence[Any], docs: Sequence[Any]) -> list[str]:
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:
     """One item per document, in order: `item_id` and the rubric's inputs.
 
-    ``question`` is the document's query and ``answer`` the response. ``context`` and ``reference`` come from
-    `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), and so does
-    every other input, under its own name. If the rubric has no input ``answer``, the query and the response are the
+    ``question`` is the document's instruction and query, ``answer`` the response. ``context`` and ``reference`` come
+    from `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), and so
+    does every other input, under its own name. If the rubric has no input ``answer``, question and response are the
     last turns of ``conversation``.
 
     Raises
@@ -98,7 +98,7 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
     if callable(place):
         return _made(place, doc, name)
     if place is None and name == "question":
-        return _asked(doc)
+        return _asked(doc, question_of(doc))
     specific = doc.specific or {}
     value = specific.get(place or _FROM_SPECIFIC.get(name, name))
     if name == "reference" and place is None and _blank(value):
@@ -107,10 +107,25 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
     return None if is_missing(value) or (name in ("reference", "conversation") and _blank(value)) else value
 
 
-def _asked(doc: Any) -> Any:
-    """The query of a document, with marks for its images, which judges cannot be shown."""
+def question_of(doc: Any) -> Any:
+    r"""The query of a document after its instruction, as the model sees both; LightEval may have joined them.
+
+    Examples
+    --------
+    >>> from lighteval.tasks.requests import Doc
+    >>> question_of(Doc(query="What is 2 + 2?", instruction="Answer in French.", choices=[], gold_index=[]))
+    'Answer in French.\n\nWhat is 2 + 2?'
+    """
+    instruction: Any = getattr(doc, "instruction", None)
+    if _blank(instruction) or str(doc.query or "").startswith(instruction):
+        return doc.query
+    return f"{instruction.rstrip()}\n\n{doc.query or ''}"
+
+
+def _asked(doc: Any, text: Any) -> Any:
+    """The text with marks for the document's images, which judges cannot be shown."""
     pictures = [{"type": "image", "unseen": "an image of the document"} for _ in getattr(doc, "images", None) or ()]
-    return [{"type": "text", "text": doc.query}, *pictures] if pictures else doc.query
+    return [{"type": "text", "text": text}, *pictures] if pictures else text
 
 
 def _shows_answer_last(rubric: Rubric, fields: Fields) -> bool:
@@ -125,8 +140,14 @@ def _whole(given: Any, doc: Any, answer: str, names: Sequence[str]) -> list[Mess
         messages += shown
     elif text := value_text(shown):
         messages.append({"role": _AS_TEXT, "content": text})
+    texts = [text for one in messages if (text := str(said(one["content"])).strip())]
+    instruction = canonical(repaired(getattr(doc, "instruction", None) or ""))
+    is_shown = bool(texts) and all(text in instruction for text in texts)  # it is the conversation, written out
     if not _holds_query(messages, canonical(repaired(doc.query))) or getattr(doc, "images", None):
-        messages.append({"role": "user", "content": repaired(_asked(doc))})
+        question = doc.query if is_shown else question_of(doc)
+        messages.append({"role": "user", "content": repaired(_asked(doc, question))})
+    elif instruction.strip() and not is_shown:
+        messages.insert(0, {"role": "system", "content": instruction})
     messages.append({"role": "assistant", "content": answer})
     return split(messages, names)["conversation"] or []
 

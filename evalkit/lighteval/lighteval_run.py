@@ -35,6 +35,7 @@ from evalkit.runs.lighteval_command import (
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
 """Log lines that contain one of these are shown as progress."""
+_NOTHING = "nothing will be judged"
 _GRACE_S = 20.0  # judge calls in flight are waited for, so that nothing is paid twice
 
 
@@ -207,7 +208,7 @@ def run_lighteval(
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
     with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:
         for line in (line for lines in child.follow() for line in lines):
-            if progress and any(mark in line for mark in _SHOWN):
+            if _NOTHING in line or (progress and any(mark in line for mark in _SHOWN)):
                 sys.stderr.write(f"{line}\n")
     if child.code:
         raise LightevalError(f"LightEval {child.failure}")

@@ -5,18 +5,22 @@ LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitError, guess
+from evalkit.errors import ConfigError, EvalkitError, guess, listed
+from evalkit.lighteval.metric_checks import cannot_run, listed_places, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
+from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
 from evalkit.lighteval.scorer_kinds import task_facts
 from evalkit.lighteval.unicode_repair import repair
 from evalkit.runs.contract import RunFacts, TaskBindings, write_facts
@@ -34,7 +38,8 @@ def prepare() -> None:
     - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
       in one message. The facts of the run (documents, metrics, model) are written next to the receipts.
     - Stored answers of the model are in the folder `lighteval` of evalkit's cache folder, or in the folder that
-      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers.
+      ``EVALKIT_LIGHTEVAL_CACHE`` names. They are reused only for the same documents, not for the same row numbers, and
+      only if the same model answers (`model_identity`), not one of the same name.
     - LiteLLM's own cache, which LightEval puts into the working folder, is there, too.
     - Tasks without stop sequences work with every model.
     - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
@@ -49,6 +54,7 @@ def prepare() -> None:
     from lighteval.utils.cache_management import SampleCache
 
     documents: dict[str, str] = {}
+    answering: list[str] = [""]
     wanted: list[str] = []
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
@@ -57,6 +63,8 @@ def prepare() -> None:
     _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
     _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
+    _wrap(SampleCache, "get_model_hash", functools.partial(_hashing_model, answering))
+    _wrap(Pipeline, "_init_model", functools.partial(_loading, answering))
 
 
 def _keep_litellm(folder: Path) -> None:
@@ -167,12 +175,14 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         faults |= {said: [] for said in _names_twice(task)}
         for metric in task.metrics:
             _check(metric, task.full_name, docs, faults)
-    said = [f"{_listed(places)}: {fault}" if places else fault for fault, places in faults.items()]
+    said = [f"{listed_places(places)}: {fault}" if places else fault for fault, places in faults.items()]
     if len(said) == 1:
         raise ConfigError(said[0])
     if said:
         lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
         raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
+    for line in said_before(pipeline.tasks_dict.values()):
+        _log.warning("%s", line)
 
 
 def _note_facts(pipeline: Any) -> None:
@@ -192,26 +202,30 @@ def _note_facts(pipeline: Any) -> None:
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
     """Add the error that prevents judging a metric of a task, with its place; one error may occur at many places."""
+    where = place_of(task, metric.metric_name)
+    if fault := cannot_run(metric):
+        faults.setdefault(fault, []).append(place_of(task, ", ".join(_names_of(metric))))
     function = metric.sample_level_fn
     if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
     check = getattr(function, "check", None)
     if check is None:
         return
-    where = place_of(task, metric.metric_name)
     try:
         check(task, docs)
     except EvalkitError as problem:
         faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
 
 
-def _listed(places: Sequence[str], most: int = 3) -> str:
-    more = f"; and {len(places) - most} more" if len(places) > most else ""
-    return "; ".join(places[:most]) + more
+
+
+def _names_of(metric: Any) -> list[str]:
+    names = metric.metric_name
+    return list(map(str, names)) if isinstance(names, (list, tuple)) else [str(names)]
 
 
 def _names_twice(task: Any) -> list[str]:
-    names = [metric.metric_name for metric in task.metrics]
+    names = [metric.metric_name for metric in task.metrics if isinstance(metric.metric_name, str)]  # a group has a list
     return [
         f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"
@@ -250,3 +264,41 @@ def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: An
 def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:
     content = documents.get(full_task_name)
     return plain(full_task_name) if content is None else f"{plain(full_task_name)}-{content}"
+
+
+def _hashing_model(answering: Sequence[str], plain: Callable[..., str], _cache: Any, model_config: Any) -> str:
+    return "-".join(filter(None, [plain(model_config), answering[0]]))
+
+
+def _loading(answering: list[str], plain: Callable[..., Any], pipeline: Any, config: Any, model: Any) -> Any:
+    """Load the model; its identity is `pipeline.model_identity`, and part of the key of its stored answers."""
+    if config is None:
+        return plain(config, model)
+    before = model_identity(config)
+    _answer_as(answering, before, config)
+    with noting_files():
+        made = plain(config, model)
+    identity = pipeline.model_identity = model_identity(config)
+    was, now = before.get("files", {}), identity.get("files", {})
+    changed = [name for name in was if name in now and now[name] != was[name]]
+    if changed:
+        raise ConfigError(f"{listed(changed)} changed while the model was loaded; run this again when it is complete")
+    cache = getattr(made, "_cache", None)
+    if identity != before and cache is not None:  # it was made with what was known before
+        _answer_as(answering, identity, config)
+        old = cache.cache_dir
+        cache.__init__(cache.model_config)
+        with contextlib.suppress(OSError):  # it is not empty
+            old.rmdir()
+    return made
+
+
+def _answer_as(answering: list[str], identity: Mapping[str, Any], config: Any) -> None:
+    known = identity_hash(identity)
+    replies: Any = getattr(sys.modules.get("litellm"), "cache", None)
+    if replies is not None:
+        replies.namespace = known or None  # litellm stores replies by the model's name, whatever the server
+    # LightEval's own key has the address that the config names
+    named = {getattr(config, name, None) for name in ("base_url", "inference_server_address")}
+    is_in_key = set(identity) == {"server"} and set(identity["server"]) == {"address"}
+    answering[0] = "" if is_in_key and identity["server"]["address"] in named else known

@@ -12,6 +12,7 @@ from evalkit.errors import ConfigError, listed
 from evalkit.rubrics import Profile
 from evalkit.runs.binding_tasks import Search, bind
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
+from evalkit.runs.contract.scoring_config import CONFIG_IGNORED
 from evalkit.runs.registry import Pack, Registry
 
 
@@ -83,11 +84,13 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     _check_names(search, pack)
     if search.problems:
         raise ConfigError(_said(pack, search.problems))
+    ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
     hashes = {
         "pack": pack.content_hash,
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
     }
-    warnings = (*scoring.warnings, *_keys_not_set(search.config))
+    ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
+    warnings = (*ignored, *scoring.warnings, *_keys_not_set(search.config))
     return Resolution(pack, scoring, TaskBindings(bindings), hashes, warnings, search.profiles)
 
 

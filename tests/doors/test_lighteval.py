@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lighteval_parts import make_llama, make_parts, write_sums
+from lighteval_parts import TASKS, make_llama, make_parts, write_sums
 from places import ROOT
 from servers import judge_server
 from warm_process import WarmProcess
@@ -284,3 +284,169 @@ def test_half_a_sign_in_an_answer_and_in_a_document_loses_no_run(lighteval, part
         details = saved.details("sums|0")
         assert [one["text"][0] for one in details["model_response"]].count("1 plus 1 is 2 \ufffd") == 1
         assert all(doc["query"].endswith("\ufffd") for doc in details["doc"])
+
+
+def answers(place: Path, task: str = "sums_exact|0") -> list[str]:
+    return [one["text"][0] for one in LightevalArtifacts.at(place).details(task)["model_response"]]
+
+
+def test_another_model_of_the_same_name_is_asked_and_the_first_is_not_asked_again(lighteval, tmp_path):
+    folder = make_parts(tmp_path / "own", 3)
+    head, _, _ = (folder / "model.py").read_text().partition("    def say(")
+    lines = ("def say(self, doc):", "    import wording", "    return wording.SAID",
+             "def loglikelihood(self, docs): ...", "def loglikelihood_rolling(self, docs): ...")  # fmt: skip
+    code = "".join(f"    {line}\n" for line in lines)
+    (folder / "model.py").write_text(f"import sys\nsys.path.insert(0, {str(folder)!r})\n{head}{code}")
+    words = ["custom", "parrot", str(folder / "model.py"), "sums_exact|0", "--custom-tasks", str(folder / "tasks.py")]
+    for number, said in enumerate(("one", "two", "one")):
+        (folder / "wording.py").write_text(f"SAID = {said!r}\n")
+        done = lighteval(*words, place=tmp_path, out=str(number))
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert answers(tmp_path / str(number)) == [said] * 3
+    assert len((tmp_path / "calls.txt").read_text().splitlines()) == 6, "the third run takes the answers of the first"
+
+
+def test_other_weights_in_the_same_folder_answer_for_themselves(lighteval, parts, tmp_path):
+    import torch
+    from transformers import LlamaForCausalLM
+
+    folder = Path(make_llama(tmp_path / "last"))
+    words = ["accelerate", f"model_name={folder},batch_size=4,max_length=512", "sums_exact|0"]
+    words += ["--custom-tasks", str(parts / "tasks.py")]
+    weights = {}
+    for number in range(3):
+        if number < 2:
+            model = LlamaForCausalLM.from_pretrained(folder)
+            if number:
+                torch.manual_seed(number)
+                torch.nn.init.normal_(model.lm_head.weight)
+                model.save_pretrained(folder)
+            weights[number] = (folder / "model.safetensors").read_bytes()
+        else:
+            (folder / "model.safetensors").write_bytes(weights[0])
+        (folder / "trainer_state.json").write_text(str(number))
+        done = lighteval(*words, place=tmp_path, out=str(number))
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert ("samples are cached" in done.stdout + done.stderr) == (number == 2)
+    assert answers(tmp_path / "0") == answers(tmp_path / "2") != answers(tmp_path / "1")
+
+
+def test_another_server_answers_for_itself(lighteval, parts, tmp_path):
+    words = ["sums_exact|0", "--custom-tasks", str(parts / "tasks.py")]
+    for said in ("one", "two"):
+        with judge_server(always={"content": said}) as candidate:
+            model = f"model_name=openai/candidate,base_url={candidate.url},api_key=k"
+            done = lighteval("endpoint", "litellm", model, *words, place=tmp_path, out=said)
+            assert done.returncode == 0, done.stderr[-2000:]
+            assert len(candidate.seen) == N
+        assert answers(tmp_path / said) == [said] * N, "litellm stores replies by the model's name"
+
+
+EDGES = (
+    TASKS.split("TASKS_TABLE")[0]
+    + """
+import numpy as np
+from dataclasses import replace
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from evalkit.lighteval import PolluxLLMJudgeMetric
+
+
+def told(line, task_name=None):
+    return replace(prompt(line, task_name), instruction="Answer in Latin only.")
+
+
+asked = task("own_judge", [judge_metric("correctness", judges="fake:strict"), Metrics.avg_at_n(sample_params={"n": 3})])
+asked.prompt_function = told
+averaged = replace(judge_metric("correctness"), corpus_level_fn=np.mean)
+TASKS_TABLE = [asked, task("averaged", [averaged]), task("not_run", [Metrics.simpleqa_judge])]
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def edges(parts: Path) -> Path:
+    (parts / "edges.py").write_text(EDGES)
+    model = (parts / "model.py").read_text().replace("[self.say(doc)]", "[self.say(doc)] * doc.num_samples")
+    (parts / "thrice.py").write_text(model.replace("[[1]]", "[[1]] * doc.num_samples"))
+    return parts / "edges.py"
+
+
+def test_a_run_without_a_mode_says_before_the_model_that_nothing_will_be_judged(lighteval, parts, edges, tmp_path):
+    with judge_server(always={"content": GOOD}) as judge:
+        environ = environ_of(tmp_path, **scoring("judge", judge.url))
+        del environ["EVALUATOR_SCORING_MODE"]
+        done = lighteval(
+            "custom", "parrot", str(edges.with_name("thrice.py")), "own_judge|0", "--custom-tasks", str(edges),
+            place=tmp_path, environ=environ,
+        )  # fmt: skip
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-2000:]
+    assert not judge.seen
+    assert said.count("nothing will be judged") == 1
+    assert said.index("nothing will be judged") < said.index("LOADING MODEL")
+    [line] = [line for line in said.splitlines() if "nothing will be judged" in line]
+    assert "task 'own_judge|0', metric 'correctness'" in line
+    assert "EVALUATOR_SCORING_MODE" in line
+    assert LightevalArtifacts.at(tmp_path / "out").results["own_judge|0"]["correctness_coverage"] == 0
+
+
+def test_the_judge_is_shown_the_instruction_and_told_is_that_one_answer_of_three_is_judged(
+    lighteval, parts, edges, tmp_path
+):
+    with judge_server(always={"content": GOOD}) as judge:
+        done = lighteval(
+            "custom", "parrot", str(edges.with_name("thrice.py")), "own_judge|0", "--custom-tasks", str(edges),
+            "--max-samples", "2", place=tmp_path, environ=environ_of(tmp_path, **scoring("judge", judge.url)),
+        )  # fmt: skip
+        sent = [one.body["messages"][-1]["content"] for one in judge.seen]
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-2000:]
+    assert sent
+    assert all("Answer in Latin only.\n\nWhat is" in text for text in sent)
+    line = "own_judge|0: of the 3 answers to each document, only the first is judged"
+    assert said.count(line) == 1
+    assert said.index(line) < said.index("LOADING MODEL")
+
+
+def test_metrics_that_would_fail_after_the_model_are_named_before_it(lighteval, parts, edges, tmp_path):
+    done = lighteval(
+        "custom", "parrot", str(parts / "model.py"), "averaged|0,not_run|0", "--custom-tasks", str(edges),
+        place=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "LOADING MODEL" not in done.stdout + done.stderr
+    assert "task 'averaged|0', metric 'correctness': its samples are dicts, which corpus_level_fn=mean" in done.stderr
+    assert "task 'not_run|0', metric 'simpleqa_judge': LightEval cannot compute a group of metrics" in done.stderr
+    assert not (tmp_path / "calls.txt").exists()
+
+
+def test_what_is_bound_to_a_group_is_applied_to_its_tasks(lighteval, parts, tmp_path):
+    (tmp_path / "two.yaml").write_text("profile: two\njudges: [{provider: fake, model: strict}]\nsamples: 2\n")
+    (tmp_path / "one.yaml").write_text("profile: one\njudges: [{provider: fake, model: strict}]\nsamples: 1\n")
+    bound = {
+        "pollux": {"judge_profile": str(tmp_path / "two.yaml")},
+        "pollux:easy": {"judge_profile": str(tmp_path / "one.yaml")},
+    }
+    environ = environ_of(tmp_path, EVALUATOR_SCORING_MODE="judge", EVALKIT_TASK_BINDINGS=json.dumps(bound))
+    done = lighteval(
+        "custom", "parrot", str(parts / "model.py"), "pollux|0", "--max-samples", "1", place=tmp_path, environ=environ
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    receipts = read_receipts(tmp_path / "receipts.json")
+    found = {(one.task, one.profile, one.samples) for one in receipts}
+    assert found == {("pollux:easy|0", "one", 1), ("pollux:medium|0", "two", 2), ("pollux:hard|0", "two", 2)}
+
+
+def test_one_task_of_the_hub_needs_its_own_data_alone(lighteval, parts, tmp_path):
+    place = tmp_path / "PatronusAI" / "HaluBench"  # the data set's name, as a folder
+    place.mkdir(parents=True)
+    row = {"passage": "Cats purr.", "question": "Do cats purr?", "answer": "1 plus 1 is 2", "label": "PASS"}
+    (place / "test.jsonl").write_text(json.dumps(row) + "\n")
+    words = ["custom", "parrot", str(parts / "model.py")]
+    environ = environ_of(tmp_path, EVALKIT_TASK_DATA="hub")
+    done = lighteval(*words, "grounded_qa|0", place=tmp_path, environ=environ)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert answers(tmp_path / "out", "grounded_qa|0") == ["1 plus 1 is 2"]
+    done = lighteval(*words, "pollux:easy|0", place=tmp_path, environ=environ)
+    assert done.returncode == 2
+    assert "set EVALKIT_POLLUX_CRITERIA to the path of metainfo/criteria.json" in done.stderr.splitlines()[-1]

@@ -181,3 +181,72 @@ def test_a_run_tells_first_what_its_judges_left_without_a_score(tmp_path, saved)
     assert run.notes[1].endswith(f"{judge.name}: 0 of {n} scored: unreadable {n}")
     assert str(run).splitlines()[1] == f"note: {run.notes[0]}"
     assert run.notes[1] in run._repr_html_()
+
+
+def test_a_tie_is_scored_in_lighteval_as_in_a_summary_whatever_some_judges_left_open(monkeypatch, tmp_path):
+    """All 256 ways in which four judges give 0, 1, 2 or nothing; truth by counting."""
+    from itertools import product
+
+    said = list(product((0, 1, 2, None), repeat=4))
+    reply = [
+        {str(at): f'{{"explanation": "", "score": {row[judge]}}}' if row[judge] is not None else "?"
+         for at, row in enumerate(said)}
+        for judge in range(4)
+    ]  # fmt: skip
+
+    def answers(judge: int):
+        return lambda prompt: reply[judge][str(prompt).partition("<<")[2].partition(">>")[0]]
+
+    jury = [ek.Judge.function(answers(judge), name=f"j{judge}", version="1") for judge in range(4)]
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "jury")
+    metric = judge_metric("correctness", judges=jury, samples=1, aggregate="majority")
+    docs = [Doc(query=f"<<{at}>>", choices=[""], gold_index=0, id=str(at), task_name=TASK,
+                specific={"reference_answer": "4"}) for at in range(len(said))]  # fmt: skip
+    rows = metric.compute_sample(responses=[ModelResponse(text=["4"])] * len(said), docs=docs)["correctness"]
+    n_scored = 0
+    for given, row in zip(said, rows, strict=True):
+        there = [score for score in given if score is not None]
+        most = max((there.count(one) for one in there), default=0)
+        modes = {one for one in there if there.count(one) == most}
+        kind = "unreadable" if len(there) <= 2 else "tied" if len(modes) > 1 else ""
+        n_scored += kind in ("tied", "")
+        assert row["correctness_error"].partition(" ")[0] == kind, given
+        if kind == "":
+            assert row["correctness_raw"] == modes.pop(), given
+    assert sum(row["correctness_error"].startswith("tied") for row in rows) > 36, "some with a judge that gave nothing"
+    corpus = metric.corpus_level_fn(rows)
+    items = [{"question": f"<<{at}>>", "answer": "4", "reference": "4"} for at in range(len(said))]
+    summary = ek.evaluate(items, "correctness", jury, samples=1, aggregate="majority").summary.iloc[0]
+    assert corpus["correctness_coverage"] == n_scored / len(said)
+    assert summary["n_scored"] == n_scored
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "reason"),
+    [
+        ({"a": ("tied", "no_majority"), "b": ("ok", None)}, "tied", "no_majority"),
+        ({"a": ("tied", "tied"), "b": ("ok", None)}, "tied", "tied"),
+        ({"a": ("tied", "tied"), "b": ("tied", "no_majority")}, "tied", "tied"),
+        ({"a": ("tied", "tied"), "b": ("unscored", "timeout")}, "unscored", "timeout"),
+        ({"a": ("unscored", "timeout"), "b": ("tied", "no_majority")}, "unscored", "timeout"),
+        ({"a": ("ok", None), "b": ("ok", None)}, "ok", None),
+    ],
+)
+def test_an_item_is_tied_if_its_criteria_are_and_unscored_if_one_is(parts, status, reason):
+    from evalkit import tables
+    from evalkit.stats.aggregation.combining_criteria import combine
+
+    scale = {0: "no", 1: "so", 2: "yes"}
+    rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": name, "scale": scale} for name in parts])
+    number = [1.0 if one == "ok" else math.nan for one, _ in parts.values()]
+    n = len(parts)
+    scores = tables.table("scores", {
+        "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": ["i"] * n, "criterion": list(parts),
+        "score": number, "score_norm": number, "status": [one for one, _ in parts.values()],
+        "reason": [why for _, why in parts.values()], "n_judges": [4] * n, "n_scored": [3] * n,
+        "tied": [one == "tied" for one, _ in parts.values()],
+    })  # fmt: skip
+    row = combine(scores, rubric).iloc[0]
+    assert row["status"] == status
+    assert (None if pd.isna(row["reason"]) else row["reason"]) == reason

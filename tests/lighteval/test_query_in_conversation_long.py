@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,3 +57,62 @@ def test_a_rubric_that_is_not_shown_what_the_model_wrote_is_refused() -> None:
     blind = ek.Rubric(id="blind", inputs=["question", "context?"], criteria=[{"name": "c", "scale": SCALE}])
     with pytest.raises(RubricError, match=r"'blind' has neither 'answer' nor 'conversation' among its inputs"):
         judge_metric(blind)
+
+
+ASKED = ek.Rubric(id="q", inputs=["question", "answer"], criteria=[{"name": "c", "scale": SCALE}])
+
+
+@pytest.mark.parametrize(
+    ("instruction", "query", "shown"),
+    [
+        (None, "What?", "What?"),
+        ("", "What?", "What?"),
+        (" \n", "What?", "What?"),
+        ("Be brief.", "What?", "Be brief.\n\nWhat?"),
+        ("Be brief.\n", "What?", "Be brief.\n\nWhat?"),
+        ("Be brief.", "Be brief. What?", "Be brief. What?"),  # LightEval shows it once, too
+        ("Be brief.", "What? Be brief.", "Be brief.\n\nWhat? Be brief."),
+        ("Half \ud83d", "What?", "Half \ufffd\n\nWhat?"),
+    ],
+)
+def test_judges_see_the_instruction_that_the_model_saw(instruction, query, shown) -> None:
+    from evalkit.lighteval.pollux.llm_judge_metric import _row
+
+    doc = Doc(task_name="t|0", query=query, instruction=instruction, choices=[""], gold_index=0)
+    response = ModelResponse(text=["A"])
+    (question,) = items_of([doc], [response], ASKED, {})["question"]
+    assert question == shown
+    assert _row(doc, response)["question"] == shown
+    (alone,) = items_of([doc], [response], ASKED, {"question": lambda one: one.query})["question"]
+    assert alone == query
+
+
+def test_an_instruction_stands_once_in_a_conversation() -> None:
+    def seen(instruction: str, query: str, turns: list[dict[str, str]]) -> list[tuple[str, str]]:
+        doc = Doc(task_name="t|0", query=query, instruction=instruction, choices=[""], gold_index=0,
+                  specific={"conversation": turns})  # fmt: skip
+        (made,) = items_of([doc], [ModelResponse(text=["A"])], WHOLE, {})["conversation"]
+        return [(one["role"], one["content"]) for one in made]
+
+    answer, turns = ("assistant", "A"), [said("user", "Hello."), said("assistant", "Yes?")]
+    shown = [(one["role"], one["content"]) for one in turns]
+    assert seen("Be brief.", "Why?", turns) == [*shown, ("user", "Be brief.\n\nWhy?"), answer]
+    assert seen("Be brief.", "Hello.", turns[:1]) == [("system", "Be brief."), ("user", "Hello."), answer]
+    # the instruction is the conversation, written out
+    assert seen("So far:\nUser: Hello.\nAssistant: Yes?", "Why?", turns) == [*shown, ("user", "Why?"), answer]
+    assert seen("Be brief.", "Why?", []) == [("user", "Be brief.\n\nWhy?"), answer]
+
+
+def test_evalkits_own_tasks_show_context_and_conversation_once() -> None:
+    from evalkit.lighteval.tasks import make_tasks
+
+    for config in make_tasks():
+        for metric in config.metrics:
+            compute = metric.sample_level_fn
+            if not hasattr(compute, "declared"):
+                continue
+            row = json.loads(Path(config.hf_repo, "test.jsonl").read_text(encoding="utf-8").splitlines()[0])
+            doc = config.prompt_function({**row, "__index": 0}, f"{config.name}|0")
+            if doc is not None:
+                items = items_of([doc], [ModelResponse(text=["A"])], compute.declared.rubric, compute._fields)
+                assert items["question"].tolist() == [doc.query], config.name

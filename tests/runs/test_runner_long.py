@@ -81,6 +81,10 @@ def test_names_become_paths_hashes_and_texts(local: Registry, tmp_path: Path) ->
     assert {task: profile.profile for task, profile in found.profiles.items()} == {"tone": "tone-strict"}
     assert found.to_dict()["plugins"].keys() == {"tone@1"}
     deterministic = resolve(local, local.pack("support"), "deterministic", {"nonsense": 1})
+    [said] = deterministic.warnings
+    assert "nothing will be judged" in said
+    assert "EVALUATOR_SCORING_MODE" in said
+    assert resolve(local, local.pack("support")).warnings == ()
     assert deterministic.scoring.config is None
     assert deterministic.bindings.of_task("tone").templates == []
     assert deterministic.bindings.of_task("tone").plugin_path == str(tmp_path / "tone_plugin")

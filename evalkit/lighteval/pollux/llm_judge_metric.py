@@ -18,7 +18,7 @@ from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
-from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.items import answer_of, question_of
 from evalkit.lighteval.pollux.judge_arguments import judge_and_options
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
@@ -216,7 +216,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         responses
             Model responses; the first of `final_text` is judged.
         docs
-            One per response: `query` is the task, ``specific["reference_answer"]`` the reference, if not blank.
+            One per response: `instruction` and `query` are the task, ``specific["reference_answer"]`` the reference, if
+            not blank.
 
         Returns
         -------
@@ -307,6 +308,6 @@ def _shown(value: Any) -> str:
 
 
 def _row(doc: Any, response: Any) -> dict[str, str]:
-    row = {"question": "" if doc.query is None else repaired(str(doc.query)), "answer": answer_of(response)}
+    row = {"question": repaired(str(question_of(doc) or "")), "answer": answer_of(response)}
     reference = (doc.specific or {}).get("reference_answer")
     return row if is_missing(reference) or not str(reference).strip() else row | {"reference": repaired(str(reference))}

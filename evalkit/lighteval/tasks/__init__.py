@@ -6,11 +6,13 @@ LightEval reads ``TASKS_TABLE``. With ``EVALKIT_TASK_DATA=hub`` the same tasks u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
 from evalkit.errors import ConfigError, listed
+from evalkit.lighteval.items import Fields
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
@@ -43,7 +45,7 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     Raises
     ------
     ConfigError
-        For an unknown source or task, or if the Hub's POLLUX lacks its criteria.
+        For an unknown source or task. If the Hub's POLLUX lacks its criteria, when one of its tasks is run.
 
     Examples
     --------
@@ -65,15 +67,19 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
 
 
+# what the instruction holds besides the query, the judges read as context or conversation
+_QUERY: Fields = {"question": attrgetter("query")}
 _METRICS: Mapping[str, Callable[[], list[SampleLevelMetric]]] = {
-    "conversation_helpfulness": lambda: [judge_metric("helpfulness")],
+    "conversation_helpfulness": lambda: [judge_metric("helpfulness", fields=_QUERY)],
     "instruction_following_judged": lambda: [
         judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
     ],
     "safety_guardrail": lambda: [
         judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS, low=["refused_safe"])
     ],
-    "grounded_qa": lambda: [judge_metric("faithfulness"), check_metric("overlap", check_overlap, OVERLAP_KEYS)],
+    "grounded_qa": lambda: [
+        judge_metric("faithfulness", fields=_QUERY), check_metric("overlap", check_overlap, OVERLAP_KEYS)
+    ],
     "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
 }  # fmt: skip
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, EvalkitError
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, slug_of
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.instruction_rules import script_share
@@ -45,23 +46,34 @@ class PolluxReader:
         The criteria, and the data set.
     difficulty, kind
         The difficulty, or the type of task, of the rows.
+    problem
+        Why the task cannot run; raised when LightEval prepares it, so that the other tasks can.
     """
 
     def __init__(
-        self, criteria: PolluxCriteria, place: Place, *, difficulty: str | None = None, kind: str | None = None
+        self,
+        criteria: PolluxCriteria,
+        place: Place,
+        *,
+        difficulty: str | None = None,
+        kind: str | None = None,
+        problem: EvalkitError | None = None,
     ) -> None:
         self.criteria, self.place, self.difficulty, self.kind = criteria, place, difficulty, kind
+        self.problem = problem
         self._seen: set[tuple[str, str]] = set()
 
     def __repr__(self) -> str:
         return f"PolluxReader({self.difficulty or self.kind})"
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> PolluxReader:
-        # LightEval copies a config to print it; hundreds of criteria need not be copied with it
+        # LightEval copies the config of a task that it runs or prints; hundreds of criteria need not be copied with it
+        self._check()
         return PolluxReader(self.criteria, self.place, difficulty=self.difficulty, kind=self.kind)
 
     def __call__(self, row: Mapping[str, Any], task_name: str) -> Doc | None:
         """The document of a row; None if it belongs to another task or its prompt was read already."""
+        self._check()
         if not row.get("__index"):
             self._seen.clear()  # LightEval reads a split from its first row, more than once
         check_row(row, self.place.columns or HUB["pollux"].columns, self.place.repo)
@@ -79,6 +91,10 @@ class PolluxReader:
         return Doc(
             task_name=task_name, query=instruction, choices=gold, gold_index=[0] if gold else [], specific=specific
         )
+
+    def _check(self) -> None:
+        if self.problem is not None:
+            raise self.problem
 
     def _wants(self, row: Mapping[str, Any]) -> bool:
         if self.difficulty is not None:
@@ -116,18 +132,24 @@ def pollux_tasks(source: str, *, repo: str | None = None) -> list[LightevalTaskC
     Parameters
     ----------
     source
-        ``shipped`` or ``hub``.
+        ``shipped`` or ``hub``. If the Hub's lack their criteria, running or printing one of them is a ConfigError.
     repo
         Name or folder to use instead of the source's own.
     """
-    file = criteria_file(source)
-    known = PolluxCriteria.of(file)
+    problem: EvalkitError | None = None
+    try:
+        file = criteria_file(source)
+        known = PolluxCriteria.of(file)
+    except EvalkitError as fault:
+        file, problem = criteria_file("shipped"), fault
+        known = PolluxCriteria.of(file)
     place = place_of("pollux", source, repo)
     version = version_of(place, file.read_text(encoding="utf-8-sig"))
     # figures of hundreds of criteria would bury the others: shown are those of every task, in samples all
     shown = list(known.criteria) if source == "shipped" else known.general
-    readers = {f"pollux:{name}": PolluxReader(known, place, difficulty=name) for name in _STEMS}
-    readers |= {f"pollux_type:{slug_of(kind)}": PolluxReader(known, place, kind=kind) for kind in known.tasks}
+    made = partial(PolluxReader, known, place, problem=problem)
+    readers = {f"pollux:{name}": made(difficulty=name) for name in _STEMS}
+    readers |= {f"pollux_type:{slug_of(kind)}": made(kind=kind) for kind in known.tasks}
     metrics = [pollux_metric(known, shown=shown), check_metric("russian", _is_russian, ["in_russian"])]
     return [
         make_config(name, place, reader, metrics, tokens=_TOKENS, version=version) for name, reader in readers.items()

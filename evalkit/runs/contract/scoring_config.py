@@ -23,6 +23,13 @@ from evalkit.rubrics.files import parse_json, read_text, read_yaml
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
 CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"
 
+CONFIG_IGNORED = (
+    "the scoring config has no effect and nothing will be judged, because the scoring mode is 'deterministic', the "
+    f"default; set the mode (--scoring-mode, scoring_mode=, {MODE_VARIABLE}) to judge (one judge) or jury"
+)
+_OTHER_NAMES = {"provider": "judge_backend", "model": "judge_model_name"}
+"""The names of profiles and of `Judge`."""
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
@@ -34,9 +41,10 @@ class JudgeConfig(_Part):
     Attributes
     ----------
     judge_model_name
-        The model as the service knows it; a persona for ``fake``.
+        The model as the service knows it; a persona for ``fake``. The key ``model``, as in profiles, is the same.
     judge_backend
-        One of `BACKENDS`: ``tgi`` needs `base_url`; ``vllm`` runs in this process unless `base_url` names a server.
+        One of `BACKENDS`: ``tgi`` needs `base_url`; ``vllm`` runs in this process unless `base_url` names a server. The
+        key ``provider``, as in profiles, is the same.
     max_tokens
         Longest reply in tokens, ≥ 1 (default 512).
     weight
@@ -68,7 +76,7 @@ class JudgeConfig(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_literal_key(cls, values: Any) -> Any:
+    def _has_our_names_and_no_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
             keys = [name for name in values if is_key(str(name))]
             if keys:
@@ -76,6 +84,10 @@ class JudgeConfig(_Part):
                     f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
                     "environment variable and set api_key_env to the variable's name"
                 )
+            for other, name in _OTHER_NAMES.items():
+                if other in values and name in values:
+                    raise ValueError(f"{other} and {name} mean the same; keep one of them")
+            return {_OTHER_NAMES.get(name, name): value for name, value in values.items()}
         return values
 
     @model_validator(mode="after")

@@ -71,7 +71,7 @@ class TaskBinding(_Part):
 
 
 class TaskBindings(RootModel[dict[str, TaskBinding]]):
-    """Bindings by task name (``helpfulness``, without ``|0``)."""
+    """Bindings by the name of a task (``helpfulness``, without ``|0``) or of a group (``pollux``)."""
 
     def __iter__(self) -> Iterator[str]:  # type: ignore[override]
         return iter(self.root)
@@ -80,8 +80,16 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         return len(self.root)
 
     def of_task(self, task: str) -> TaskBinding:
-        """The binding of a task, as LightEval calls it (``helpfulness|0``); empty if there is none."""
-        return self.root.get(task_name(task), _NONE)
+        """The binding of a task, as LightEval calls it (``helpfulness|0``), or of its group; empty if there is none.
+
+        Examples
+        --------
+        >>> bindings = TaskBindings.of({"pollux": {"judge_profile": "strict"}, "pollux:easy": {"plugin": "p"}})
+        >>> [bindings.of_task(task).judge_profile for task in ("pollux:hard|0", "pollux:easy|0", "pollux_type:x|0")]
+        ['strict', None, None]
+        """
+        name = task_name(task)
+        return self.root.get(name) or self.root.get(name.partition(":")[0], _NONE)
 
     @classmethod
     def of(cls, values: Any, where: str = BINDINGS_VARIABLE) -> TaskBindings:

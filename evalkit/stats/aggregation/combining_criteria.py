@@ -50,7 +50,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
         - a failed critical criterion makes the score 0 (the bad end of its scale) and fails the item, even
           where others are unscored; one without a verdict leaves the score open (NA);
         - `reason` of the first criterion, in the rubric's order, that leaves score or verdict open
-          (``not_judged`` where the item has no row for it);
+          (``not_judged`` where the item has no row for it); of one that is tied only if all of these are;
         - `n_criteria` that apply, `n_scored` of them (ties included), `status` as in `aggregate`;
         - `level`, `scale` of `score`; `options`, of one criterion those of its score.
 
@@ -197,12 +197,14 @@ def _status(grid: _Grid, score: Floats, passed: BooleanArray, rubric: Rubric) ->
     # What leaves the item open: an unscored criterion that counts, or a rule without a verdict.
     culprit = (grid.applies & np.isnan(grid.norm)) | (grid.rule & ~grid.passes & ~grid.fails)
     reason = np.full(len(score), None, dtype=object)
-    at = culprit.argmax(axis=1)
+    worse = culprit & (grid.status != "tied") & (grid.reason != "tied")
+    at = np.where(worse.any(axis=1), worse.argmax(axis=1), culprit.argmax(axis=1))
     blamed = open_ & culprit.any(axis=1)
+    tied = blamed & ~worse.any(axis=1)
     reason[blamed] = grid.reason[np.flatnonzero(blamed), at[blamed]]
     missing = (grid.applies & np.isnan(grid.norm)).any(axis=1) | (grid.status == "partial").any(axis=1)
     status = np.full(len(score), "ok", dtype=object)
     status[missing | open_] = "partial"
-    status[open_ & (reason == "tied")] = "tied"
-    status[silent & (reason != "tied")] = "unscored"
+    status[tied] = "tied"
+    status[silent & ~tied] = "unscored"
     return {"reason": tables.categorical(reason), "status": tables.categorical(status)}

@@ -137,6 +137,21 @@ def test_a_text_that_is_no_file_is_told_however_long_it_is(given):
         ScoringConfig.of(given)
 
 
+def test_the_names_of_profiles_are_read_too():
+    for backend in BACKENDS:
+        given = {"judge_backend": backend, "judge_model_name": "strict", "base_url": "http://127.0.0.1:9/v1"}
+        given = given if backend in ("tgi", "vllm", "openai") else {**OTHER, "judge_backend": backend}
+        if backend == "fake":
+            given = OTHER
+        other = {**given, "provider": given["judge_backend"], "model": given["judge_model_name"]}
+        del other["judge_backend"], other["judge_model_name"]
+        assert ScoringConfig.of(config(other)) == ScoringConfig.of(config(given))
+        assert ScoringConfig.of(config(other)).to_dict() == config(given), "one form is passed on"
+    for twice in ({"model": "x"}, {"provider": "fake"}):
+        with pytest.raises(ConfigError, match=r"judges\[0\]: \w+ and judge_\w+ mean the same; keep one of them"):
+            ScoringConfig.of(config(OTHER | twice))
+
+
 def test_judges_are_a_list():
     with pytest.raises(ConfigError, match="judges: expected a list"):
         ScoringConfig.of({"judges": "openai:gpt-4o-mini"})
