@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, RegistryError
 
 pytest.importorskip("alembic")
 
-from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
+from run_setup import JUDGE, JURY, TEMPLATE, bound, made, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
 from evalkit.runs.contract import Receipt
@@ -30,7 +29,6 @@ from evalkit.runs.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.run_display import run_tables
-from evalkit.runs.run_record import RunScore, RunTask
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
@@ -706,44 +704,6 @@ def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) 
         leaderboard(local, "support@2")
     local.apply_pack(pack(name="fresh"))
     assert leaderboard(local, "fresh").empty
-
-
-def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
-    """A run as the registry would give it, without one."""
-    from datetime import UTC, datetime
-
-    tasks = tuple(RunTask(f"t{at}|0", 1.0, {}, "deterministic") for at in range(len(values)))
-    scores = tuple(RunScore(f"t{at}|0", "m", value, None, None) for at, value in enumerate(values))
-    fields: dict[str, Any] = {
-        "id": run_id, "pack": "p@1", "model": run_id, "backend": "accelerate", "scoring_mode": "deterministic",
-        "scoring_config": None, "options": {}, "resolution": {}, "status": "succeeded", "error": None, "exit_code": 0,
-        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (), "rerun_of": None,
-        "created_at": datetime(2026, 1, 31, tzinfo=UTC), "started_at": None, "finished_at": None,
-        "primary_metric": None, "task_aggregation": "mean",
-    }  # fmt: skip
-    return Run(**(fields | changes))
-
-
-def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
-    from evalkit.runs.run_store import RunStore
-
-    local.apply_pack(pack(name="p"))
-
-    def board(*runs: Run) -> Any:
-        monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))
-        return leaderboard(local, "p").set_index("run")
-
-    runs = [made("a", [0.5, None]), made("b", [None, None]), made("c", [0.25, 0.75]), made("d", [0.75, 0.25])]
-    random.Random(4).shuffle(runs)
-    table = board(*runs)
-    assert table.loc[["c", "d"], "rank"].tolist() == [1, 1], "ties share a rank"
-    assert table.loc[["a", "b"], "score"].isna().all()
-    assert table.loc["a", "notes"].startswith("no score: t1|0 has no first metric")
-    assert table["rank"].isna().tolist() == [False, False, True, True], "what has no score is last, without a rank"
-    lowest = board(made("e", [0.5, 0.25], task_aggregation="min"))
-    assert lowest["score"].tolist() == [0.25]
-    assert board(made("f", [0.5], task_aggregation="none"))["score"].isna().all()
-    assert board(made("g", [0.5], primary_metric="other"))["notes"].iloc[0].startswith("no score: t0|0 has no other")
 
 
 def test_the_identity_of_a_run_is_how_it_is_scored() -> None:

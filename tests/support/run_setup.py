@@ -7,11 +7,13 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evalkit.runs import Run, Runner, Worker
 from evalkit.runs.registry import Registry
+from evalkit.runs.run_record import RunScore, RunTask
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
@@ -102,3 +104,17 @@ def work(url: str, folder: Path, *, once: bool) -> None:
         say(folder / "begun", run.id, run.status, len(run.artifacts["attempts"]), os.getpid())
 
     Worker(runner_of(Registry.open(url), folder), poll_s=0.1, on_run=told).work(once=once)
+
+
+def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
+    """A run as the registry would give it, without one."""
+    tasks = tuple(RunTask(f"t{at}|0", 1.0, {}, "deterministic") for at in range(len(values)))
+    scores = tuple(RunScore(f"t{at}|0", "m", value, None, None) for at, value in enumerate(values))
+    fields: dict[str, Any] = {
+        "id": run_id, "pack": "p@1", "model": run_id, "backend": "accelerate", "scoring_mode": "deterministic",
+        "scoring_config": None, "options": {}, "resolution": {}, "status": "succeeded", "error": None, "exit_code": 0,
+        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (), "rerun_of": None,
+        "created_at": datetime(2026, 1, 31, tzinfo=UTC), "started_at": None, "finished_at": None,
+        "primary_metric": None, "task_aggregation": "mean",
+    }  # fmt: skip
+    return Run(**(fields | changes))
