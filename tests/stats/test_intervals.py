@@ -283,3 +283,9 @@ def test_equal_values_have_wilsons_interval_on_their_scale():
     half = 4 * 1.959964 / (2 * math.sqrt(3 + 1.959964**2))
     made = mean_interval(np.full(3, 3.0), np.arange(3), bounds=(1.0, 5.0))
     assert (made.low, made.high) == pytest.approx((3 - half, 3 + half), abs=1e-6)
+
+
+def test_there_are_2000_resamples_unless_told_otherwise():
+    assert sum(1 for _ in resamples(np.array([0, 1, 1]))) == 2000
+    assert sum(1 for _ in resamples(np.array([0, 1, 1]), rounds=3)) == 3
+    assert not [*resamples(np.array([0, 0]))]
