@@ -142,7 +142,7 @@ def main() -> None:
     clean = ast.parse(files[0].read_text("utf-8"))
     broken = ast.parse("1 / 0")
     assert not noticed(files[0], clean, tests, 900), "the tests fail without a change"
-    assert noticed(files[0], broken, quick, 900), "a change does not reach the tests"
+    assert any(noticed(file, broken, quick, 900) for file in files[::-1]), "a change does not reach the tests"
     alive = n_tried = 0
     for file, index in drawn:
         tree, words_of_it = mutant(file, index)
