@@ -29,6 +29,7 @@ COMPARED = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, 
 COMPARED |= {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult}
 COMPUTED |= {ast.Mod: ast.Mult, ast.Pow: ast.Mult}
+NOT_LOADED = 77
 SILENT = (ast.Raise, ast.JoinedStr, ast.Assert)
 
 
@@ -80,10 +81,14 @@ def noticed(path: Path, tree: ast.Module, tests: list[str], limit_s: int, *optio
     """Whether the tests fail with this tree in place of the file, or take more processor time than the limit."""
     child = os.fork()
     if not child:
+        loaded: list[str] = []
         load = importlib.machinery.SourceFileLoader.get_code
 
         def get_code(loader: importlib.machinery.SourceFileLoader, name: str) -> object:
-            return compile(tree, str(path), "exec") if Path(loader.path) == path else load(loader, name)
+            if Path(loader.path) != path:
+                return load(loader, name)
+            loaded.append(name)
+            return compile(tree, str(path), "exec")
 
         importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
         os.setpgid(0, 0)
@@ -93,12 +98,17 @@ def noticed(path: Path, tree: ast.Module, tests: list[str], limit_s: int, *optio
         os.dup2(null, 2)
         import pytest
 
-        always = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
-        os._exit(int(pytest.main([*always, *options, *tests])) != 0)
+        # pytest would load the modules of an editable plugin by itself, without the change, to rewrite their assertions
+        always = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:nbval", "--assert=plain"]
+        failed = int(pytest.main([*always, *options, *tests])) != 0
+        os._exit(1 if failed else 0 if loaded else NOT_LOADED)
     end = time.monotonic() + 8 * limit_s
     while time.monotonic() < end:
         process, status = os.waitpid(child, os.WNOHANG)
         if process:
+            if os.waitstatus_to_exitcode(status) == NOT_LOADED:
+                print(f"no test loads {path.relative_to(ROOT)}", flush=True)
+                return False
             return status != 0
         time.sleep(0.05)
     os.killpg(child, signal.SIGKILL)
@@ -130,7 +140,9 @@ def main() -> None:
     tests = sorted({str(test) for folder in folders for test in folder})
     quick = [name for name in tests if not name.endswith("_long.py")]
     clean = ast.parse(files[0].read_text("utf-8"))
+    broken = ast.parse("1 / 0")
     assert not noticed(files[0], clean, tests, 900), "the tests fail without a change"
+    assert any(noticed(file, broken, quick, 900) for file in files[::-1]), "a change does not reach the tests"
     alive = n_tried = 0
     for file, index in drawn:
         tree, words_of_it = mutant(file, index)

@@ -325,3 +325,22 @@ def test_what_evalkit_records_is_never_refused(data: st.DataObject) -> None:
     back = read_recorded(orjson.loads(orjson.dumps(judgment.to_dict())), "f", own, rules)
     same = ("passed", "score", "samples", "agreement", "is_scored", "is_final")
     assert [getattr(back, name) for name in same] == [getattr(judgment, name) for name in same]
+
+
+@pytest.mark.parametrize(
+    ("scores", "rationale"), [([0, 2, 2], "b"), ([2, 0, 0], "b"), ([2, 2, 0], "a"), ([2, 0, None], "a")]
+)
+def test_the_rationale_is_that_of_a_sample_on_the_side_of_the_verdict(scores: list[Any], rationale: str) -> None:
+    own, table = judged(1, 1, 3, None, False)
+    said = np.array([np.nan if one is None else one for one in scores], dtype=float)
+    table = table.assign(
+        score=said,
+        score_norm=said / 2,
+        label=pd.Series([None if one is None else str(one) for one in scores], dtype=object),
+        passed=pd.array([None if one is None else one == 2 for one in scores], dtype="boolean"),
+        error=pd.Series([None if one is not None else "unreadable" for one in scores], dtype=object),
+        explanation=pd.Series(["a", "b", "c"], dtype=object),
+    )
+    (judgment,) = judgments_of(table, own, Rules(vote="majority"), {}).values()
+    assert judgment.passed is (None if None in scores else scores.count(2) > 1)  # one against one is a tie
+    assert judgment.rationale == rationale

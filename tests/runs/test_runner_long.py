@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import os
-import random
 import re
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, RegistryError
 
 pytest.importorskip("alembic")
 
-from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
+from run_setup import JUDGE, JURY, TEMPLATE, bound, made, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
@@ -29,7 +28,6 @@ from evalkit.runs.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_display import run_tables
-from evalkit.runs.run_record import RunScore, RunTask
 
 
 @pytest.fixture
@@ -646,80 +644,6 @@ def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) 
         leaderboard(local, "support@2")
     local.apply_pack(pack(name="fresh"))
     assert leaderboard(local, "fresh").empty
-
-
-def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
-    """A run as the registry would give it, without one."""
-    from datetime import UTC, datetime
-
-    tasks = tuple(RunTask(f"t{at}|0", 1.0, {}, "deterministic") for at in range(len(values)))
-    scores = tuple(RunScore(f"t{at}|0", "m", value, None, None) for at, value in enumerate(values))
-    fields: dict[str, Any] = {
-        "id": run_id, "pack": "p@1", "model": run_id, "backend": "accelerate", "scoring_mode": "deterministic",
-        "scoring_config": None, "options": {}, "resolution": {}, "status": "succeeded", "error": None, "exit_code": 0,
-        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (),
-        "created_at": datetime(2026, 1, 31, tzinfo=UTC), "started_at": None, "finished_at": None,
-        "primary_metric": None, "task_aggregation": "mean",
-    }  # fmt: skip
-    return Run(**(fields | changes))
-
-
-def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
-    from evalkit.runs.run_store import RunStore
-
-    local.apply_pack(pack(name="p"))
-
-    def board(*runs: Run) -> Any:
-        monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))
-        return leaderboard(local, "p").set_index("run")
-
-    runs = [made("a", [0.5, None]), made("b", [None, None]), made("c", [0.25, 0.75]), made("d", [0.75, 0.25])]
-    random.Random(4).shuffle(runs)
-    table = board(*runs)
-    assert table.loc[["c", "d"], "rank"].tolist() == [1, 1], "ties share a rank"
-    assert table.loc[["a", "b"], "score"].isna().all()
-    assert table.loc["a", "notes"].startswith("no score: t1|0 has no first metric")
-    assert table["rank"].isna().tolist() == [False, False, True, True], "what has no score is last, without a rank"
-    lowest = board(made("e", [0.5, 0.25], task_aggregation="min"))
-    assert lowest["score"].tolist() == [0.25]
-    assert board(made("f", [0.5], task_aggregation="none"))["score"].isna().all()
-    assert board(made("g", [0.5], primary_metric="other"))["notes"].iloc[0].startswith("no score: t0|0 has no other")
-
-
-def test_a_leaderboard_puts_the_best_first_where_low_is_good(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
-    from evalkit.runs.run_store import RunStore
-
-    local.apply_pack(pack(name="p"))
-
-    def facts(*better: bool | None) -> dict[str, Any]:
-        metrics = [{"m": {"scorer": "own", "higher_is_better": high}} for high in better]
-        return {"facts": {"tasks": {f"t{at}|0": {"metrics": one} for at, one in enumerate(metrics)}}}
-
-    def board(*runs: Run) -> Any:
-        monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))
-        return leaderboard(local, "p").set_index("run")
-
-    values = {"good": [0.1, 0.2], "bad": [0.8, 0.2], "none": [None, 0.1]}
-    low = board(*(made(name, pair, artifacts=facts(False, False)) for name, pair in values.items()))
-    assert low.index.tolist() == ["good", "bad", "none"]
-    assert (low["rank"].tolist()[:2], set(low["better"])) == ([1, 2], {"low"})
-    high = board(*(made(name, pair, artifacts=facts(True, True)) for name, pair in values.items()))
-    assert (high.index.tolist(), set(high["better"])) == (["bad", "good", "none"], {"high"})
-    # the worst task is the highest where low is good
-    worst = board(made("w", [0.8, 0.2], task_aggregation="min", artifacts=facts(False, False)))
-    assert worst.loc["w", "score"] == 0.8
-    mixed = board(made("x", [0.8, 0.2], artifacts=facts(True, False))).loc["x"]
-    assert (mixed["better"], math.isnan(mixed["score"])) == ("mixed", True)
-    assert mixed["notes"].startswith("no score: high is good in some of its tasks, and low in others")
-    untold = board(made("y", [0.8, 0.2], artifacts=facts(None, None))).loc["y"]
-    assert (untold["better"], untold["rank"]) == (None, 1)
-    assert "metric: direction" in untold["not_known"]
-    apart = board(made("a", [0.5], artifacts=facts(True)), made("b", [0.4], artifacts=facts(False)))
-    assert apart["group"].tolist() == [1, 2], "another direction is another group"
-    assert "direction" in apart["differs"].iloc[1]
-    versions = board(made("a", [0.5]), made("b", [0.6], pack="p@2"))
-    assert versions["group"].tolist() == [1, 2]
-    assert versions["differs"].tolist() == ["", "pack: p@2 -> p@1"]
 
 
 # artifacts

@@ -10,6 +10,7 @@ from evalkit.stats.intervals import (
     bounded_interval,
     change_interval,
     cluster_codes,
+    intraclass_correlation,
     jackknife,
     jackknife_groups,
     mean_interval,
@@ -262,3 +263,29 @@ def test_the_jackknife_covers_a_correlation():
         made = jackknife(float(pearson(60, *sums)), leave_out)
         hits += made.low <= 0.6 <= made.high
     assert hits / 300 > 0.91
+
+
+def test_two_clusters_by_hand():
+    # two resamples .05 from their mean: error √(1/2 · 2 · .05²) = .05; t with one degree of freedom, never fewer
+    t1 = 12.7062047
+    for effective in (None, 2.0, 1.5):
+        made = jackknife(0.5, np.array([0.45, 0.55]), transform="none", effective=effective)
+        assert (made.low, made.high) == pytest.approx((0.5 - 0.05 * t1, 0.5 + 0.05 * t1), abs=1e-6)
+    # sums of deviations −1 and 1, each cluster half of the values: variance (1 + 1) / (1 − 1/2) / 4² = .5²
+    made = mean_interval(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
+    assert (made.low, made.high) == pytest.approx((0.5 - 0.5 * t1, 0.5 + 0.5 * t1), abs=1e-6)
+    # between (3² + 3²) / 2 = 9, within 11 − 9 = 2 on 4 − 2; ((9 − 1) / 2) / (4 + 1)
+    assert intraclass_correlation(np.array([3.0, 5.0, 1.0, 1.0]), np.array([0, 0, 1, 1])) == pytest.approx(0.8)
+
+
+def test_equal_values_have_wilsons_interval_on_their_scale():
+    # 3 is the middle of 1-5: z / (2 √(3 + z²)) on either side of 1/2
+    half = 4 * 1.959964 / (2 * math.sqrt(3 + 1.959964**2))
+    made = mean_interval(np.full(3, 3.0), np.arange(3), bounds=(1.0, 5.0))
+    assert (made.low, made.high) == pytest.approx((3 - half, 3 + half), abs=1e-6)
+
+
+def test_there_are_2000_resamples_unless_told_otherwise():
+    assert sum(1 for _ in resamples(np.array([0, 1, 1]))) == 2000
+    assert sum(1 for _ in resamples(np.array([0, 1, 1]), rounds=3)) == 3
+    assert not [*resamples(np.array([0, 0]))]

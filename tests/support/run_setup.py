@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from evalkit.runs import Run, Runner, resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import RunRow
 from evalkit.runs.run_owner import Owner
+from evalkit.runs.run_record import RunScore, RunTask
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
@@ -106,3 +108,17 @@ def begin(url: str, folder: Path, model: str, file_size: int | None = None) -> N
             resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
 
     runner_of(Registry.open(url), folder, patience_s=0.5).start("support", model, on_start=started)
+
+
+def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
+    """A run as the registry would give it, without one."""
+    tasks = tuple(RunTask(f"t{at}|0", 1.0, {}, "deterministic") for at in range(len(values)))
+    scores = tuple(RunScore(f"t{at}|0", "m", value, None, None) for at, value in enumerate(values))
+    fields: dict[str, Any] = {
+        "id": run_id, "pack": "p@1", "model": run_id, "backend": "accelerate", "scoring_mode": "deterministic",
+        "scoring_config": None, "options": {}, "resolution": {}, "status": "succeeded", "error": None, "exit_code": 0,
+        "artifacts": {}, "tasks": tasks, "scores": scores, "receipts": (),
+        "created_at": datetime(2026, 1, 31, tzinfo=UTC), "started_at": None, "finished_at": None,
+        "primary_metric": None, "task_aggregation": "mean",
+    }  # fmt: skip
+    return Run(**(fields | changes))

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import Params, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.lookups import Counters
-from evalkit.engine.cache.writer import decoded, encoded, row_of
+from evalkit.engine.cache.writer import Job, decoded, encoded, row_of
 from evalkit.errors import CacheError, InputError
 
 
@@ -410,6 +410,33 @@ def test_a_loop_that_ended_before_its_reply_was_stored(store: ReplyStore) -> Non
     asyncio.run(main())
     store.put(parts(99), reply()).result()
     assert len(store.get_many([parts(number).key for number in range(50)])) == 50
+
+
+def test_a_reply_is_stored_before_anybody_sees_it(store: ReplyStore) -> None:
+    seen = list[int]()  # replies that another connection reads while a reply is handed over
+
+    def look(*_: object) -> None:
+        seen.append(len(rows_of(store, "SELECT 1 FROM replies")))
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, *arguments: Any, **options: Any) -> Any:
+            look()
+            return super().call_soon_threadsafe(*arguments, **options)
+
+    async def main() -> None:
+        await store.aput(parts(3), reply())
+
+    for number in (1, 2):
+        waiter = Future[Any]()
+        waiter.add_done_callback(look)
+        store._writer.submit(Job(waiter, [row_of(parts(number), reply())]))
+        waiter.result()
+    store.flush()  # the callback of a waiter runs after whoever waits goes on
+    assert seen == [1, 2]
+    loop = Loop()
+    loop.run_until_complete(main())
+    loop.close()
+    assert set(seen[2:]) == {3}
 
 
 @in_a_file

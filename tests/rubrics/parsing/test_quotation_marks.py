@@ -8,7 +8,7 @@ import pytest
 from places import ROOT
 
 from evalkit.rubrics.parsing import parser_for
-from evalkit.rubrics.parsing.quotation_marks import PAIRS
+from evalkit.rubrics.parsing.quotation_marks import PAIRS, pairs, quoted
 from evalkit.rubrics.scales import Scale
 
 FIVE = Scale.of(dict.fromkeys(range(1, 6), ""))
@@ -91,3 +91,20 @@ def test_a_closing_mark_without_its_pair_quotes_nothing(mark: str) -> None:
 @pytest.mark.parametrize("mark", [">", "＞", "&gt;"])
 def test_a_quoted_line_alone_is_masked(mark: str) -> None:
     assert read(f"{mark} Rating: 5\nI cannot decide.", "number") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # a mark between a space and a letter opens, also within an open quotation
+        ('say "so "it" is', [(8, 12), (4, 15)]),
+        ("say 'so", []),
+    ],
+)
+def test_which_marks_are_a_pair(text: str, expected: list[tuple[int, int]]) -> None:
+    assert pairs(text, cut=False) == expected
+
+
+def test_quotations_side_by_side_are_two() -> None:
+    assert quoted("“a”“b”", None, cut=False) == [(0, 3), (3, 6)]
+    assert quoted("“a ‘b’ c”", None, cut=False) == [(0, 9)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing import Parsed, check_form, parse_reply, parser_for
+from evalkit.rubrics.parsing.reply_cleanup import take_apart
+from evalkit.rubrics.parsing.values_on_scale import _WIDE, AMBIGUOUS, Reader
 from evalkit.rubrics.scales import Scale
 
 THREE = Scale.of({0: "invents", 1: "mostly supported", 2: "fully supported"})
@@ -528,3 +532,49 @@ def test_an_explanation_of_900_brackets_does_not_cost_the_score():
 @pytest.mark.parametrize(("form", "text"), [("json", '{"explanation": "x", "score": 1}'), ("number", "1")])
 def test_a_byte_order_mark_does_not_cost_an_answer(form, text):
     assert parse_reply(f"\ufeff{text}", form, Scale.of({0: "", 1: ""})).code == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "finish", "expected"),
+    [
+        # an answer counts although thinking begins behind it; without an answer, an open block leaves none
+        ("number", "2\n<think>hm", None, 2),
+        ("number", "The answer is fine.\n<think>2", None, "unreadable"),
+        # lines that begin with different levels in one shape list the levels; the last one is no verdict either
+        ("number", "1: bad\n2:", None, "ambiguous"),
+        ("number", "Levels\n1: ok\n2: fine", None, "ambiguous"),
+        # the end of a reply that was cut off may go on, whatever its label
+        ("number", "Fina rating: 1", "length", "truncated"),
+        ("number", "Fina rating: 1", None, 1),
+        # nor is the number of a list's item a verdict there
+        ("number", "2. - ", "length", "truncated"),
+        ("number", "2. Two claims hold", "length", "truncated"),
+        # a `<code>` that a sentence names, of one character too, ends with its paragraph
+        ("number", "I <code> it.\n\nScore: 2", None, 2),
+        # an odd number of fences: nothing behind the last one is sure
+        ("json", '~~~\n{"score": 0}\n~~~\n```', None, "unreadable"),
+        # the answer is one or two levels below; a brace that begins no object is skipped
+        ("json", '[{"result": {"scores": {"score": 2}}}]', None, 2),
+        ("json", "It is {'result': {'scores': {'score': 2}}} so far", None, 2),
+        ("json", 'Result: {{"score": 2}}', None, 2),
+    ],
+)
+def test_edges_of_the_rules(form: str, text: str, finish: str | None, expected: object) -> None:
+    assert read(text, form, THREE, finish) == expected
+
+
+def test_a_text_of_several_lines_is_no_answer_and_nothing_else() -> None:
+    reader = Reader(THREE)
+    assert reader.whole("1 or 2") == AMBIGUOUS
+    assert reader.whole("1 or 2\nThe answer is good.") is None
+
+
+def test_full_width_characters_are_those_of_unicode() -> None:
+    assert {wide: unicodedata.normalize("NFKC", chr(wide)) for wide in _WIDE} == {k: chr(v) for k, v in _WIDE.items()}
+    assert len(_WIDE) == 94  # all printing characters of ASCII but the space
+
+
+@pytest.mark.parametrize("gap", [0, 79, 80])
+def test_thinking_may_begin_again_behind_white_space(gap: int) -> None:
+    apart = take_apart(f"<think>a</think>{' ' * gap}<think>1</think>2")
+    assert (apart.body.strip(), apart.before, apart.is_open) == ("2", (), False)

@@ -69,6 +69,13 @@ def test_disagreement_on_a_nominal_scale_is_the_share_of_unequal_pairs():
     assert row["dissent_rate"] == 0.5
 
 
+def test_one_label_disagrees_with_nobody():
+    samples = {("i", "a"): ["art"], ("i", "b"): ["law"], ("k", "a"): ["art"]}
+    made = disagreement(vote(judgments(samples, NAMES))).set_index("item_id")["disagreement"]
+    assert made["i"] == 1
+    assert math.isnan(made["k"])
+
+
 def test_two_judges_fully_apart_and_together():
     table = judgments({("i", "a"): [0], ("i", "b"): [2], ("k", "a"): [1], ("k", "b"): [1]})
     made = disagreement(vote(table)).set_index("item_id")

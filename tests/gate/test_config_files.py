@@ -1,0 +1,56 @@
+"""The lines of a configuration that messages name."""
+
+from pathlib import Path
+
+import pytest
+
+from evalkit.gate.config import GateConfig
+from evalkit.gate.config_files import _line_of, load_gate, place_of
+
+YAML = """\
+tests:
+  - id: first
+    request_id: r1
+    expected: {type: regex, pattern: "a"}
+  - id: second
+    request_id: r2
+    expected:
+      - {type: regex, pattern: "b"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "line"),
+    [
+        (["tests"], 1),
+        (["tests", 1], 5),
+        (["tests", 1, "expected"], 7),
+        (["tests", 1, "expected", 0], 8),
+        # what is missing: the line of its parent, whatever is below it
+        (["tests", 1, "id", "request_id"], 5),
+        (["tests", 1, "missing", "expected"], 5),
+        (["tests", 9, "id"], 1),
+        (["missing", "tests"], 1),
+    ],
+)
+def test_the_line_of_a_key(tmp_path: Path, where: list[str | int], line: int) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text(YAML)
+    assert _line_of(path, where) == line
+
+
+def test_a_single_value_is_a_list_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text("tests:\n  id: a\n  expected:\n    regex: x\n")
+    assert _line_of(path, ["tests", 0, "expected", "regex"]) == 4
+
+
+def test_a_test_is_named_by_its_line_or_by_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text(YAML)
+    config = load_gate(path)
+    assert place_of(config, "second") == "eval.yaml, line 7"
+    path.unlink()
+    assert place_of(config, "second") == "eval.yaml"
+    made = GateConfig(tests=[{"id": "a", "request_id": "r", "expected": {"type": "regex", "pattern": "a"}}])
+    assert place_of(made, "a") == "the configuration"
