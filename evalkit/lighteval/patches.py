@@ -194,11 +194,12 @@ def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[s
     check = getattr(function, "check", None)
     if check is None:
         return
-    where = place_of(task, metric.metric_name)
+    name = "+".join(_names_of(metric))
+    where = place_of(task, name)
     try:
         check(task, docs)
     except EvalkitError as problem:
-        faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
+        faults.setdefault(without_place(str(problem), task, name), []).append(where)
 
 
 def _listed(places: Sequence[str], most: int = 3) -> str:
@@ -212,7 +213,7 @@ def _names_of(metric: Any) -> list[str]:
 
 
 def _names_twice(task: Any) -> list[str]:
-    names = [metric.metric_name for metric in task.metrics]
+    names = [name for metric in task.metrics for name in _names_of(metric)]
     return [
         f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"
