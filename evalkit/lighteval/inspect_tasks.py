@@ -1,6 +1,6 @@
 """Tasks for `lighteval eval`, which runs them with Inspect: `sample_fields`, `solver` and `scorer` from a task's own
 prompt function and metrics, so that both commands show the model the same text and compute the same figures; and the
-command itself, with a row for each figure of each task.
+command itself, with a row for each figure of each task. One module, because the command checks the scorers made here.
 """
 
 from __future__ import annotations
