@@ -191,10 +191,10 @@ class Candidate:
         if "GRADE:" in text:
             return {"content": "GRADE: C" if body["model"] == "grader" else "I would not know."}
         if body["model"] != "judge":
-            key = f"{body['model']} {number}"
-            self.asked[key] += 1
             if "Be brief" not in text:  # a task with samples of its own
                 return {"content": f"Answer {2 - number % 2}"}
+            key = f"{body['model']} {number}"
+            self.asked[key] += 1
             return {"content": f"Answer {self.asked[key]} to ITEM-{number}."}
         score = judged(number, int(re.findall(r"Answer (\d+) to", text)[-1]))
         return {"content": "Hmm." if score is None else json.dumps({"explanation": "e", "score": score})}
