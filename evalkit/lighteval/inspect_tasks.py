@@ -1,31 +1,42 @@
 """Tasks for `lighteval eval`, which runs them with Inspect: `sample_fields`, `solver` and `scorer` from a task's own
-prompt function and metrics, so that both commands show the model the same text and compute the same figures.
+prompt function and metrics, so that both commands show the model the same text and compute the same figures; and the
+command itself, with a row for each figure of each task. One module, because the command checks the scorers made here.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from anyio import to_thread
+from inspect_ai._util.error import PrerequisiteError
+from inspect_ai._util.registry import registry_info, registry_params
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, read_eval_log
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric, SampleLevelMetricGrouping
 from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.prompt_manager import PromptManager
 from lighteval.tasks.requests import Doc, SamplingMethod
 from lighteval.utils.utils import as_list
 
-from evalkit.core.formatting import figure, text_table
-from evalkit.inspect.scorers import mean, row_of, score_of, stderr
+from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.evaluation.lighteval_rows import mean_row
+from evalkit.inspect.scorers import mean, score_of, stderr
+from evalkit.lighteval.inspect_figures import figures_of, figures_table
 from evalkit.lighteval.metric_checks import nothing_judged
 from evalkit.lighteval.metrics import RubricScore
+from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
 
@@ -35,28 +46,43 @@ def with_inspect_fields(task: LightevalTaskConfig) -> LightevalTaskConfig:
 
     Metrics of generated answers are computed sample by sample; others (log-probabilities, JudgeLM's batches) cannot.
     """
-    metrics = [metric for metric in task.metrics if _is_possible(metric)]
-    if task.sample_fields is not None or len(metrics) < len(task.metrics):
+    if task.sample_fields is not None or any(map(_why_impossible, task.metrics)):
         return task
     fields: Any = {
-        "sample_fields": _Samples(task.prompt_function, task.name),
-        "solver": [_answer(task.generation_size)],
-        "scorer": [_task_scorer(metric) for metric in metrics],
+        "sample_fields": _Samples(task.prompt_function, task.name, task.hf_filter),
+        "solver": [_answer(task.generation_size, tuple(task.stop_sequence or ()))],
+        "scorer": [_task_scorer(metric) for metric in task.metrics],
     }  # LightEval's annotations say None
     return replace(task, **fields)
 
 
-def _is_possible(metric: Any) -> bool:
+_MEANS = (np.mean, np.nanmean)
+
+
+def _why_impossible(metric: Any) -> str:
+    """Why the figures of a metric cannot be computed from samples that come one by one; empty if they can."""
     compute = metric.sample_level_fn
-    is_other_judge = getattr(compute, "is_judged", False) and not isinstance(compute, RubricScore)
-    return bool(metric.category == SamplingMethod.GENERATIVE and hasattr(compute, "corpus") and not is_other_judge)
+    if metric.category != SamplingMethod.GENERATIVE:
+        return "it needs log-probabilities"
+    if getattr(compute, "is_judged", False) and not isinstance(compute, RubricScore):
+        return "it judges all answers at once"
+    if hasattr(compute, "corpus"):
+        return ""
+    if metric.batched_compute:
+        return "it scores all answers at once"
+    if hasattr(compute, "num_samples"):
+        return "it needs several answers to each question"
+    means = metric.corpus_level_fn
+    means = list(means.values()) if isinstance(means, dict) else [means]
+    is_mean = isinstance(metric, (SampleLevelMetric, SampleLevelMetricGrouping)) and all(one in _MEANS for one in means)
+    return "" if is_mean else "its figure is not the mean (np.mean) of one number per answer"
 
 
 class _Samples:
     """Makes Inspect's samples of a row, as the prompt function makes its document."""
 
-    def __init__(self, read: Callable[..., Doc | None], task: str) -> None:
-        self._read, self._task = read, task
+    def __init__(self, read: Callable[..., Doc | None], task: str, keep: Callable[..., bool] | None) -> None:
+        self._read, self._task, self._keep = read, task, keep
         self._first: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:  # part of the key of LightEval's stored answers
@@ -66,6 +92,8 @@ class _Samples:
         return self
 
     def __call__(self, row: dict[str, Any]) -> list[Sample]:
+        if self._keep is not None and not self._keep(row):
+            return []
         is_first = self._first is None or row == self._first
         self._first = self._first or dict(row)
         doc = self._read({**row, "__few_shots": False, "__index": int(not is_first)}, f"{self._task}|0")
@@ -73,43 +101,52 @@ class _Samples:
             return []
         kept = {name: getattr(doc, name) for name in ("query", "choices", "gold_index", "instruction", "specific")}
         golds = [str(doc.choices[at]) for at in as_list(doc.gold_index)] if doc.choices else []
-        text = f"{doc.instruction or ''}{doc.query}"
+        text = PromptManager().prepare_prompt_api(doc)[-1]["content"]
         return [Sample(input=text, target=golds, metadata={"task": f"{self._task}|0", "document": kept})]
 
 
+def _document(of: Any, name: Any) -> Doc:
+    """The document of a sample, or of its state, with a name for messages."""
+    return Doc(task_name=of.metadata["task"], id=str(name), **of.metadata["document"])
+
+
 @solver(name="evalkit_answer")
-def _answer(max_tokens: int | None) -> Solver:
-    return _Answer(max_tokens)
+def _answer(max_tokens: int | None, stop: Sequence[str]) -> Solver:
+    return _Answer({"max_tokens": max_tokens} | ({"stop_seqs": list(stop)} if stop else {}))
 
 
 class _Answer:
     """Generates the answer, or takes the one that Inspect has stored for the same input and settings."""
 
-    def __init__(self, max_tokens: int | None) -> None:
-        self._max_tokens = max_tokens
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
 
     def __repr__(self) -> str:
-        return f"_Answer({self._max_tokens})"
+        return f"_Answer({self._settings})"
 
     async def __call__(self, state: TaskState, generate: Generate) -> TaskState:
-        return await generate(state, cache=True, max_tokens=self._max_tokens)
+        return await generate(state, cache=True, **self._settings)
 
 
 def _task_scorer(metric: Any) -> Scorer:
-    @scorer(metrics={"*": [mean(), stderr()]}, name=str(metric.metric_name))
-    def made() -> Scorer:
-        return _TaskScorer(metric)
+    made = _TaskScorer(metric)
 
-    return made()
+    @scorer(metrics={"*": [mean(), stderr()]}, name=made.name)
+    def make() -> Scorer:
+        return made
+
+    return make()
 
 
 class _TaskScorer:
     """Scores a sample as LightEval's metric does; judge and jury as the variables for scoring say."""
 
     def __init__(self, metric: Any) -> None:
-        self.name = str(metric.metric_name)
         compute = metric.sample_level_fn
-        self.compute = compute.alone() if isinstance(compute, RubricScore) else compute
+        self.compute = compute if hasattr(compute, "corpus") else _OwnMetric(metric)
+        if isinstance(compute, RubricScore):
+            self.compute = compute.alone()
+        self.name = "+".join(as_list(metric.metric_name))
 
     def __repr__(self) -> str:
         return f"_TaskScorer({self.compute!r})"
@@ -118,19 +155,59 @@ class _TaskScorer:
         return self
 
     async def __call__(self, state: TaskState, target: Target) -> Score:  # noqa: ARG002  # Inspect's protocol
-        document = Doc(task_name=state.metadata["task"], id=str(state.sample_id), **state.metadata["document"])
+        document = _document(state, state.sample_id)
         answer = state.output.completion
         (row,) = await to_thread.run_sync(partial(self.compute.compute, [ModelResponse(text=[answer])], [document]))
         return score_of(row, answer, f"{self.name}_")
 
 
+class _OwnMetric:
+    """A metric of LightEval, or of a task's author, that gives each answer a number, and means as figures."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self._names = metric, as_list(metric.metric_name)
+        check = getattr(metric.sample_level_fn, "check", None)
+        if callable(check):
+            self.check = check
+
+    def __repr__(self) -> str:
+        return f"_OwnMetric({self._metric.sample_level_fn})"
+
+    def compute(self, responses: Sequence[ModelResponse], docs: Sequence[Doc]) -> list[dict[str, float]]:
+        """One row per sample."""
+        found = [self._metric.compute_sample(model_response=one, doc=doc)
+                 for one, doc in zip(responses, docs, strict=True)]  # fmt: skip
+        return [{name: _number(row[name], name) for name in self._names} for row in found]
+
+    def corpus(self, rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """The mean of each figure, with standard error, number and share of the samples that have one."""
+        figures: dict[str, float] = {}
+        for name in self._names:
+            figures |= mean_row(name, [row[name] for row in rows])
+            figures[f"{name}_coverage"] = figures[f"{name}_n"] / len(rows)
+        return figures
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number; use "
+            "another command, such as `evalkit lighteval endpoint`"
+        ) from None
+
+
 _RENAMED = {"frequence_penalty": "frequency_penalty", "log_probs": "logprobs"}
 """What LightEval 0.13 calls settings that Inspect has under other names."""
 
+_SELF_GRADED = ("inspect_ai/model_graded_fact", "inspect_ai/model_graded_qa")
+"""Scorers that ask the evaluated model, unless they name a model or the run has a grader."""
+
 
 class EvalCommand:
-    """`lighteval eval` with ``--custom-tasks`` and ``--model-base-url``, which LightEval 0.13 drops, with the names of
-    settings that Inspect knows, and with figures that have their coverage.
+    """`lighteval eval` with ``--custom-tasks``, ``--model-base-url`` and ``--model-roles``, which LightEval 0.13 drops,
+    with the names of settings that Inspect knows, and with figures that have their coverage.
 
     Attributes
     ----------
@@ -139,8 +216,11 @@ class EvalCommand:
     """
 
     def __init__(self, args: Sequence[str]) -> None:
-        self._module, self._base_url = (_option(args, f"--{name}") for name in ("custom-tasks", "model-base-url"))
+        given = (_option(args, f"--{name}") for name in ("custom-tasks", "model-base-url", "model-roles"))
+        self._module, self._base_url, roles = given
+        self._roles = _model_roles(roles) if roles else None
         self._tasks, self._table, self.failed = dict[str, LightevalTaskConfig](), "", False
+        self._faults: dict[str, list[str]] = {}
 
     def prepare(self) -> None:
         """Wrap the functions of the command; called once, before it starts."""
@@ -149,40 +229,114 @@ class EvalCommand:
 
         main_inspect: Any = lighteval.main_inspect
 
+        read = main_inspect.hf_dataset
         load, make, run = Registry.__init__, main_inspect.get_inspect_ai_task, main_inspect.inspect_ai_eval_set
 
         def load_with_tasks(registry: Any, *args: Any, **named: Any) -> None:
-            load(registry, *args, **{**named, "custom_tasks": self._module})
+            try:
+                load(registry, *args, **{**named, "custom_tasks": self._module})
+            except ValueError as problem:  # such as a parameter that a metric lacks
+                raise ConfigError(_one_line(problem)) from None
 
-        def make_checked(task: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
-            for one in _scorers(task):
-                if isinstance(one.compute, RubricScore):
-                    one.compute.check(f"{task.name}|0")  # raises before a model is asked
-            made = make(task, *args, **named)
+        def make_checked(config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
+            task = with_inspect_fields(config)
+            try:
+                self._refuse(task)
+                made = make(task, *args, **named)
+            except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
+                self._faults.setdefault(_one_line(problem), []).append(task.name)
+                return None
+            if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
+                return None
             self._tasks[made.name] = task
             return made
 
-        def run_and_read(*args: Any, **named: Any) -> tuple[bool, list[EvalLog]]:
-            if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
-                _log.warning("%s", line)
+        def run_and_read(tasks: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
+            found = [made for made in tasks if made is not None]
+            self._check_all(found, limit)
             settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
-            success, logs = run(*args, **{"model_base_url": self._base_url} | settings)
+            # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
+            own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
+            try:
+                success, logs = run(found, *args, **own | settings)
+            except PrerequisiteError as problem:
+                raise ConfigError(re.sub(r"\[/?[a-z]+\]", "", _one_line(problem))) from None
             self.failed = not success
             for log in logs:
                 if log.error is not None:  # with --display none, Inspect does not show it
                     _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
-            if success:
-                self._table = figures_table({(log.eval.model, log.eval.task): self._figures(log) for log in logs})
+            ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
+            self._table = figures_table(
+                [row for log, task in ran for row in figures_of(log, task.name, _scorers(task))]
+            )
+            if not success:
+                sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
             return success, logs
 
         Registry.__init__ = load_with_tasks  # type: ignore[assignment, method-assign]
         main_inspect.get_inspect_ai_task = make_checked
+        # Inspect keeps the rows of a folder by its name, and would not see that they changed
+        main_inspect.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
         main_inspect.inspect_ai_eval_set = run_and_read
         main_inspect.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
 
-    def _figures(self, log: EvalLog) -> dict[str, float]:
-        task = self._tasks.get(log.eval.task.rpartition("/")[2])
-        return figures_of(log, task) if task is not None else {}
+    def _refuse(self, task: LightevalTaskConfig) -> None:
+        if task.sample_fields is None:
+            whys = {"+".join(as_list(metric.metric_name)): _why_impossible(metric) for metric in task.metrics}
+            name, why = next((name, why) for name, why in whys.items() if why)
+            raise ConfigError(
+                f"`lighteval eval` cannot compute the metric {name!r}, because {why}; use another command, such as "
+                "`evalkit lighteval endpoint`"
+            )
+        if task.num_fewshots > 0 and task.sample_to_fewshot is None:
+            raise ConfigError("the task has no few-shot examples for `lighteval eval` (sample_to_fewshot); use |0")
+        names = [one.name for one in _scorers(task)]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ConfigError(f"two metrics have the name {listed(twice)}; give one another name")
+
+    def _check_all(self, found: Sequence[Any], limit: int | None) -> None:
+        """Raise what prevents judging, and say what will not be judged, before a model is asked."""
+        for made in found:
+            self._check(made, limit)
+        self._raise_faults()
+        if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
+            _log.warning("%s", line)
+
+    def _check(self, made: Any, limit: int | None) -> None:
+        """Note what prevents judging a task, before a model is asked, and say if a model grades itself."""
+        task = self._tasks[made.name]
+        for one in _scorers(task):
+            docs = [_document(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
+            check = getattr(one.compute, "check", None)
+            try:
+                if check is not None:
+                    check(f"{task.name}|0", docs)
+            except EvalkitError as problem:
+                self._faults.setdefault(str(problem), [])
+        if "grader" not in (self._roles or {}) and any(map(_asks_the_evaluated_model, as_list(task.scorer or ()))):
+            _log.warning(
+                "%s: the evaluated model grades its own answers; to have another model do it, add "
+                """--model-roles '{"grader": "openai/gpt-4o"}'""",
+                task.name,
+            )
+
+    def _raise_faults(self) -> None:
+        said = [f"task {_some(tasks)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
+        if len(said) == 1:
+            raise ConfigError(said[0])
+        if said:
+            raise ConfigError(
+                f"this run has {len(said)} problems:" + "".join(f"\n  {at}. {one}" for at, one in enumerate(said, 1))
+            )
+
+
+def _some(tasks: Sequence[str], most: int = 3) -> str:
+    return listed(tasks[:most]) + (f" and {len(tasks) - most} more" if len(tasks) > most else "")
+
+
+def _one_line(problem: Exception) -> str:
+    said = " ".join(str(problem).split())
+    return said if isinstance(problem, (EvalkitError, PrerequisiteError)) else f"{type(problem).__name__}: {said[:300]}"
 
 
 def _option(args: Sequence[str], name: str) -> str | None:
@@ -192,34 +346,23 @@ def _option(args: Sequence[str], name: str) -> str | None:
     return found[-1] if found else None
 
 
+def _model_roles(given: str) -> dict[str, str]:
+    """Role -> model, from YAML or JSON or a file of it."""
+    file = Path(given)
+    text = given if given.lstrip().startswith("{") else read_text(file)
+    found = parse_yaml(Path("--model-roles") if text is given else file, text)
+    if not isinstance(found, dict) or not all(isinstance(one, str) for pair in found.items() for one in pair):
+        raise ConfigError(
+            f"--model-roles={given!r} is not a mapping of roles to models; write it as "
+            """--model-roles '{"grader": "openai/gpt-4o"}', or name a file with this content"""
+        )
+    return found
+
+
+def _asks_the_evaluated_model(one: Any) -> bool:
+    return registry_info(one).name in _SELF_GRADED and registry_params(one).get("model") is None
+
+
 def _scorers(task: LightevalTaskConfig) -> list[_TaskScorer]:
-    scorers: Any = task.scorer or ()
+    scorers: list[Any] = as_list(task.scorer or ())
     return [one for one in scorers if isinstance(one, _TaskScorer)]
-
-
-def figures_of(log: EvalLog, task: LightevalTaskConfig) -> dict[str, float]:
-    """The figures of a task that `lighteval eval` ran, as LightEval's other commands compute them; writes receipts."""
-    samples = read_eval_log(log.location).samples or []
-    figures: dict[str, float] = {}
-    for one in _scorers(task):
-        found = [(sample.scores or {}).get(one.name) for sample in samples]
-        rows = [row_of(score, f"{one.name}_") for score in found if score is not None]
-        figures |= one.compute.corpus(rows)
-        if isinstance(one.compute, RubricScore):
-            one.compute.leave_receipt(f"{task.name}|0", rows)
-    return figures
-
-
-def figures_table(figures: Mapping[tuple[str, str], Mapping[str, float]]) -> str:
-    """Figures by model and task as a text: each score with its standard error, number of samples and coverage."""
-    lines = []
-    for (model, task), values in figures.items():
-        for name in values:
-            if f"{name}_n" in values:
-                row = {"model": model, "task": task, "figure": name}
-                row |= {part: figure(values.get(f"{name}{end}", math.nan)) for part, end in _PARTS}
-                lines.append(row | {"n": f"{values[f'{name}_n']:.0f}"})
-    return text_table(lines, left=("model", "task", "figure"))
-
-
-_PARTS = (("value", ""), ("stderr", "_stderr"), ("n", "_n"), ("coverage", "_coverage"))

@@ -247,8 +247,8 @@ class RubricScore(SampleLevelComputation):
         counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": sum(map(self._is_empty, rows))}
         leave_receipt(settings, task, self.name, tables, n_wanted, **counts)
 
-    def leave_receipt(self, task: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write the receipt of a task whose samples were judged one by one."""
+    def leave_receipt(self, task: str, rows: Sequence[Mapping[str, Any]], items: Sequence[Mapping[str, Any]]) -> None:
+        """Write the receipt of a task whose answers (`rows`) were judged one by one; `items` has a row per item."""
         scoring = Scoring.from_environ()
         if scoring.mode != "deterministic" and rows:
             settings = self._resolved(task, scoring)
@@ -257,7 +257,7 @@ class RubricScore(SampleLevelComputation):
             n_criteria = len(settings.spec.rubric.criteria)
             n_lost = sum(row.get(f"{self.name}_n_criteria", n_criteria) for row in lost)
             n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
-            self._leave_receipt(settings, task, rows, [table], n_wanted)
+            self._leave_receipt(settings, task, items, [table], n_wanted)
 
     def _is_empty(self, row: Mapping[str, Any]) -> bool:
         return bool(row[f"{self.name}_error"] == EMPTY_ANSWER)

@@ -202,7 +202,6 @@ def _note_facts(pipeline: Any) -> None:
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
     """Add the error that prevents judging a metric of a task, with its place; one error may occur at many places."""
-    where = place_of(task, metric.metric_name)
     if fault := cannot_run(metric):
         faults.setdefault(fault, []).append(place_of(task, ", ".join(_names_of(metric))))
     function = metric.sample_level_fn
@@ -211,12 +210,12 @@ def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[s
     check = getattr(function, "check", None)
     if check is None:
         return
+    name = "+".join(_names_of(metric))
+    where = place_of(task, name)
     try:
         check(task, docs)
     except EvalkitError as problem:
-        faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
-
-
+        faults.setdefault(without_place(str(problem), task, name), []).append(where)
 
 
 def _names_of(metric: Any) -> list[str]:
@@ -225,7 +224,7 @@ def _names_of(metric: Any) -> list[str]:
 
 
 def _names_twice(task: Any) -> list[str]:
-    names = [metric.metric_name for metric in task.metrics if isinstance(metric.metric_name, str)]  # a group has a list
+    names = [name for metric in task.metrics for name in _names_of(metric)]
     return [
         f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import random
 import re
 import subprocess
 import sys

@@ -6,9 +6,13 @@ LightEval reads ``TASKS_TABLE``. With ``EVALKIT_TASK_DATA=hub`` the same tasks u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
-from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.metrics.metrics import Metrics
+from lighteval.metrics.normalizations import helm_normalizer
+from lighteval.metrics.utils.metric_utils import Metric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
 from evalkit.errors import ConfigError, listed
@@ -16,11 +20,10 @@ from evalkit.lighteval.items import Fields
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
-from evalkit.lighteval.tasks.instruction_rules import RULE_KEYS, check_rules
+from evalkit.lighteval.tasks.instruction_rules import instructions_metric
 from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
 from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
 from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, make_config, place_of, version_of
-from evalkit.lighteval.tasks.text_overlap import OVERLAP_KEYS, check_overlap
 from evalkit.lighteval.tasks.tool_calls import CALL_KEYS, check_calls
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
@@ -67,18 +70,23 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
 
 
+def _of_words(metric: Any, name: str) -> Any:
+    """A metric of LightEval on texts in lower case, without punctuation and English articles."""
+    normal = {"normalize_gold": helm_normalizer, "normalize_pred": helm_normalizer}
+    return replace(metric(sample_params=normal), metric_name=name)  # the name it makes of these has their addresses
+
+
 # what the instruction holds besides the query, the judges read as context or conversation
 _QUERY: Fields = {"question": attrgetter("query")}
-_METRICS: Mapping[str, Callable[[], list[SampleLevelMetric]]] = {
+_METRICS: Mapping[str, Callable[[], list[Metric]]] = {
     "conversation_helpfulness": lambda: [judge_metric("helpfulness", fields=_QUERY)],
-    "instruction_following_judged": lambda: [
-        judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
-    ],
+    "instruction_following_judged": lambda: [judge_metric("instruction_following"), instructions_metric()],
     "safety_guardrail": lambda: [
         judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS, low=["refused_safe"])
     ],
     "grounded_qa": lambda: [
-        judge_metric("faithfulness", fields=_QUERY), check_metric("overlap", check_overlap, OVERLAP_KEYS)
+        judge_metric("faithfulness", fields=_QUERY), _of_words(Metrics.f1_score, "f1"),
+        _of_words(Metrics.exact_match, "em"),
     ],
     "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
 }  # fmt: skip

@@ -7,7 +7,6 @@ texts, because a details file has one type per field.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ Row = Mapping[str, Any]
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "conversation_helpfulness": ("question", "conversation", "category"),
-    "instruction_following_judged": ("question", "rules", "category"),
+    "instruction_following_judged": ("question", "instructions_id_list", "kwargs", "category"),
     "safety_guardrail": ("question", "label", "category"),
     "grounded_qa": ("question", "context", "reference_answer", "category"),
     "tool_use": ("question", "tools", "expected", "category"),
@@ -97,12 +96,9 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def _from_ifeval(row: Row) -> Row:
-    """A request whose rules LightEval's IFEval checkers know."""
-    rules = [
-        {"rule": "ifeval", "id": name, "value": {key: one for key, one in (value or {}).items() if one is not None}}
-        for name, value in zip(row["instruction_id_list"], row["kwargs"], strict=True)
-    ]
-    return {"question": row["prompt"], "rules": json.dumps(rules, ensure_ascii=False), "category": "ifeval"}
+    """A request with instructions in the form of IFEval, whose name of the list LightEval's metric has changed."""
+    ids, kwargs = row["instruction_id_list"], row["kwargs"]
+    return {"question": row["prompt"], "instructions_id_list": ids, "kwargs": kwargs, "category": "ifeval"}
 
 
 def _from_xstest(row: Row) -> Row:
@@ -112,9 +108,9 @@ def _from_xstest(row: Row) -> Row:
 
 
 def _from_halubench(row: Row) -> Row | None:
-    """The rows whose answer is faithful (label PASS), so that the answer is a reference."""
+    """The rows whose answer is faithful (label PASS) and not blank, so that the answer is a reference."""
     _check_label("grounded_qa", row, ("PASS", "FAIL"))
-    if row["label"] == "FAIL":
+    if row["label"] == "FAIL" or not str(row["answer"]).strip():
         return None
     texts = {"question": row["question"], "context": row["passage"], "reference_answer": row["answer"]}
     return {name: str(text) for name, text in texts.items()} | {"category": str(row.get("source_ds") or "")}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import unicodedata
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,6 @@ from lighteval.tasks.requests import Doc
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, slug_of
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
-from evalkit.lighteval.tasks.instruction_rules import script_share
 from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, make_config, place_of, version_of
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
@@ -158,5 +159,5 @@ def pollux_tasks(source: str, *, repo: str | None = None) -> list[LightevalTaskC
 
 def _is_russian(answer: str, _doc: Any) -> tuple[Mapping[str, float], str]:
     """Whether most letters of an answer are Cyrillic; no figure without letters."""
-    share = script_share(answer, "ru")
-    return {"in_russian": share if share != share else float(share > 0.5)}, ""
+    letters = [unicodedata.name(letter, "").startswith("CYRILLIC") for letter in answer if letter.isalpha()]
+    return {"in_russian": float(2 * sum(letters) > len(letters)) if letters else math.nan}, ""

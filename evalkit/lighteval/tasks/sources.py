@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.metrics.utils.metric_utils import Metric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
 from evalkit.errors import ConfigError, listed
@@ -103,7 +103,7 @@ def make_config(
     name: str,
     place: Place,
     read: Callable[..., Any],
-    metrics: Sequence[SampleLevelMetric],
+    metrics: Sequence[Metric],
     *,
     tokens: int,
     version: int,

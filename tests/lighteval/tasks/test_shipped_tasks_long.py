@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib.util
 import json
 import math
 import os
@@ -39,11 +40,10 @@ from evalkit.lighteval import tasks as shipped
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, criterion_of
 from evalkit.lighteval.pollux.scores import score_answer
 from evalkit.lighteval.tasks import make_tasks, pollux_metric
-from evalkit.lighteval.tasks.instruction_rules import RULES, check_rules, is_kept
+from evalkit.lighteval.tasks.instruction_rules import instructions_metric
 from evalkit.lighteval.tasks.pollux_tasks import criteria_file
 from evalkit.lighteval.tasks.refusals import is_refusal
 from evalkit.lighteval.tasks.sources import data_folder, data_source, place_of, version_of
-from evalkit.lighteval.tasks.text_overlap import token_f1
 from evalkit.lighteval.tasks.tool_calls import Call, check_calls, read_calls, score_calls
 
 TYPES = ("problem_solving", "creative_writing", "editing", "recommendations", "code")
@@ -230,25 +230,25 @@ KEPT = [
     "Air scatters the blue part of sunlight far more than the red, so blue light reaches us from all sides.",
     " ".join(["Visitors may read any book here."] * 21),
     "A compass shows you which way is north.",
-    "Snow comes down\non our town\nwhite and deep\nstreets asleep",
-    "Cycling keeps you fit.\n\nIt also costs little.",
+    "<<Snow>>\nSnow comes down\non our town\nwhite and deep",
+    "Cycling keeps you fit.\n\n***\n\nIt also costs little.",
     "- Mars\n- Venus\n- Saturn",
-    "1. Water it\n2. Take it out\n3. Shake the roots\n4. Set it into the new pot\n5. Water again",
-    "hat, bat, mat, rat",
+    "- Water it\n- Take it out\n- Shake the roots\n- Set it into the new pot\n- Water again",
+    "[hat] [bat] [mat]",
     "* red\n* blue\nThat is all.",
     "Sit by the window with a cup of tea and read The Moonstone.",
     "Two wheels, one smile. Come and see our cycles.",
     "You borrow money for a house and pay it back with interest; the house is the security.",
     "We did it, finally! Version 1.0 is out.",
-    "Yes, because it grows from a flower and holds seeds.",
+    "My answer is yes.",
     "In short: yeast makes gas that the dough holds.",
     "Who painted the leaves?",
     '```json\n{"capital": "Tokyo", "currency": "yen"}\n```',
     "[2, 3, 5, 7, 11]",
     '{"name": "Luna", "price_eur": 39.9, "tags": ["lamp"]}',
     "| Time | Task |\n|---|---|\n| 8:00 | water |\n| 9:00 | weed |\n| 10:00 | rest |",
-    "CAUTION: WET FLOOR!",
-    "a cat sleeps all day. at night it rules the house.",
+    '"Caution: wet floor!"',
+    "A zebra dozes all day. At night it rules the zoo.",
     "После зимы наступает весна.",
     "A samovar is a metal urn in which water is boiled for tea.",
     "- Москва\n- Казань\n- Омск",
@@ -258,45 +258,58 @@ KEPT = [
 BROKEN = ["Sorry,\n\nI do not know what to say about that; bike, bank, rain — и всё.\n\nDone.", "Нет. " * 50]
 
 
-def test_every_set_of_rules_can_be_kept_and_can_be_broken():
-    rows = rows_of("instruction_following_judged")
-    assert len(KEPT) == len(rows)
-    for row, answer in zip(rows, KEPT, strict=True):
-        doc = doc_of(row["question"], rules=row["rules"])
-        assert check_rules(answer, doc) == ({"rules_kept": 1.0, "rules_all_kept": 1.0}, ""), row["question"]
-        notes = [check_rules(answer, doc)[1] for answer in BROKEN]
-        assert any(note.startswith("broken: ") for note in notes), row["question"]
-    assert {rule["rule"] for row in rows for rule in json.loads(row["rules"])} == set(RULES)
+FIGURES = ("prompt_level_strict_acc", "prompt_level_loose_acc")
 
 
-def test_a_share_of_rules_is_kept():
-    rules = [{"rule": "max_words", "value": 2}, {"rule": "contains", "value": ["yes"]}]
-    figures, note = check_rules("Yes, of course.", doc_of(rules=json.dumps(rules)))
-    assert figures == {"rules_kept": 0.5, "rules_all_kept": 0.0}
-    assert note == "broken: max_words 2"
-    with pytest.raises(InputError, match="unknown rule 'wrods'; allowed:"):
-        is_kept({"rule": "wrods", "value": 2}, "Yes")
-    with pytest.raises(InputError, match="unknown language 'de' of a rule; allowed: 'ru', 'en', 'el'"):
-        is_kept({"rule": "language", "value": "de"}, "Ja")
+def test_every_set_of_instructions_can_be_followed_and_can_be_broken():
+    docs = sorted(docs_of("instruction_following_judged"), key=lambda doc: int(doc.id))
+    assert len(KEPT) == len(docs)
+    metric = instructions_metric()
+    metric.sample_level_fn.check("t|0", docs)
+    for doc, answer in zip(docs, KEPT, strict=True):
+        assert apply_metric(said(answer), [doc], [metric]) == [dict.fromkeys(FIGURES, 1)], doc.query
+        broken = [apply_metric(said(one), [doc], [metric])[0] for one in [*BROKEN, ""]]
+        assert broken[-1] == dict.fromkeys(FIGURES, 0), "an empty answer follows nothing"
+        assert dict.fromkeys(FIGURES, 0) in broken[:-1], doc.query
+
+
+def test_instructions_are_followed_strictly_or_once_cleaned():
+    rule = {"instructions_id_list": ["startend:end_checker"], "kwargs": [{"end_phrase": "Over.", "num_words": None}]}
+    # by the paper, loose: also without the first or last line, and without asterisks
+    given = {"It is over.": (1, 1), "It is *over.*": (0, 1), "over.\nBye": (0, 1), "over": (0, 0)}
+    for answer, expected in given.items():
+        [row] = apply_metric(said(answer), [doc_of(**rule)], [instructions_metric()])
+        assert tuple(row.values()) == expected, answer
 
 
 @pytest.mark.parametrize(
-    ("rule", "value", "answer", "kept"),
-    [
-        ("bullets", 2, "Two:\n- one\n* two", True), ("bullets", 1, "-5 degrees", False),
-        ("lines", 2, "a\n\n b \n", True), ("paragraphs", 1, "a\nb\n", True), ("json", True, "[1]", True),
-        ("json", True, "[" * 50_000 + "]" * 50_000, False),
-        ("json", True, "{'a': 1}", False), ("json", ["a"], '{"a": 1, "b": 2}', False), ("json", ["a"], "[]", False),
-        ("words", 2, "well-known facts", True), ("language", "ru", "12345", False),
-        ("language", "ru", "Это Python", False), ("uppercase", True, "OK 1", True),
-        ("lacks_word", ["rain"], "The train", True), ("lacks_word", ["rain"], "Rain.", False),
-        ("times", {"text": "a", "n": 2}, "A banal", False),
-        ("starts_with", "In short:", "in short: yes", True), ("max_characters", 3, " abc ", True),
-    ],
+    ("name", "kwargs", "wanted"),
+    [("no:such", {}, "KeyError: 'no:such'"), ("length_constraints:number_words", {"nb": 1}, "TypeError"),
+     ("language:response_language", {"language": "ru"}, "langdetect"),
+     ("change_case:english_capital", {}, "langdetect"), ("change_case:english_lowercase", {}, "langdetect")],
 )  # fmt: skip
-def test_rules(rule, value, answer, kept):
-    # "-5" has no blank after the hyphen; of "Это Python" 3 of 9 letters are Cyrillic
-    assert is_kept({"rule": rule, "value": value}, answer) is kept
+def test_an_instruction_that_cannot_be_checked_here_is_refused_before_a_model_is_loaded(name, kwargs, wanted):
+    if wanted == "langdetect" and importlib.util.find_spec("langdetect"):
+        pytest.skip("langdetect is installed")
+    with pytest.raises(ConfigError, match=rf"document '0': IFEval cannot check \['{name}'\].*{wanted}"):
+        instructions_metric().sample_level_fn.check("t|0", [doc_of(instructions_id_list=[name], kwargs=[kwargs])])
+
+
+def test_checking_instructions_fetches_nothing():
+    code = (
+        "import nltk; nltk.download = lambda *_, **__: exit('it would fetch data')\n"
+        "from lighteval.models.model_output import ModelResponse; from lighteval.tasks.requests import Doc\n"
+        "from evalkit.lighteval.tasks import TASKS_TABLE; import sys\n"
+        "assert 'lighteval.tasks.tasks.ifeval' not in sys.modules\n"
+        "specific = {'instructions_id_list': ['punctuation:no_comma'], 'kwargs': [{}]}\n"
+        "doc = Doc(query='?', choices=[], gold_index=[], specific=specific)\n"
+        "print(TASKS_TABLE[1].metrics[1].compute_sample(doc=doc, model_response=ModelResponse(text=['a b'])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False, timeout=240,
+    )  # fmt: skip
+    assert done.stdout == "{'prompt_level_strict_acc': 1, 'prompt_level_loose_acc': 1}\n", done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(
@@ -332,21 +345,18 @@ def test_refusals_are_counted_by_label():
 
 
 @pytest.mark.parametrize(
-    ("answer", "reference", "f1"),
+    ("answer", "reference", "f1", "em"),
     [
-        ("It lasts 5 hours", "5 hours", 2 * 2 / (4 + 2)), ("from 3 to 21 July.", "From 3 to 21 July", 1.0),
-        ("July", "June", 0.0), ("the the", "a", 1.0), ("hours hours", "5 hours", 2 * 1 / (2 + 2)),
+        ("It lasts 5 hours", "5 hours", 2 * 2 / (4 + 2), 0), ("from 3 to 21 July.", "From 3 to 21 July", 1.0, 1),
+        ("July", "June", 0.0, 0), ("hours hours", "5 hours", 2 * 1 / (1 + 2), 0), ("", "June", 0.0, 0),
+        ("За 45 минут!", "За 45 минут", 1.0, 1), ("The shop", "a shop", 1.0, 1),
     ],
 )  # fmt: skip
-def test_token_f1(answer, reference, f1):
-    assert token_f1(answer, reference) == pytest.approx(f1)
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_token_f1_is_a_symmetric_share(one, other):
-    assert 0.0 <= token_f1(one, other) <= 1.0
-    assert token_f1(one, other) == token_f1(other, one)
-    assert token_f1(one, one) == 1.0
+def test_words_are_compared_with_the_reference(answer, reference, f1, em):
+    # F1 of the sets of words, as LightEval's Metrics.f1_score has it; without case, punctuation and articles
+    doc = Doc(query="?", choices=[reference], gold_index=[0], task_name="t|0", id="0")
+    metrics = [metric for metric in configs()["grounded_qa"].metrics if metric.metric_name in ("f1", "em")]
+    assert apply_metric(said(answer), [doc], metrics) == [{"f1": pytest.approx(f1), "em": em}]
 
 
 EXPECTED = [Call("f", {"a": 1, "b": "x"}), Call("g", {})]
@@ -426,7 +436,11 @@ def scored(monkeypatch, name: str, mode: str, config: dict | None = None, answer
     answers = [(doc.choices or ["Вот ответ: да, конечно."])[0] for doc in docs] if answers is None else answers
     rows = apply_metric(said(*answers), docs, task.metrics)
     aggregated = task.aggregation()
-    return rows, {key: value for one, fn in aggregated.items() for key, value in fn([row[one] for row in rows]).items()}
+    figures: dict = {}
+    for one, function in aggregated.items():
+        found = function([row[one] for row in rows])
+        figures |= found if isinstance(found, dict) else {one: found}
+    return rows, figures
 
 
 def fake(*personas: str, **more: object) -> dict:
@@ -444,7 +458,8 @@ def test_deterministic_mode_opens_no_socket_and_still_says_something(monkeypatch
     rows, figures = scored(monkeypatch, name, "deterministic", docs=docs)
     assert figures["answered"] == 1.0
     assert len(figures) > 3
-    assert all(type(value) is float for value in figures.values())
+    assert JUDGED.get(name, "pollux") not in figures
+    assert all(isinstance(value, float) for value in figures.values())
     for metric, row in rows[0].items():
         if metric in {*JUDGED.values(), "pollux"}:
             assert row == {f"{metric}_coverage": 0.0, f"{metric}_error": "deterministic"}
@@ -459,11 +474,11 @@ def test_rows_have_one_form_and_figures_are_floats(monkeypatch, tmp_path, name, 
     docs = docs_of(name)[:4]
     answers = ["", *((doc.choices or ["Вот ответ: да, конечно."])[0] for doc in docs[1:])]
     rows, figures = scored(monkeypatch, name, mode, config, answers, docs)
-    for metric in rows[0]:
+    for metric in (one for one, value in rows[0].items() if isinstance(value, dict)):
         kinds = {key: {type(row[metric][key]) for row in rows} - {type(None)} for key in rows[0][metric]}
         assert all(list(row[metric]) == list(rows[0][metric]) for row in rows)
         assert all(len(kind) <= 1 for kind in kinds.values()), kinds
-    assert all(type(value) is float for value in figures.values())
+    assert all(isinstance(value, float) for value in figures.values())
     pd.DataFrame(rows).to_parquet(tmp_path / "details.parquet")
     judged = "pollux" if name.startswith("pollux") else JUDGED.get(name)
     receipts = read_receipts(tmp_path / "receipts.json") if judged else []
@@ -833,19 +848,9 @@ def test_the_same_tasks_read_rows_of_the_hub(tmp_path, monkeypatch, kind):
     assert docs["pollux:hard"]["Задание 1"].specific["criteria"] == ["any", "edit"], "by the Russian name in tasks.json"
     assert set(docs["pollux_type:editing"]) == {"Задание 1"}
     following = docs["instruction_following_judged"]
-    figures, note = check_rules("It falls, softly", following["Write about snow without commas."])
-    assert figures == {"rules_kept": 0.0, "rules_all_kept": 0.0}
-    assert note == "broken: punctuation:no_comma {}; broken: startend:quotation {}"
-    assert check_rules("The end is over.", following["Write. Use this end: over."])[0]["rules_kept"] == 1.0
-
-
-def test_a_rule_that_cannot_be_checked_here_does_not_count(monkeypatch):
-    rules = [{"rule": "ifeval", "id": "no:such", "value": {}}]
-    figures, note = check_rules("Hi", doc_of(rules=json.dumps(rules)))
-    assert math.isnan(figures["rules_kept"])
-    assert note == "unchecked: no:such {}"
-    mixed = json.dumps([*rules, {"rule": "words", "value": 1}])
-    assert check_rules("Hi", doc_of(rules=mixed)) == ({"rules_kept": 1.0, "rules_all_kept": 1.0}, note)
+    snow, end = following["Write about snow without commas."], following["Write. Use this end: over."]
+    followed = apply_metric(said("It falls, softly", "The end is over."), [snow, end], [instructions_metric()])
+    assert followed == [dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 1)]
 
 
 @pytest.mark.parametrize(
