@@ -31,6 +31,7 @@ CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
 
+Declared = Mapping[str, str | None] | Iterable[str] | str
 _TYPES = {"text": "category", "count": "int64", "number": "float64"}
 
 
@@ -50,19 +51,22 @@ def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | No
     return units, groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
 
 
-def columns(*given: Iterable[str] | str) -> dict[str, str]:
+def columns(*given: Declared) -> dict[str, str | None]:
     """Columns and their types, in order: lists of text columns, and declarations such as ``"number: a b; text: c"``.
 
     Types are text, count (never missing), number (NaN if missing) and those of pandas. ``a±`` stands for a figure with
-    the ends of its interval.
+    the ends of its interval. A mapping has the types of pandas (None: as it infers them).
 
     Examples
     --------
     >>> columns(["judge"], "number: kappa±; bool: best")
     {'judge': 'category', 'kappa': 'float64', 'kappa_low': 'float64', 'kappa_high': 'float64', 'best': 'bool'}
     """
-    made: dict[str, str] = {}
+    made: dict[str, str | None] = {}
     for part in given:
+        if isinstance(part, Mapping):
+            made |= part
+            continue
         for declared in part.split(";") if isinstance(part, str) else [f"text: {' '.join(part)}"]:
             kind, _, names = declared.partition(":")
             for name in names.split():
@@ -71,24 +75,24 @@ def columns(*given: Iterable[str] | str) -> dict[str, str]:
     return made
 
 
-def result_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str | None]) -> pd.DataFrame:
-    """A table with these columns, in this order and of these types (None: as pandas infers it).
+def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.DataFrame:
+    """A table with these `columns`; the notes of a row are a text or a list of notes.
 
     Examples
     --------
-    >>> types = columns("text: judge; count: n_items; number: value")
-    >>> table = result_table([{"judge": "j", "n_items": 3}], types)
-    >>> table.dtypes.astype(str).tolist()
-    ['category', 'int64', 'float64']
+    >>> row = {"judge": "j", "n_items": 3, "notes": ["one", None, "two"]}
+    >>> table = result_table([row], ["judge"], "count: n_items; number: value; text: notes")
+    >>> table.dtypes.astype(str).tolist(), table["notes"].tolist()
+    (['category', 'int64', 'float64', 'category'], ['one; two'])
     """
     # column by column: `astype` of the whole table takes longer than many figures
-    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in types.items()}
+    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in columns(*declared).items()}
     return pd.DataFrame(made, copy=False)
 
 
 def _column(values: list[Any], kind: str | None) -> Any:
     if kind == "category":
-        return tables.categorical(values)
+        return tables.categorical([joined(value) if isinstance(value, list) else value for value in values])
     if kind == "float64":
         return np.array(values, dtype=np.float64)  # None becomes NaN
     return pd.Series(values, dtype=kind)
@@ -195,6 +199,6 @@ def check_whole_numbers(name: str, value: object, least: int = 1) -> None:
         raise ConfigError(f"{name} must be {expected} ≥ {least}, not {value!r}")
 
 
-def joined(notes: Iterable[str | None]) -> str | None:
-    """The notes of a row as one text; None if there are none."""
-    return "; ".join(note for note in notes if note) or None
+def joined(notes: Any) -> str | None:
+    """The notes of a row, or lists of them, as one text; None if there are none."""
+    return notes if isinstance(notes, str) else "; ".join(filter(None, map(joined, notes or ()))) or None
