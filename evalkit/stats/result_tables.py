@@ -18,12 +18,12 @@ from evalkit.stats.intervals import (
     NOT_PROMISED,
     Interval,
     Transform,
-    cluster_codes,
     effective_clusters,
     jackknife,
+    unit_codes,
 )
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, collected_notes, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, collected_notes, group, small
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -44,7 +44,7 @@ def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | No
 
     Keys after those of `CRITERION_KEY` may be missing.
     """
-    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))
+    units = pd.Series(small(unit_codes(frame["item_id"], clusters)))
     if len(frame) > MANY:
         release_memory()
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
@@ -127,9 +127,7 @@ def jackknife_row(
     if np.isnan(values[0]):
         notes.append(f"{name}: {why}")
         return {name: np.nan}
-    effective = None if unit is None else effective_clusters(unit)
-    ends = jackknife(float(values[0]), values[1:], transform=transform, effective=effective)
-    return figure_row(name, float(values[0]), ends, notes)
+    return figure_row(name, float(values[0]), jackknife(values[0], values[1:], transform=transform, unit=unit), notes)
 
 
 def value_row(
@@ -177,7 +175,7 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
         if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
             name = "summary" if hasattr(result, "summary") else "table"
             made = result if isinstance(result, pd.DataFrame) else getattr(result, name)
-            notes = [joined([None if pd.isna(note) else note, *said]) for note in made["notes"]]
+            notes = [joined([note, *said]) for note in made["notes"]]
             made = made.assign(notes=tables.categorical(notes))
             result = made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
         return cast(_R, result)
@@ -200,5 +198,7 @@ def check_whole_numbers(name: str, value: object, least: int = 1) -> None:
 
 
 def joined(notes: Any) -> str | None:
-    """The notes of a row, or lists of them, as one text; None if there are none."""
-    return notes if isinstance(notes, str) else "; ".join(filter(None, map(joined, notes or ()))) or None
+    """A note, or a list of notes and such lists, as one text; None if there are none."""
+    if isinstance(notes, list):
+        return "; ".join(filter(None, map(joined, notes))) or None
+    return None if pd.isna(notes) else str(notes)

@@ -25,8 +25,6 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     check_whole_numbers,
-    columns,
-    joined,
     note_few_clusters,
     result_table,
     value_row,
@@ -38,10 +36,10 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: figure; count: k; number: value low high sd_subsets prefix exact phi; bool: extrapolated; count: "
-    "n_items n_samples n_draws; text: notes",
+    "text: figure; count: k; number: value low high sd_subsets prefix exact phi; bool: extrapolated",
+    "count: n_items n_samples n_draws; text: notes",
 )
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
@@ -139,7 +137,7 @@ def k_curve(
         for judge in panel.judges:
             own, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
             rows += [head | row for row in _rows(own, panel, figures, ks, method, draws, counting)]
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:
@@ -250,7 +248,7 @@ def _rows(
                     "phi: needs two items whose samples are all scored, two or more samples per item, and scores "
                     "that vary"
                 )
-            yield row | {"notes": joined(notes)}
+            yield row | {"notes": notes}
 
 
 @dataclass(frozen=True, slots=True)

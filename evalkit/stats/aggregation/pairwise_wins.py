@@ -10,24 +10,16 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.intervals import cluster_codes, mean_interval
-from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.intervals import mean_interval, unit_codes
+from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
 
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order; "
+    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order",
     "number: worst best order_mean±; text: notes",
 )
 
@@ -107,7 +99,7 @@ def win_rates(
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def compared(
@@ -126,7 +118,7 @@ def compared(
     made = frame[JUDGE_KEY].reset_index(drop=True)
     sides = (known[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
     made["system"], made["opponent"] = sides
-    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    units = unit_codes(frame["item_id"], clusters)
     for name in OF_ORDERS:
         made[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
     made["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
@@ -135,7 +127,7 @@ def compared(
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:
     """The rows that have no winner because one of the two orders was not read."""
-    return np.asarray(seen["_value"].isna() & (seen[OF_ORDERS[0]].isna() != seen[OF_ORDERS[1]].isna()))
+    return np.asarray(seen["_value"].isna() & read_once(seen))
 
 
 def notes_on_orders(seen: pd.DataFrame) -> list[str]:
@@ -210,7 +202,7 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
         "n_scored": int(scored.sum()),
         "n_one_order": int(_read_in_one_order(part).sum()),
         **_both_orders(part),
-        "notes": joined(notes),
+        "notes": notes,
     }
 
 

@@ -12,19 +12,11 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, rate_interval
-from evalkit.stats.result_tables import (
-    cluster_counts,
-    columns,
-    joined,
-    note_few_clusters,
-    result_table,
-    verdict_codes,
-    with_id_notes,
-)
+from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
+from evalkit.stats.result_tables import cluster_counts, note_few_clusters, result_table, verdict_codes, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
 from evalkit.tables.judgment_folders import FolderLike, is_folder
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
@@ -98,18 +90,18 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    units = unit_codes(frame["item_id"], clusters)
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
-    columns |= {str(name): column for name, column in result_table(figures, _FIGURES).items()}
+    columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
     return tables.table("summary", columns)
 
 
-_FIGURES = columns(
-    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean; "
-    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters; "
-    "number: n_clusters_effective; text: notes"
+_FIGURES = (
+    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean",
+    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters",
+    "number: n_clusters_effective; text: notes",
 )
 
 
@@ -176,11 +168,11 @@ def _mean(values: Any) -> float:
     return float(there.mean()) if len(there) else np.nan
 
 
-def _notes(interval: Interval, units: list[Ints]) -> str | None:
+def _notes(interval: Interval, units: list[Ints]) -> list[str]:
     """Notes on the intervals of mean and pass rate, by the clusters of the items that each of them uses."""
     if interval.reason is not None:
         # the pass rate may have an interval (Wilson's), so the note says which figure has none
-        return f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"
+        return [f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"]
     notes: list[str] = []
     note_few_clusters(min((used for used in units if len(used)), key=effective_clusters), notes)
-    return joined(notes)
+    return notes

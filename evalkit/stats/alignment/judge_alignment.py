@@ -44,14 +44,13 @@ from evalkit.stats.alignment.within_and_between_systems import (
     system_names,
 )
 from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
-from evalkit.stats.intervals import TOO_LITTLE, effective_clusters, jackknife, jackknife_groups, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, jackknife, jackknife_groups, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     cluster_counts,
     columns,
     figure_row,
     interval_columns,
-    joined,
     note_few_clusters,
     result_table,
     with_id_notes,
@@ -315,7 +314,7 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
         note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
         if options.level == "corpus":
             note += f": {_lead(name, best, second, panel, level, options)} above {second}, on the same items"
-        rows[best]["notes"] = joined([rows[best]["notes"], note])
+        rows[best]["notes"] = [rows[best]["notes"], note]
         return
 
 
@@ -332,7 +331,7 @@ def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options
         for judge in (best, second)
     ]
     gap = values[0] - values[1]
-    ends = jackknife(float(gap[0]), gap[1:], transform="none", effective=effective_clusters(unit))
+    ends = jackknife(float(gap[0]), gap[1:], transform="none", unit=unit)
     return figure(gap[0], ends.low, ends.high)
 
 
@@ -379,7 +378,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
-        return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
+        return row | {"notes": [*notes, why if row["n_labelled"] else "no labels"]}
     references = [one.take(used) for one in annotators.references(options.reference)]
     pairs, at_level = [(answers.take(used), one) for one in references], level.take(used, options.counting)
     if options.level == "group":
@@ -402,7 +401,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         notes += filter(None, [unlike_all(f[there], labelled[there].astype(np.float64), panel.unit[there])])
     if options.interval is not None:
         note_few_clusters(panel.unit[used], notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
@@ -539,4 +538,4 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
             f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
             "or another column as by="
         )
-    return result_table(rows, columns(CRITERION_KEY) | dict.fromkeys(by) | types)
+    return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

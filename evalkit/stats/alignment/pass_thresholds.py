@@ -18,16 +18,16 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, joined, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest; count: "
-    "n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
+    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest",
+    "count: n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
 )
 _FEWEST = 2
 _SAME = 1e-9
@@ -129,9 +129,9 @@ def pass_threshold(
         same = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge, (answers, there) in panel.judges.items():
             row = _row(panel, answers, there, names, folds, objective, counting)
-            row["notes"] = joined([chosen, row.get("notes")])
+            row["notes"] = [chosen, row.get("notes")]
             rows.append(panel.head | {"judge": judge, "objective": objective, "same_items": same} | row)
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def _row(

@@ -16,17 +16,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import SKIPPED
-from evalkit.stats.intervals import (
-    Interval,
-    bounded_interval,
-    cluster_codes,
-    cluster_variance,
-    effective_clusters,
-    wilson,
-)
+from evalkit.stats.intervals import Interval, bounded_interval, cluster_variance, effective_clusters, unit_codes, wilson
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, group
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
@@ -189,7 +182,7 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
         return Floor()
-    units = cluster_codes(clusters_of(pd.Series(changed.index, dtype="str"), clusters))
+    units = unit_codes(changed.index, clusters)
     rate, (variance, n_clusters) = float(values.mean()), cluster_variance(values, units)
     if n_clusters < 2:
         ends = Interval.none("fewer than two clusters")
