@@ -19,6 +19,7 @@ import pandas as pd
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, used_categories
 
 Transform = Literal["atanh", "logit", "log", "none"]
+Bounds = tuple[float, float]
 
 FEW_CLUSTERS = 10
 """With fewer effective clusters, a note says that the interval comes from few clusters."""
@@ -253,12 +254,7 @@ def intraclass_correlation(values: Floats, codes: Ints) -> float:
 
 
 def mean_interval(
-    values: Floats,
-    clusters: Ints,
-    *,
-    bounds: tuple[float, float] | None = None,
-    freedom: float | None = None,
-    more: float = 0.0,
+    values: Floats, clusters: Ints, *, bounds: Bounds | None = None, freedom: float | None = None, more: float = 0.0
 ) -> Interval:
     """The interval of a mean, with cluster errors (`cluster_variance`) and t_{G−1}.
 

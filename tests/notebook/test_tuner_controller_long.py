@@ -1714,7 +1714,8 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
     browser.receive({"do": "query", "query": {"filter": "split"}})
     split = {row["item_id"] for row in browser.state["page"]["rows"]}
     apart = ek.disagreement(ek.vote(judgments))
-    assert split == set(apart.loc[apart["disagreement"] > 0, "item_id"])
+    assert split == set(apart.loc[apart["split"].fillna(value=False), "item_id"])
+    assert browser.state["figures"]["tiles"][0]["value"] == f"{len(split)} of {apart['split'].count()}"
     browser.receive({"do": "select", "item_id": "gym-cora"})
     item = browser.state["item"]
     assert [judge["judge"] for judge in item["judges"]] == ["fake:strict", "fake:broken"]

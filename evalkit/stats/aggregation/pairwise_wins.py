@@ -64,8 +64,9 @@ def win_rates(
         - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone,
           which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
         - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
-          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it; NA where the
-          judgments do not name both orders;
+          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
+          allows for items whose missing order differs from that of the others by as much as the one that was read. NA
+          where the judgments do not name both orders;
         - `notes`.
 
         A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
@@ -194,16 +195,9 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     notes += notes_on_orders(part)
     row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
     row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
-    return row | {
-        "wins": int((value == 1).sum()),
-        "losses": int((value == 0).sum()),
-        "ties": int((value == 0.5).sum()),
-        "n_items": len(part),
-        "n_scored": int(scored.sum()),
-        "n_one_order": int(_read_in_one_order(part).sum()),
-        **_both_orders(part),
-        "notes": notes,
-    }
+    row |= {name: int((value == code).sum()) for name, code in (("wins", 1), ("losses", 0), ("ties", 0.5))}
+    row |= {"n_items": len(part), "n_scored": len(value), "n_one_order": int(_read_in_one_order(part).sum())}
+    return row | _both_orders(part) | {"notes": notes}
 
 
 def _both_orders(part: pd.DataFrame) -> dict[str, float]:
@@ -216,11 +210,13 @@ def _both_orders(part: pd.DataFrame) -> dict[str, float]:
     row = {"worst": float(worst.mean()), "best": float(best.mean())}
     if np.isnan(first).all() or np.isnan(second).all():
         return row
-    means = [float(np.nanmean(side)) for side in (first, second)]
-    # each item's part in the mean of both, by which clusters vary
-    parts = [
-        len(side) / np.sum(~np.isnan(side)) * np.nan_to_num(side - mean) / 2
-        for side, mean in zip((first, second), means, strict=True)
-    ]
-    ends = mean_interval(sum(means) / 2 + parts[0] + parts[1], part["_unit"].to_numpy(), bounds=(0.0, 1.0))
-    return row | figure_row("order_mean", sum(means) / 2, ends)
+    mean, parts, more = 0.0, np.zeros(len(part)), 0.0
+    for side, other in ((first, second), (second, first)):
+        read, both = ~np.isnan(side), ~np.isnan(side + other)
+        mean += float(side[read].mean()) / 2
+        # each item's part in the mean of both, by which clusters vary
+        parts += np.where(read, side - side[read].mean(), 0.0) / read.mean() / 2
+        if (alone := read & ~both).any() and both.any():  # the other order may differ there by as much as this one does
+            more += (alone.mean() * (side[alone].mean() - side[both].mean()) / 2) ** 2
+    ends = mean_interval(mean + parts, part["_unit"].to_numpy(), bounds=(0.0, 1.0), more=more)
+    return row | figure_row("order_mean", mean, ends)

@@ -129,31 +129,14 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
     unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
-    rate = rate_interval(passed, units[verdict >= 0])
-    n = len(rows)
-    comparable = bool(valued.any() or not by_label)
-    return {
-        "mean": _mean(score),
-        "mean_norm": _mean(norm),
-        "low": plain.low,
-        "high": plain.high,
-        "worst": float(np.nansum(norm)) / n if comparable else np.nan,
-        "best": (float(np.nansum(norm)) + int((~valued).sum())) / n if comparable else np.nan,
-        "pass_rate": _mean(passed),
-        "n_items": n,
-        "n_scored": int(scored.sum()),
-        "n_partial": int((rows["status"] == "partial").sum()),
-        "n_tied": int(tied.sum()),
-        "n_mean": int(valued.sum()),
-        "norm_low": unit.low,
-        "norm_high": unit.high,
-        "pass_low": rate.low,
-        "pass_high": rate.high,
-        "n_passed": int(passed.sum()),
-        "n_verdicts": len(passed),
-        **cluster_counts(units[scored]),
-        "notes": _notes(unit, [units[valued], units[verdict >= 0]]),
-    }
+    rate, row = rate_interval(passed, units[verdict >= 0]), cluster_counts(units[scored])
+    row |= {"mean": _mean(score), "low": plain.low, "high": plain.high, "n_items": len(rows), "n_mean": valued.sum()}
+    row |= {"mean_norm": _mean(norm), "norm_low": unit.low, "norm_high": unit.high, "n_scored": scored.sum()}
+    row |= {"pass_rate": _mean(passed), "pass_low": rate.low, "pass_high": rate.high, "n_passed": int(passed.sum())}
+    row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
+    if valued.any() or not by_label:  # what is not valued at 0, and at 1
+        row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
+    return row | {"notes": _notes(unit, [units[valued], units[verdict >= 0]])}
 
 
 def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:

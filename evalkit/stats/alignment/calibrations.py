@@ -19,7 +19,6 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
-    Estimated,
     FigureOption,
     Fit,
     cross_fitted,
@@ -352,8 +351,7 @@ def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Float
 
 def _line_at(scores: Floats, ends: Floats, values: Floats) -> Floats:
     """A line, also beyond the scores that it was fitted on."""
-    slope = (values[1] - values[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.0
-    return np.asarray(values[0] + slope * (scores - ends[0]))
+    return np.asarray(values[0] + np.ptp(values) / (np.ptp(ends) or 1.0) * (scores - ends[0]))
 
 
 def _blocks(values: Floats) -> Ints:
@@ -417,6 +415,8 @@ def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
 
 def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
     """The mean residual of fresh labels, with its interval and its p, or why there is none."""
+    from scipy.special import stdtr
+
     if few := too_few(unit, "fresh labels"):
         return {"notes": few}
     if math.isnan(map_variance):
@@ -427,15 +427,9 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
         freedom = variance**2 / (found.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
     found = replace(found, variance=variance)
     row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0), freedom))
-    return row | {"p": _p_of_zero(found, freedom)}
-
-
-def _p_of_zero(found: Estimated, freedom: float) -> float:
-    """The p of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`."""
-    from scipy.special import stdtr
-
-    error = math.sqrt(max(found.variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
-    return 2 * float(stdtr(freedom, -abs(found.mean) / error))
+    # of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`
+    error = math.sqrt(max(variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
+    return row | {"p": 2 * float(stdtr(freedom, -abs(found.mean) / error))}
 
 
 def _status(row: dict[Any, Any]) -> tuple[str, str | None]:

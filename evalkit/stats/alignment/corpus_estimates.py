@@ -21,7 +21,7 @@ from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
 
@@ -181,11 +181,10 @@ def corpus_estimate(
     said, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, clusters=clusters, kinds=figure):
-        for judge, (answers, there) in panel.judges.items():
+        for judge, (_, there) in panel.judges.items():
             weights = label_weights(said, panel.head["criterion"], panel.items[there], dev=dev)
-            row = _row(panel, answers, there, weights, figure, unscored, largest_error)
-            row["notes"] = [note, row["notes"]]
-            rows.append(panel.head | {"judge": judge, "figure": figure} | row)
+            row = _row(panel, judge, weights, figure, unscored, largest_error)
+            rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [note, row["notes"]]})
     made = result_table(rows, *_COLUMNS)
     return count_look(made, said, cache) if "part" in said else made
 
@@ -210,14 +209,9 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 
 
 def _row(
-    panel: Panel,
-    answers: Answers,
-    there: Flags,
-    weights: Floats,
-    figure: str,
-    unscored: float | None,
-    largest_error: float | None,
+    panel: Panel, judge: str, weights: Floats, figure: str, unscored: float | None, largest_error: float | None
 ) -> dict[str, Any]:
+    answers, there = panel.judges[judge]
     f, y = (values[there] for values in judge_and_people(panel, answers, figure))
     unit, bounds = panel.unit[there], panel.bounds(figure)
     scored = ~np.isnan(f)

@@ -24,6 +24,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
+    OF_SCORES,
     Answers,
     KindOptions,
     Pair,
@@ -296,7 +297,7 @@ def _rows(
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, level, options)
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
-    of_scores = set(FIGURES[4:]) & set(options.figures)
+    of_scores = set(OF_SCORES) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
     rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
     _note_best(rows, panel, level, options)
@@ -320,7 +321,7 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
 
 def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
     """The paired difference of a figure between two judges, with its interval."""
-    parts = [_used(panel, judge, options)[int(name in FIGURES[4:])] for judge in (best, second)]
+    parts = [_used(panel, judge, options)[int(name in OF_SCORES)] for judge in (best, second)]
     both = parts[0] & parts[1]
     references = [one.take(both) for one in panel.annotators.references(options.reference)]
     at_level = level.take(both, options.counting)
@@ -508,7 +509,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
         )
     numeric = [name for name in _CORRELATIONS if name in missing]
     if panel.scale.level == "nominal":
-        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(FIGURES[4:]) else []
+        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(OF_SCORES) else []
     elif numeric:
         few = "there are under three systems" if between else "n < 3"
         reasons.append(f"{', '.join(numeric)}: all scores of the judge or of people are equal, or {few}")
