@@ -308,7 +308,8 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
     for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
         known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
-        ranked = sorted(known, key=lambda judge: -rows[judge][name])  # an evaluation's jury is no judge (\x00)
+        # an evaluation's jury is no judge (\x00); of equal ones the first by name
+        ranked = sorted(known, key=lambda judge: (-round(rows[judge][name], 9), judge))
         if len(ranked) < _SEVERAL:
             continue
         best, second = ranked[:2]
