@@ -137,9 +137,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     strength[core] = found.strength if found else np.nan
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
     for at, name in enumerate(names):
-        row = _row(
-            "strength", found, int(np.searchsorted(core, at)), why[at] or (None if found else _NO_END), used.unit
-        )
+        reason = why[at] or (None if found else _NO_END)
+        row = _row("strength", found, int(np.searchsorted(core, at)), reason, used.unit)
         row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[at]}
         row["tie_parameter"] = found.tie[0] if found and not discrimination and not why[at] else np.nan
         rows.append(row | _counts(whole, whole.first == at, whole.second == at))
@@ -147,9 +146,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     places = {number: place for place, number in enumerate(np.unique(used.judge))} if found else {}
     for at, name in enumerate(judges[: len(judges) * discrimination]):
         place, own = places.get(at), whole.judge == at
-        row = _row(
-            "discrimination", found, len(core) + (place or 0), None if place is not None else _NO_VOTES, used.unit
-        )
+        reason = None if place is not None else _NO_VOTES
+        row = _row("discrimination", found, len(core) + (place or 0), reason, used.unit)
         row |= {"judge": str(name), "tie_parameter": found.tie[place] if found and place is not None else np.nan}
         rows.append(row | _counts(whole, own, own))
     return rows

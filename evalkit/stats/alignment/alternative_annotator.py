@@ -193,12 +193,8 @@ def alt_test(
             raise ConfigError(
                 "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
             )
-        sides = {
-            judge: _Side(
-                _as_label(answers, panel), there & (_said(panel.annotators, way).sum(axis=1) >= _PAIR), way, counting
-            )
-            for judge, (answers, there) in panel.judges.items()
-        }
+        several, judges = _said(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
+        sides = {name: _Side(_as_label(own, panel), there & several, way, counting) for name, (own, there) in judges}
         same = same_rows(side.counted for side in sides.values())
         for judge, side in sides.items():
             head = panel.head | {"judge": judge}

@@ -56,7 +56,7 @@ from evalkit.stats.result_tables import (
     result_table,
     with_id_notes,
 )
-from evalkit.tables.grouping import ClustersLike, Flags, Ints
+from evalkit.tables.grouping import ClustersLike, Flags
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
@@ -395,7 +395,9 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, labelled, level, options)
     if options.level == "system":
-        row |= _system_counts(level.system[used], notes)
+        system = level.system[used]
+        row["n_systems"] = len(np.unique(system[system >= 0]))
+        notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
@@ -437,12 +439,6 @@ def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str,
             "by the judge or by people"
         )
     return {"n_groups": len(inside), "n_groups_used": used}
-
-
-def _system_counts(system: Ints, notes: list[str]) -> dict[str, int]:
-    if (system < 0).any():
-        notes.append(f"{int((system < 0).sum())} items have no system")
-    return {"n_systems": len(np.unique(system[system >= 0]))}
 
 
 def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:

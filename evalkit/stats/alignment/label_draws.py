@@ -102,13 +102,9 @@ def next_labels(
         sizes = _sizes(own, strategy).drop(before["item_id"].astype(str).unique(), errors="ignore")
         if sizes.empty:
             raise InputError(f"every item of criterion {criterion!r} is labelled; nothing is left to draw")
-        drawn = poisson_draw(
-            dict(zip(map(str, sizes.index), sizes.tolist(), strict=True)), n, f"next label {seed} {number}"
-        )
-        rows += [
-            {"item_id": item, "criterion": criterion, "round": number, "probability": chance}
-            for item, chance in drawn.items()
-        ]
+        by_item, head = dict(zip(map(str, sizes.index), sizes, strict=True)), {"criterion": criterion, "round": number}
+        drawn = poisson_draw(by_item, n, f"next label {seed} {number}")
+        rows += [head | {"item_id": item, "probability": chance} for item, chance in drawn.items()]
     return result_table(rows, *_COLUMNS).astype({"item_id": "str"})
 
 

@@ -250,10 +250,8 @@ def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index
     if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
-    return {
-        "difference_sd": float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common)),
-        "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False))),
-    }
+    spread = float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common))
+    return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
 
 
 def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
