@@ -132,7 +132,8 @@ def as_type(table, kind, columns):
     return table.astype({name: kind for name in columns if name in table})
 
 
-NUMBERS = ("score", "score_sd", "score_norm", "agreement", "self_agreement", "disagreement", "weight", "score_ab", "score_ba")
+NUMBERS = ("score", "score_sd", "score_norm", "agreement", "self_agreement", "disagreement", "weight")
+NUMBERS = (*NUMBERS, "score_ab", "score_ba")
 COUNTS = ("sample", "n_samples", "n_scored", "n_judges")
 TEXTS = ("item_id", "rubric", "rubric_version", "criterion", "judge", "annotator", "label", "level", "scale", "error")
 

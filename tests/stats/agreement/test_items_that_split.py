@@ -41,7 +41,7 @@ def test_the_overview_counts_them():
 
 
 def test_criteria_of_other_scales_do_not_matter():
-    # by the most frequent code; three items on which two judges say 0, 0 · 2, 2 · 0, 2 and art, art · law, law · art, law
+    # by the most frequent code; on three items two judges say 0, 0 · 2, 2 · 0, 2 and art, art · law, law · art, law
     answers = {("a", "x"): 0, ("a", "y"): 0, ("b", "x"): 1, ("b", "y"): 1, ("c", "x"): 0, ("c", "y"): 1}
     parts = [
         judgments({cell: [codes[at]] for cell, at in answers.items()}, scale, criterion=name)
