@@ -1745,7 +1745,7 @@ def test_a_browser_shows_only_columns_and_filters_that_have_rows():
     two = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
     page = ek.notebook.JudgmentBrowser(two, items).state["page"]
     assert page["columns"] == ["item", "jury", "judges", "split", "text"]
-    assert page["filters"] == ["all", "unscored"]  # means differ, but with half of the replies unread no two verdicts do
+    assert page["filters"] == ["all", "unscored"]  # half of the replies unread: means differ, verdicts do not
     jury = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1)
     assert ek.notebook.JudgmentBrowser(jury, items).state["page"]["filters"] == ["all", "split", "tied"]
     # one judge cannot disagree, one that answers everything leaves nothing unscored, and ids alone have no text
