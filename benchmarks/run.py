@@ -14,11 +14,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BARS = (
     "imports", "path_length", "cached", "history", "edited", "memory", "statistics_at_scale", "topical_chat",
-    "reference", "interval_coverage", "few_labels", "live", "server_store", "batches",
+    "reference", "interval_coverage", "unequal_clusters", "rank_coverage", "few_labels", "rare_errors",
+    "calibration_check", "one_order", "few_labels_recorded", "live", "server_store", "batches",
     "criteria_per_call", "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
     "local_models",
 )  # fmt: skip
-BY_NAME_ONLY = ("growth", "large_folders", "machines", "soak")
+BY_NAME_ONLY = ("growth", "large_folders", "machines", "noise", "soak")
 
 
 def main(names: list[str]) -> int:

@@ -100,8 +100,7 @@ def agreement(name: str) -> Callable[..., tuple[Interval, ...]]:
         judge, person = (Answers(code.astype(np.int64), code, none) for code in codes)
         values = compare_each(judge, [person], unit, int(unit.max()) + 1, KindOptions(verdicts=True))[name]
         way = "logit" if name == "accuracy" else "atanh"
-        effective = (effective_clusters(unit), None)
-        return tuple(jackknife(float(values[0]), values[1:], transform=way, effective=one) for one in effective)
+        return tuple(jackknife(float(values[0]), values[1:], transform=way, unit=one) for one in (unit, None))
 
     return made
 

@@ -219,11 +219,11 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
     if len(evaluation.judges) < 2:
         return Tile("Judges disagree", "NA", "one judge: nothing to compare")
     apart = evaluation.disagreement
-    values = apart.loc[apart["criterion"] == criterion, "disagreement"].dropna()
+    split = apart.loc[apart["criterion"] == criterion, "split"]
     known = evaluation.reliability
     row = known[known["criterion"] == criterion].iloc[0]
     alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
-    return Tile("Judges disagree", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
+    return Tile("Judges disagree", count_of(split.sum(), split.count()), f"items; alpha {alpha}")
 
 
 def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequence[Row]) -> Tile:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
@@ -35,8 +34,8 @@ class Row:
         The jury's label, verdict and status.
     votes
         (judge, label, verdict) per judge.
-    split
-        Disagreement, 0-1, or None.
+    apart, split
+        Disagreement, 0-1, and whether two judges' verdicts (without pass rule: labels) differ; or None.
     change
         From the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now fails``
         (without labels), ``changed`` (without pass rule), ``verdict appeared``, ``verdict lost`` (without pass
@@ -61,19 +60,20 @@ class Row:
     passed: bool | None
     status: str
     votes: tuple[tuple[str, str | None, bool | None], ...]
-    split: float | None
+    apart: float | None
     change: str
     people_passed: bool | None
     wrong: bool | None
     conflicts: dict[str, str] = field(default_factory=dict)
+    split: bool | None = None
     unread: bool = False
     item_columns: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
-        """How much it needs review: wrong, newly broken, unscored, split."""
+        """How much it needs review: wrong, newly broken, unscored, disagreement."""
         broke = self.change in ("broke", "now fails")
-        return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + (self.split or 0.0)
+        return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + (self.apart or 0.0)
 
 
 FILTERS: dict[str, Callable[[Row], bool]] = {
@@ -94,7 +94,7 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "item": lambda row: row.item_id,
     "people": lambda row: sorted(row.people.values()),
     "jury": lambda row: row.jury or "",
-    "split": lambda row: -1.0 if row.split is None else row.split,
+    "split": lambda row: -1.0 if row.apart is None else row.apart,
     "change": lambda row: row.change,
 }
 
@@ -102,7 +102,7 @@ _CELLS: dict[str, Callable[[Row], Any]] = {
     "people": lambda row: row.people or row.held,
     "jury": lambda row: row.jury or row.status,
     "judges": lambda row: row.votes,
-    "split": lambda row: row.split is not None,
+    "split": lambda row: row.apart is not None,
     "change": lambda row: row.change,
     "text": lambda row: row.text,
 }
@@ -161,7 +161,7 @@ def rows_of(
         if other.has_rule == scale.has_rule:
             last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
-    apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
+    apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
     texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
     jury = list(records(scores[["label", "passed", "status"]]))
     judgments = evaluation.judgments
@@ -178,7 +178,8 @@ def rows_of(
             passed=jury[at]["passed"],
             status=jury[at]["status"] or "unscored",
             votes=votes.get(item, ()),
-            split=None if np.isnan(apart[at]) else float(apart[at]),
+            apart=apart[at]["disagreement"],
+            split=apart[at]["split"],
             change=""
             if last is None or (item in unasked and min(last[at], now[at]) < 0)
             else _change(int(last[at]), int(now[at]), int(truth[at]), scale),

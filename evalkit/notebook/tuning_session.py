@@ -305,7 +305,7 @@ class Session(TuningState):
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
-        disagreements = {row.item_id: row.split or 0.0 for row in self.rows()}
+        disagreements = {row.item_id: row.apart or 0.0 for row in self.rows()}
         return self.label_queue.turn(self.shown_criterion, self.annotator, disagreements, self.current)
 
     def precision(self) -> str:

@@ -113,7 +113,7 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
         One panel per criterion; the size of a mark is its number of items: `disagreement` of the judges (0-1)
         against the error of the jury (0-1). The error is the distance of `score_norm` from the mean of the human
         scores; if there are only labels or verdicts, the share of annotators with another one. The title gives
-        the mean error of items on which judges agree and disagree, with 95 % intervals.
+        the mean error of items without and with disagreement, with 95 % intervals.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _errors(rows: pd.DataFrame, human: pd.DataFrame) -> Floats:
 
 def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items: int) -> Panel:
     places, counts = np.unique(np.round(np.column_stack([spread, error]), 2), axis=0, return_counts=True)
-    groups = [("judges agree", spread <= _FEW), ("judges disagree", spread > _FEW)]
+    groups = [("no disagreement", spread <= _FEW), ("some disagreement", spread > _FEW)]
     groups = [(name, chosen) for name, chosen in groups if chosen.any()]
     parts = []
     for name, chosen in groups:

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.tables.grouping import Floats, Ints, used_categories
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, used_categories
 
 Transform = Literal["atanh", "logit", "log", "none"]
+Bounds = tuple[float, float]
 
 FEW_CLUSTERS = 10
 """With fewer effective clusters, a note says that the interval comes from few clusters."""
@@ -65,6 +66,12 @@ class Interval:
         return cls(math.nan, math.nan, reason)
 
 
+def unit_codes(item_ids: Any, clusters: ClustersLike | None) -> Ints:
+    """The cluster of each item (`clusters_of`) as numbers."""
+    ids = item_ids if isinstance(item_ids, pd.Series) else pd.Series(item_ids, dtype="str")
+    return cluster_codes(clusters_of(ids, clusters))
+
+
 def cluster_codes(names: pd.Series) -> Ints:
     """Clusters as numbers 0 … G−1 in the order of their sorted names, so that the order of rows plays no part."""
     if isinstance(names.dtype, pd.CategoricalDtype):
@@ -101,9 +108,7 @@ def effective_clusters(clusters: Ints) -> float:
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else 0.0
 
 
-def jackknife(
-    value: float, leave_out: Floats, *, transform: Transform = "atanh", effective: float | None = None
-) -> Interval:
+def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh", unit: Ints | None = None) -> Interval:
     """The leave-one-cluster-out interval of a figure.
 
     z = atanh θ (logit for shares), se² = (G−1)/G · Σ (z₋g − z̄)², z ± t se, back-transformed, with t of G_eff − 1
@@ -118,8 +123,8 @@ def jackknife(
     transform
         ``atanh`` for figures in (−1, 1), ``logit`` for shares in (0, 1), ``log`` for distances above 0, ``none``
         for those without bounds.
-    effective
-        G_eff, the number of `effective_clusters`; by default G.
+    unit
+        The cluster of each item, for G_eff (`effective_clusters`); by default it is G.
 
     Returns
     -------
@@ -152,7 +157,8 @@ def jackknife(
     error = math.sqrt((n_groups - 1) / n_groups * float(np.sum((z - z.mean()) ** 2)))
     if error <= _NO_ERROR * max(1.0, abs(center)):
         return Interval.none("leaving out a cluster never changes it")
-    half = _t(max(1.0, min(n_groups, effective or n_groups) - 1)) * error
+    effective = n_groups if unit is None else effective_clusters(unit)
+    half = _t(max(1.0, min(n_groups, effective) - 1)) * error
     return Interval(float(backward(center - half)), float(backward(center + half)))
 
 
@@ -248,11 +254,7 @@ def intraclass_correlation(values: Floats, codes: Ints) -> float:
 
 
 def mean_interval(
-    values: Floats,
-    clusters: Ints,
-    *,
-    bounds: tuple[float, float] | None = None,
-    freedom: float | None = None,
+    values: Floats, clusters: Ints, *, bounds: Bounds | None = None, freedom: float | None = None, more: float = 0.0
 ) -> Interval:
     """The interval of a mean, with cluster errors (`cluster_variance`) and t_{G−1}.
 
@@ -268,6 +270,8 @@ def mean_interval(
         place between them and the number of effective clusters, never [1, 1].
     freedom
         Degrees of freedom of t, instead of G − 1.
+    more
+        Added to the variance of the mean, if not all values are equal.
 
     Examples
     --------
@@ -286,7 +290,7 @@ def mean_interval(
         low, high = bounds
         place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), effective_clusters(clusters))
         return Interval(low + (high - low) * place.low, low + (high - low) * place.high)
-    error = math.sqrt(variance)
+    error = math.sqrt(variance + more)
     if bounds is None:
         return Interval(mean - _t(freedom) * error, mean + _t(freedom) * error)
     return bounded_interval(mean, error, bounds=bounds, freedom=freedom)
@@ -368,11 +372,8 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
     """
     if not len(flags):
         return Interval.none("nothing has a verdict")
-    variance, n_clusters = cluster_variance(flags, clusters)
-    rate = float(flags.mean())
-    if rate in (0.0, 1.0) or n_clusters < 2:
-        return wilson(rate, effective_clusters(clusters))
-    return bounded_interval(rate, math.sqrt(variance), bounds=(0.0, 1.0), freedom=n_clusters - 1)
+    ends = mean_interval(flags, clusters, bounds=(0.0, 1.0))
+    return ends if ends.reason is None else wilson(float(flags.mean()), 1)  # of one cluster
 
 
 def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:

@@ -41,6 +41,11 @@ def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:
     return weights
 
 
+def read_once(frame: pd.DataFrame) -> Flags:
+    """The votes or scores for which one of the two orders was read (`OF_ORDERS`)."""
+    return frame[OF_ORDERS].notna().sum(axis=1).eq(1).to_numpy()
+
+
 def order_scores(frame: pd.DataFrame, groups: Groups, value: Floats) -> dict[str, Floats]:
     """`OF_ORDERS` of each vote: the means of `value` over the judgments of each order that are not NaN."""
     made = {}

@@ -18,12 +18,12 @@ from evalkit.stats.intervals import (
     NOT_PROMISED,
     Interval,
     Transform,
-    cluster_codes,
     effective_clusters,
     jackknife,
+    unit_codes,
 )
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, collected_notes, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, collected_notes, group, small
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -31,6 +31,7 @@ CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
 
+Declared = Mapping[str, str | None] | Iterable[str] | str
 _TYPES = {"text": "category", "count": "int64", "number": "float64"}
 
 
@@ -43,26 +44,29 @@ def split_rows(frame: pd.DataFrame, keys: list[str], clusters: ClustersLike | No
 
     Keys after those of `CRITERION_KEY` may be missing.
     """
-    units = pd.Series(small(cluster_codes(clusters_of(frame["item_id"], clusters))))
+    units = pd.Series(small(unit_codes(frame["item_id"], clusters)))
     if len(frame) > MANY:
         release_memory()
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
     return units, groups.rows() if len(groups) > 1 else [slice(None)] * len(groups)  # one criterion: no copy
 
 
-def columns(*given: Iterable[str] | str) -> dict[str, str]:
+def columns(*given: Declared) -> dict[str, str | None]:
     """Columns and their types, in order: lists of text columns, and declarations such as ``"number: a b; text: c"``.
 
     Types are text, count (never missing), number (NaN if missing) and those of pandas. ``a±`` stands for a figure with
-    the ends of its interval.
+    the ends of its interval. A mapping has the types of pandas (None: as it infers them).
 
     Examples
     --------
     >>> columns(["judge"], "number: kappa±; bool: best")
     {'judge': 'category', 'kappa': 'float64', 'kappa_low': 'float64', 'kappa_high': 'float64', 'best': 'bool'}
     """
-    made: dict[str, str] = {}
+    made: dict[str, str | None] = {}
     for part in given:
+        if isinstance(part, Mapping):
+            made |= part
+            continue
         for declared in part.split(";") if isinstance(part, str) else [f"text: {' '.join(part)}"]:
             kind, _, names = declared.partition(":")
             for name in names.split():
@@ -71,24 +75,24 @@ def columns(*given: Iterable[str] | str) -> dict[str, str]:
     return made
 
 
-def result_table(rows: Sequence[Mapping[str, Any]], types: Mapping[str, str | None]) -> pd.DataFrame:
-    """A table with these columns, in this order and of these types (None: as pandas infers it).
+def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.DataFrame:
+    """A table with these `columns`; the notes of a row are a text or a list of notes.
 
     Examples
     --------
-    >>> types = columns("text: judge; count: n_items; number: value")
-    >>> table = result_table([{"judge": "j", "n_items": 3}], types)
-    >>> table.dtypes.astype(str).tolist()
-    ['category', 'int64', 'float64']
+    >>> row = {"judge": "j", "n_items": 3, "notes": ["one", None, "two"]}
+    >>> table = result_table([row], ["judge"], "count: n_items; number: value; text: notes")
+    >>> table.dtypes.astype(str).tolist(), table["notes"].tolist()
+    (['category', 'int64', 'float64', 'category'], ['one; two'])
     """
     # column by column: `astype` of the whole table takes longer than many figures
-    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in types.items()}
+    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in columns(*declared).items()}
     return pd.DataFrame(made, copy=False)
 
 
 def _column(values: list[Any], kind: str | None) -> Any:
     if kind == "category":
-        return tables.categorical(values)
+        return tables.categorical([joined(value) if isinstance(value, list) else value for value in values])
     if kind == "float64":
         return np.array(values, dtype=np.float64)  # None becomes NaN
     return pd.Series(values, dtype=kind)
@@ -123,9 +127,7 @@ def jackknife_row(
     if np.isnan(values[0]):
         notes.append(f"{name}: {why}")
         return {name: np.nan}
-    effective = None if unit is None else effective_clusters(unit)
-    ends = jackknife(float(values[0]), values[1:], transform=transform, effective=effective)
-    return figure_row(name, float(values[0]), ends, notes)
+    return figure_row(name, float(values[0]), jackknife(values[0], values[1:], transform=transform, unit=unit), notes)
 
 
 def value_row(
@@ -173,7 +175,7 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
         if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
             name = "summary" if hasattr(result, "summary") else "table"
             made = result if isinstance(result, pd.DataFrame) else getattr(result, name)
-            notes = [joined([None if pd.isna(note) else note, *said]) for note in made["notes"]]
+            notes = [joined([note, *said]) for note in made["notes"]]
             made = made.assign(notes=tables.categorical(notes))
             result = made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
         return cast(_R, result)
@@ -195,6 +197,8 @@ def check_whole_numbers(name: str, value: object, least: int = 1) -> None:
         raise ConfigError(f"{name} must be {expected} ≥ {least}, not {value!r}")
 
 
-def joined(notes: Iterable[str | None]) -> str | None:
-    """The notes of a row as one text; None if there are none."""
-    return "; ".join(note for note in notes if note) or None
+def joined(notes: Any) -> str | None:
+    """A note, or a list of notes and such lists, as one text; None if there are none."""
+    if isinstance(notes, list):
+        return "; ".join(filter(None, map(joined, notes))) or None
+    return None if pd.isna(notes) else str(notes)

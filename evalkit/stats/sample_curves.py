@@ -25,8 +25,6 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.result_tables import (
     JUDGE_KEY,
     check_whole_numbers,
-    columns,
-    joined,
     note_few_clusters,
     result_table,
     value_row,
@@ -38,14 +36,15 @@ from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: figure; count: k; number: value low high sd_subsets prefix exact phi; bool: extrapolated; count: "
-    "n_items n_samples n_draws; text: notes",
+    "text: figure; count: k; number: value low high sd_subsets prefix exact phi; bool: extrapolated",
+    "count: n_items n_samples n_draws; text: notes",
 )
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20
+_NO_PHI = "phi: needs two items whose samples are all scored, two or more samples per item, and scores that vary"
 
 
 @with_id_notes
@@ -139,7 +138,7 @@ def k_curve(
         for judge in panel.judges:
             own, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
             rows += [head | row for row in _rows(own, panel, figures, ks, method, draws, counting)]
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:
@@ -227,12 +226,11 @@ def _rows(
     most = cube.there.shape[1]
     wanted = sorted(set(ks if ks is not None else [*(k for k in _KS if k < most), most, 2 * most]))
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
-    names = list(figures or [default])
     labelled = bool(panel.annotators.labelled.any())
     drawn = {k: _drawn(cube, k, panel, method, draws, counting) for k in wanted if k <= most and labelled}
     phis = _phi(own, most)
     exact = panel.verdicts and counting == LEFT_OUT
-    for name in names:
+    for name in figures or [default]:
         for k in wanted:
             row = {"figure": name, "k": k, "extrapolated": k > most, "n_samples": most, "n_items": 0, "n_draws": 0}
             notes: list[str] = []
@@ -246,11 +244,8 @@ def _rows(
                 row |= {"n_items": int((panel.annotators.labelled & (cube.there.sum(axis=1) >= k)).sum())}
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
-                notes.append(
-                    "phi: needs two items whose samples are all scored, two or more samples per item, and scores "
-                    "that vary"
-                )
-            yield row | {"notes": joined(notes)}
+                notes.append(_NO_PHI)
+            yield row | {"notes": notes}
 
 
 @dataclass(frozen=True, slots=True)

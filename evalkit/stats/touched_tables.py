@@ -34,6 +34,7 @@ _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score ma
 _UNSCORED = re.compile(r"unscored=\S+")
 _SCALED = ["level", "scale"]
 _SHOWN = [*tables.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
+_NUMBERS = ["score", "score_norm", "score_sd"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
 _ROWS = 1_000_000  # checked at a time, which bounds the memory
 
@@ -197,10 +198,7 @@ class _Rows:
     @classmethod
     def of(cls, frame: pd.DataFrame) -> _Rows:
         measured, none = measures(frame), np.full(len(frame), np.nan)
-        numbers = (
-            frame[key].to_numpy(np.float64) if key in frame else none for key in ("score", "score_norm", "score_sd")
-        )
-        score, norm, spread = numbers
+        score, norm, spread = (frame[key].to_numpy(np.float64) if key in frame else none for key in _NUMBERS)
         texts = [*(frame["label"].cat.categories if "label" in frame else ())]
         codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
         known = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]

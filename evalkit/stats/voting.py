@@ -16,13 +16,13 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.rubrics.scales import code_text
 from evalkit.stats.order_flips import (
-    OF_ORDERS,
     ONE_ORDER,
     first_rates,
     half_each,
     know_both_orders,
     order_flips,
     order_scores,
+    read_once,
 )
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
@@ -152,15 +152,11 @@ def vote(
         columns |= order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
     votes = tables.table("votes", columns)
     if orders.any():
-        read = [votes[name].notna().to_numpy() for name in OF_ORDERS]
-        votes = _without(votes, orders[samples.groups.first] & (read[0] != read[1]), ONE_ORDER)
-    return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
-
-
-def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
-    """The votes, those of a judge that agrees too little with itself left unscored."""
-    unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
-    return _without(votes, unsure, "low_agreement")
+        votes = _without(votes, orders[samples.groups.first] & read_once(votes), ONE_ORDER)
+    if min_self_agreement is not None:
+        unsure = (votes["n_samples"] > 1) & ~(votes["self_agreement"] >= min_self_agreement - 1e-9)
+        votes = _without(votes, unsure.to_numpy(), "low_agreement")
+    return votes
 
 
 def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
@@ -272,10 +268,17 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
 
 def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
-    one = np.ones(int(rows.sum()))
-    score = AVERAGES[method](samples.groups.codes[rows], samples.score[rows], one, len(samples.groups))
-    label, tied = nearest_labels(score, measured, low=ties == "low")
-    return score, label, tied, halfway_labels(score, measured, tied)
+    one = np.ones(len(rows))
+    return averaged(method, samples.groups, rows, samples.score, one, measured, low=ties == "low")
+
+
+def averaged(
+    method: str, groups: Groups, rows: Flags, score: Floats, weight: Floats, measured: Measures, *, low: bool = False
+) -> tuple[Floats, Objects, Flags, Objects]:
+    """The average of some rows of each group, the label nearest to it, where two are, and those."""
+    mean = AVERAGES[method](groups.codes[rows], score[rows], weight[rows], len(groups))
+    label, tied = nearest_labels(mean, measured, low=low)
+    return mean, label, tied, halfway_labels(mean, measured, tied)
 
 
 def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:

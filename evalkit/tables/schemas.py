@@ -66,6 +66,7 @@ _COLUMNS = {
 TABLES = {name: {column: _TYPES[column] for column in columns} for name, columns in _COLUMNS.items()}
 """Table name -> column -> type."""
 
+_OF_SOME = ["score_sd", "score_mass", "score_low", "score_high", "pass_prob", "score_ab", "score_ba"]  # float64
 _LATER = {  # tables saved before lack them
     "votes": {"tied_labels", "first_rate"},
     "scores": {"tied_labels"},
@@ -202,7 +203,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     # pandas would not know whether an index or a column of one name is meant
     plain: pd.DataFrame = frame.reset_index(drop=True) if {*frame.index.names} & {*frame.columns} else frame
     restored = {}
-    for column, kind in kinds.items():
+    for column, kind in (kinds | dict.fromkeys(_OF_SOME, "float64")).items():
         if column not in plain.columns or _fits(plain[column], kind):
             continue
         try:

@@ -1714,7 +1714,8 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
     browser.receive({"do": "query", "query": {"filter": "split"}})
     split = {row["item_id"] for row in browser.state["page"]["rows"]}
     apart = ek.disagreement(ek.vote(judgments))
-    assert split == set(apart.loc[apart["disagreement"] > 0, "item_id"])
+    assert split == set(apart.loc[apart["split"].fillna(value=False), "item_id"])
+    assert browser.state["figures"]["tiles"][0]["value"] == f"{len(split)} of {apart['split'].count()}"
     browser.receive({"do": "select", "item_id": "gym-cora"})
     item = browser.state["item"]
     assert [judge["judge"] for judge in item["judges"]] == ["fake:strict", "fake:broken"]
@@ -1744,7 +1745,9 @@ def test_a_browser_shows_only_columns_and_filters_that_have_rows():
     two = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
     page = ek.notebook.JudgmentBrowser(two, items).state["page"]
     assert page["columns"] == ["item", "jury", "judges", "split", "text"]
-    assert page["filters"] == ["all", "split", "unscored"]
+    assert page["filters"] == ["all", "unscored"]  # half of the replies unread: means differ, verdicts do not
+    jury = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1)
+    assert ek.notebook.JudgmentBrowser(jury, items).state["page"]["filters"] == ["all", "split", "tied"]
     # one judge cannot disagree, one that answers everything leaves nothing unscored, and ids alone have no text
     page = ek.notebook.JudgmentBrowser(two[(two["judge"] == "fake:strict") & (two["sample"] == 0)]).state["page"]
     assert page["columns"] == ["item", "jury", "judges"]

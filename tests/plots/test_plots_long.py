@@ -219,7 +219,7 @@ class TestJudges:
         # disagreement of score_norm: a 1/6, b 0, c 1. errors 1/12, 1/2, 1/2: agree .5 (n 1), apart (1/12 + 1/2)/2 = .29
         alt = plot_disagreement(votes(), LABELS).alt
         assert "3 of 4 scores have several judges and a human label" in alt
-        assert "judges agree: error 0.50 (n 1); judges disagree: error 0.29" in alt
+        assert "no disagreement: error 0.50 (n 1); some disagreement: error 0.29" in alt
 
     def test_shuffled_rows_say_the_same(self):
         table = votes()

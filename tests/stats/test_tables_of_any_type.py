@@ -13,6 +13,8 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.stats import (
     alt_test,
     confusion,
+    drift,
+    halo,
     judge_agreement,
     jury_value,
     k_curve,
@@ -33,6 +35,7 @@ JUDGED = judgments(
     },
     ORDINAL,
 )
+SYSTEMS = {str(at): f"s{at % 4}" for at in range(N)}
 PAIRED = judgments(
     {(at, "x"): {order: [str(DRAW.choice(["A", "B", "tie"]))] for order in ("AB", "BA")} for at in range(N)}, PAIR
 )
@@ -45,6 +48,30 @@ VOTES, PAIR_VOTES = ek.vote(JUDGED), ek.vote(PAIRED)
 SCORES = ek.aggregate(VOTES)
 RUBRIC = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "a", 1: "b", 2: "c"}, "pass_at": 2}])
 RUBRIC_SCORES = SCORES.assign(rubric_version=RUBRIC.label)
+LATER = judgments(
+    {(at, judge): [int(DRAW.integers(0, 3)) for _ in range(4)] for at in range(N) for judge in ("x", "y", "z")}, ORDINAL
+)
+LATER, EARLIER = (table.assign(key=[f"key {at}" for at in range(len(table))]) for table in (LATER, JUDGED))
+EXPECTED = JUDGED.assign(score_sd=np.where(JUDGED["error"].isna(), 0.25, np.nan))
+# two criteria, judged one by one and together
+SINGLE, TOGETHER = (
+    pd.concat([EARLIER, EARLIER.assign(criterion="d", key=EARLIER["key"] + last)], ignore_index=True)
+    for last in (" d", "")
+)
+CALIBRATED = judgments({(at, "x"): [int(DRAW.integers(0, 3))] for at in range(260)}, ORDINAL)
+MARKS = pd.DataFrame({"item_id": [str(at) for at in range(260)], "criterion": "c", "annotator": "p"}).assign(
+    label=[str(min(2, int(score) + at % 2)) for at, score in enumerate(CALIBRATED["score"])]
+)
+OLD, NEW = MARKS.iloc[:130], MARKS.iloc[130:]
+MAP = ek.calibrate(ek.vote(CALIBRATED), OLD)
+CLUSTERS = pd.Series([f"g{at // 3}" for at in range(N)], index=[str(at) for at in range(N)], name="cluster")
+GROUPS = pd.DataFrame({"item_id": CLUSTERS.index, "cluster": CLUSTERS.to_numpy()})
+
+
+def of_groups(table):
+    """The clusters of a table of them."""
+    return table.set_index("item_id")["cluster"]
+
 
 FUNCTIONS = {
     "vote": (JUDGED, ek.vote),
@@ -60,17 +87,42 @@ FUNCTIONS = {
     "phi_grid": (JUDGED, phi_grid),
     "align": (VOTES, lambda t: ek.align(t, PEOPLE)),
     "align by labels": (PEOPLE, lambda t: ek.align(VOTES, t)),
+    "align halves": (VOTES, lambda t: ek.align(t, PEOPLE, ties="half", unscored="wrong", reference="mean")),
+    "align scores": (SCORES, lambda t: ek.align(t, PEOPLE, figures=["accuracy", "macro_f1", "f1_true"])),
+    "align systems": (VOTES, lambda t: ek.align(t, PEOPLE, level="system", systems=SYSTEMS)),
     "alt_test": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).summary),
+    "alt_test each": (VOTES, lambda t: alt_test(t, PEOPLE, epsilon=0.1).annotators),
+    "alt_test by labels": (PEOPLE, lambda t: alt_test(VOTES, t, epsilon=0.1).summary),
+    "calibrate": (ek.vote(CALIBRATED), lambda t: ek.calibrate(t, OLD).points),
+    "calibrate by labels": (OLD, lambda t: ek.calibrate(ek.vote(CALIBRATED), t).table),
+    "apply": (ek.vote(CALIBRATED), lambda t: MAP.apply(t)[["item_id", "calibrated"]]),
+    "sets": (ek.vote(CALIBRATED), MAP.sets),
+    "check": (ek.vote(CALIBRATED), lambda t: MAP.check(t, NEW)),
+    "check by labels": (NEW, lambda t: MAP.check(ek.vote(CALIBRATED), t)),
     "confusion": (VOTES, lambda t: confusion(t, PEOPLE)),
     "jury_value": (VOTES, lambda t: jury_value(t, PEOPLE)),
     "pass_threshold": (SCORES, lambda t: pass_threshold(t, PEOPLE)),
-    "corpus_estimate": (SCORES, lambda t: ek.corpus_estimate(t, PEOPLE)),
+    "corpus_estimate": (ek.vote(CALIBRATED), lambda t: ek.corpus_estimate(t, OLD)),
+    "corpus_estimate by labels": (OLD, lambda t: ek.corpus_estimate(ek.vote(CALIBRATED), t, figure="passed")),
+    "summarize by clusters": (GROUPS, lambda t: ek.summarize(SCORES, clusters=of_groups(t))),
+    "align by clusters": (GROUPS, lambda t: ek.align(VOTES, PEOPLE, clusters=of_groups(t))),
     "k_curve": (JUDGED, k_curve),
     "noise_floor": (JUDGED, noise_floor),
     "compare": (JUDGED, lambda t: ek.compare(t, JUDGED).table),
+    "compare with labels": (EARLIER, lambda t: ek.compare(t, LATER, labels=PEOPLE).table),
+    "compare by labels": (PEOPLE, lambda t: ek.compare(EARLIER, LATER, labels=t).table),
+    "drift": (EARLIER, lambda t: drift(t, LATER, labels=PEOPLE)),
+    "halo": (SINGLE, lambda t: halo(t, TOGETHER, PEOPLE)),
+    "pick_examples": (PEOPLE[PEOPLE["annotator"] == "p"], lambda t: ek.pick_examples(t, ITEMS)),
+    "rescore": (SCORES, ek.rescore),
+    "rescore judgments": (JUDGED, ek.rescore),
+    "vote of expected": (EXPECTED, ek.vote),
+    "reliability of expected": (EXPECTED, ek.reliability),
+    "reliability of votes": (ek.vote(JUDGED, method="majority"), lambda t: ek.reliability(t, full=True, ties="half")),
     "split_labels": (PEOPLE, ek.split_labels),
     "next_labels": (VOTES, lambda t: ek.next_labels(t, 5)),
     "win_rates": (PAIR_VOTES, lambda t: win_rates(t, ITEMS)),
+    "win_rates by items": (ITEMS, lambda t: win_rates(PAIR_VOTES, t)),
     "rank": (PAIR_VOTES, lambda t: ek.rank(t, ITEMS)),
     "position_inconsistency": (PAIRED, position_inconsistency),
 }
@@ -80,7 +132,8 @@ def as_type(table, kind, columns):
     return table.astype({name: kind for name in columns if name in table})
 
 
-NUMBERS = ("score", "score_norm", "agreement", "self_agreement", "disagreement", "weight", "score_ab", "score_ba")
+NUMBERS = ("score", "score_sd", "score_norm", "agreement", "self_agreement", "disagreement", "weight")
+NUMBERS = (*NUMBERS, "score_ab", "score_ba")
 COUNTS = ("sample", "n_samples", "n_scored", "n_judges")
 TEXTS = ("item_id", "rubric", "rubric_version", "criterion", "judge", "annotator", "label", "level", "scale", "error")
 
@@ -92,13 +145,14 @@ def objects(table):
 MUTATIONS = {
     "shuffled": lambda t: t.sample(frac=1, random_state=3),
     "doubled index": lambda t: t.set_axis([0] * len(t)),
-    "MultiIndex": lambda t: t.set_index(["item_id", "criterion"], drop=False),
+    "MultiIndex": lambda t: t.set_index([t["item_id"], t["item_id"].rename("other")], drop=False),
     "index of texts": lambda t: t.set_axis([f"row {at}" for at in range(len(t))]),
     "Int64": lambda t: as_type(t, "Int64", COUNTS),
     "float counts": lambda t: as_type(t, "float64", COUNTS),
     "Float64": lambda t: as_type(t, "Float64", NUMBERS),
     "float32": lambda t: as_type(t, "float32", NUMBERS),
     "object": objects,
+    "pd.NA": lambda t: t.astype(object).where(t.notna(), pd.NA),
     "categorical": lambda t: as_type(t, "category", TEXTS),
     "texts": lambda t: as_type(t, "string", TEXTS),
     "pyarrow": lambda t: t.convert_dtypes(dtype_backend="pyarrow"),
@@ -148,8 +202,10 @@ def test_the_same_figures_or_a_clear_error(name):
                 (pair for pair in zip(plain(made), plain(expected), strict=False) if pair[0] != pair[1]), 0
             )
     assert not wrong
+    if table is GROUPS:
+        return  # the index of a Series
     twice = pd.concat([table, table[["item_id"]]], axis="columns")
-    with pytest.raises(InputError, match=r"'item_id' twice"):
+    with pytest.raises(InputError, match=r"'item_id' twice|duplicate columns: 'item_id'"):
         function(twice)
 
 

@@ -100,8 +100,11 @@ def test_where_all_items_agree_effective_clusters_count():
 def test_a_jackknife_takes_the_effective_number():
     values = np.array([0.4, 0.5, 0.55, 0.45, 0.5])
     error = math.sqrt(4 / 5 * ((values - values.mean()) ** 2).sum())
-    for effective, freedom in ((None, 4), (5, 4), (2.5, 1.5), (1.2, 1), (9, 4)):
-        made = jackknife(0.48, values, transform="none", effective=effective)
+    # n²/Σm²: 5 of 5; 10²/(6² + 4) of 5; 102²/(98² + 4) of 5; 9 clusters of which 4 have no value
+    sizes = ([2] * 5, [6, 1, 1, 1, 1], [98, 1, 1, 1, 1], [1] * 9)
+    for unit, freedom in ((None, 4), *zip(sizes, (4, 1.5, 1, 4), strict=True)):
+        unit = unit and np.repeat(np.arange(len(unit)), unit)
+        made = jackknife(0.48, values, transform="none", unit=unit)
         assert made.high - 0.48 == pytest.approx(student.ppf(0.975, freedom) * error)
 
 

@@ -55,7 +55,7 @@ function itemsPart(ctx) {
       people: (row) => `<td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>`,
       jury: (row) => `<td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>`,
       judges: (row) => judges.map((name) => `<td>${row.votes.filter(([who]) => who === name).map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>`).join(""),
-      split: (row) => `<td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>`,
+      split: (row) => `<td>${row.apart ? row.apart.toFixed(2) : row.apart === 0 ? "–" : ""}</td>`,
       change: (row) => `<td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>`,
       column: (row) => `<td>${esc(row.item_columns[column])}</td>`,
       text: (row) => `<td class="ekw-text">${esc(row.text)}</td>`,

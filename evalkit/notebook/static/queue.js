@@ -38,7 +38,7 @@ function queuePart(ctx, { judgeArticles }) {
       <button data-do="count_labels" data-key="counts" data-name="${esc(queue.annotator)}" data-counts="${!queue.counts}">${queue.counts ? "Leave them out" : "Count them"}</button>`;
     const skips = !queue.levels.some((one) => one[2] === "s"); // the key of a level goes first
     const undo = queue.undo ? `Undo ${esc(queue.undo[0])}: ${esc(queue.undo[1])}` : "Undo";
-    const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges disagree on none, or nothing is judged yet.";
+    const empty = queue.n ? `All ${counted(queue.n, "item")} of this source are labelled.` : "No item is drawn: the judges' scores are equal on all, or nothing is judged yet.";
     return `<div class="ekw-queue-head"><div class="ekw-line"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(queue.annotator)}" aria-label="Annotator"></label>
       <span class="ekw-line" role="group" aria-label="Source">${source("random", "Random")}${source("disputed", "Disputed")}</span>
       <label class="ekw-check"><input type="checkbox" data-blind data-key="blind" ${queue.blind ? "checked" : ""}>Blind: hide the jury</label>

@@ -23,7 +23,7 @@ from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows, votes_options
-from evalkit.stats.voting import vote
+from evalkit.stats.voting import averaged, vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
@@ -268,16 +268,10 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
         nominal = nominal & (_methods(method, measured) == "majority")
         other = _extremes(jury, measured, method)
     else:
-        other = _averages(jury, measured, method)
+        rows = jury.answered & ~jury.measured.nominal
+        other = averaged(method, jury.groups, rows, jury.score, jury.weight, measured)
     score, label, tied, among = (np.where(nominal, most, made) for most, made in zip(majority, other, strict=True))
     return score, label, tied, among
-
-
-def _averages(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
-    rows = jury.answered & ~jury.measured.nominal
-    score = AVERAGES[method](jury.groups.codes[rows], jury.score[rows], jury.weight[rows], len(jury.groups))
-    label, tied = nearest_labels(score, measured)
-    return score, label, tied, halfway_labels(score, measured, tied)
 
 
 def _extreme(jury: _Jury, method: str) -> Flags:

@@ -28,9 +28,7 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     JUDGE_KEY,
-    columns,
     jackknife_row,
-    joined,
     note_few_clusters,
     result_table,
     value_row,
@@ -44,10 +42,10 @@ from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: figure; number: value low high without effect± n_eff±; bool: best; count: n_judges n_items "
-    "n_left_out; bool: same_items; text: ties unscored notes",
+    "text: figure; number: value low high without effect± n_eff±; bool: best; count: n_judges n_items",
+    "count: n_left_out; bool: same_items; text: ties unscored notes",
 )
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _MAY = ["reason", "tied_labels"]
@@ -176,7 +174,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:
@@ -233,7 +231,7 @@ def _rows(
     first["notes"] += families.sentences()
     head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "best": False}
     head |= {"ties": counting.ties, "unscored": counting.unscored}
-    return [head | row | {"notes": joined(row["notes"])} for row in [first, *rows[1:]]]
+    return [head | row for row in [first, *rows[1:]]]
 
 
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:

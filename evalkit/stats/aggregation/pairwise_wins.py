@@ -10,24 +10,16 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
-from evalkit.stats.intervals import cluster_codes, mean_interval
-from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.intervals import mean_interval, unit_codes
+from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
 
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order; "
+    "text: system opponent; number: win_rate±; count: wins losses ties n_items n_scored n_one_order",
     "number: worst best order_mean±; text: notes",
 )
 
@@ -72,8 +64,9 @@ def win_rates(
         - `n_items` with this system, `n_scored` of them; `n_one_order` of the others were read in one order alone,
           which makes no winner; `worst` and `best`: `win_rate` if what was not read were against this system or for it;
         - `order_mean` with its interval: the mean of the win rates in the two orders, each over all items read in it.
-          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it; NA where the
-          judgments do not name both orders;
+          It uses the items of `n_one_order` too, and what is missing in one order alone does not bias it. Its variance
+          allows for items whose missing order differs from that of the others by as much as the one that was read. NA
+          where the judgments do not name both orders;
         - `notes`.
 
         A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
@@ -107,7 +100,7 @@ def win_rates(
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def compared(
@@ -126,7 +119,7 @@ def compared(
     made = frame[JUDGE_KEY].reset_index(drop=True)
     sides = (known[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
     made["system"], made["opponent"] = sides
-    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    units = unit_codes(frame["item_id"], clusters)
     for name in OF_ORDERS:
         made[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
     made["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
@@ -135,7 +128,7 @@ def compared(
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:
     """The rows that have no winner because one of the two orders was not read."""
-    return np.asarray(seen["_value"].isna() & (seen[OF_ORDERS[0]].isna() != seen[OF_ORDERS[1]].isna()))
+    return np.asarray(seen["_value"].isna() & read_once(seen))
 
 
 def notes_on_orders(seen: pd.DataFrame) -> list[str]:
@@ -202,16 +195,9 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     notes += notes_on_orders(part)
     row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
     row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
-    return row | {
-        "wins": int((value == 1).sum()),
-        "losses": int((value == 0).sum()),
-        "ties": int((value == 0.5).sum()),
-        "n_items": len(part),
-        "n_scored": int(scored.sum()),
-        "n_one_order": int(_read_in_one_order(part).sum()),
-        **_both_orders(part),
-        "notes": joined(notes),
-    }
+    row |= {name: int((value == code).sum()) for name, code in (("wins", 1), ("losses", 0), ("ties", 0.5))}
+    row |= {"n_items": len(part), "n_scored": len(value), "n_one_order": int(_read_in_one_order(part).sum())}
+    return row | _both_orders(part) | {"notes": notes}
 
 
 def _both_orders(part: pd.DataFrame) -> dict[str, float]:
@@ -224,11 +210,13 @@ def _both_orders(part: pd.DataFrame) -> dict[str, float]:
     row = {"worst": float(worst.mean()), "best": float(best.mean())}
     if np.isnan(first).all() or np.isnan(second).all():
         return row
-    means = [float(np.nanmean(side)) for side in (first, second)]
-    # each item's part in the mean of both, by which clusters vary
-    parts = [
-        len(side) / np.sum(~np.isnan(side)) * np.nan_to_num(side - mean) / 2
-        for side, mean in zip((first, second), means, strict=True)
-    ]
-    ends = mean_interval(sum(means) / 2 + parts[0] + parts[1], part["_unit"].to_numpy(), bounds=(0.0, 1.0))
-    return row | figure_row("order_mean", sum(means) / 2, ends)
+    mean, parts, more = 0.0, np.zeros(len(part)), 0.0
+    for side, other in ((first, second), (second, first)):
+        read, both = ~np.isnan(side), ~np.isnan(side + other)
+        mean += float(side[read].mean()) / 2
+        # each item's part in the mean of both, by which clusters vary
+        parts += np.where(read, side - side[read].mean(), 0.0) / read.mean() / 2
+        if (alone := read & ~both).any() and both.any():  # the other order may differ there by as much as this one does
+            more += (alone.mean() * (side[alone].mean() - side[both].mean()) / 2) ** 2
+    ends = mean_interval(mean + parts, part["_unit"].to_numpy(), bounds=(0.0, 1.0), more=more)
+    return row | figure_row("order_mean", mean, ends)

@@ -12,19 +12,11 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, rate_interval
-from evalkit.stats.result_tables import (
-    cluster_counts,
-    columns,
-    joined,
-    note_few_clusters,
-    result_table,
-    verdict_codes,
-    with_id_notes,
-)
+from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
+from evalkit.stats.result_tables import cluster_counts, note_few_clusters, result_table, verdict_codes, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
 from evalkit.tables.judgment_folders import FolderLike, is_folder
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
@@ -98,18 +90,18 @@ def summarize(
     keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    units = unit_codes(frame["item_id"], clusters)
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
-    columns |= {str(name): column for name, column in result_table(figures, _FIGURES).items()}
+    columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
     return tables.table("summary", columns)
 
 
-_FIGURES = columns(
-    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean; "
-    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters; "
-    "number: n_clusters_effective; text: notes"
+_FIGURES = (
+    "number: mean mean_norm low high worst best pass_rate; count: n_items n_scored n_partial n_tied n_mean",
+    "number: norm_low norm_high pass_low pass_high; count: n_passed n_verdicts n_clusters",
+    "number: n_clusters_effective; text: notes",
 )
 
 
@@ -137,31 +129,14 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
     unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
-    rate = rate_interval(passed, units[verdict >= 0])
-    n = len(rows)
-    comparable = bool(valued.any() or not by_label)
-    return {
-        "mean": _mean(score),
-        "mean_norm": _mean(norm),
-        "low": plain.low,
-        "high": plain.high,
-        "worst": float(np.nansum(norm)) / n if comparable else np.nan,
-        "best": (float(np.nansum(norm)) + int((~valued).sum())) / n if comparable else np.nan,
-        "pass_rate": _mean(passed),
-        "n_items": n,
-        "n_scored": int(scored.sum()),
-        "n_partial": int((rows["status"] == "partial").sum()),
-        "n_tied": int(tied.sum()),
-        "n_mean": int(valued.sum()),
-        "norm_low": unit.low,
-        "norm_high": unit.high,
-        "pass_low": rate.low,
-        "pass_high": rate.high,
-        "n_passed": int(passed.sum()),
-        "n_verdicts": len(passed),
-        **cluster_counts(units[scored]),
-        "notes": _notes(unit, [units[valued], units[verdict >= 0]]),
-    }
+    rate, row = rate_interval(passed, units[verdict >= 0]), cluster_counts(units[scored])
+    row |= {"mean": _mean(score), "low": plain.low, "high": plain.high, "n_items": len(rows), "n_mean": valued.sum()}
+    row |= {"mean_norm": _mean(norm), "norm_low": unit.low, "norm_high": unit.high, "n_scored": scored.sum()}
+    row |= {"pass_rate": _mean(passed), "pass_low": rate.low, "pass_high": rate.high, "n_passed": int(passed.sum())}
+    row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
+    if valued.any() or not by_label:  # what is not valued at 0, and at 1
+        row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
+    return row | {"notes": _notes(unit, [units[valued], units[verdict >= 0]])}
 
 
 def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:
@@ -176,11 +151,11 @@ def _mean(values: Any) -> float:
     return float(there.mean()) if len(there) else np.nan
 
 
-def _notes(interval: Interval, units: list[Ints]) -> str | None:
+def _notes(interval: Interval, units: list[Ints]) -> list[str]:
     """Notes on the intervals of mean and pass rate, by the clusters of the items that each of them uses."""
     if interval.reason is not None:
         # the pass rate may have an interval (Wilson's), so the note says which figure has none
-        return f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"
+        return [f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"]
     notes: list[str] = []
     note_few_clusters(min((used for used in units if len(used)), key=effective_clusters), notes)
-    return joined(notes)
+    return notes

@@ -11,24 +11,11 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    JUDGE_KEY,
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 
-_OF_JUDGES = "number: discrimination±;"
-_COLUMNS = (
-    "text: system; Int64: rank; number: strength±; {}number: tie_parameter; "
-    "count: wins losses ties n_items n_scored; text: notes"
-)
+_COLUMNS = "count: wins losses ties n_items n_scored; text: notes"
 
 
 _SAME = 1e-6  # figures that differ by less differ by rounding alone
@@ -118,14 +105,15 @@ def rank(
     seen = compared(judged, items, "rank", system_a, system_b, item_id, clusters)
     if discrimination and "judge" not in judged.columns:
         raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
-    key, rows = CRITERION_KEY if discrimination else JUDGE_KEY, list[dict[str, Any]]()
+    key, rows = JUDGE_KEY[:-1] if discrimination else JUDGE_KEY, list[dict[str, Any]]()
     for at in group(seen, key).rows():
         own = seen.iloc[at]
         head = {name: own[name].iloc[0] for name in key}
         notes = notes_on_orders(own)
         for row in _ranked(own, ties, discrimination=discrimination):
-            rows.append(head | row | {"notes": joined([row["notes"], *notes])})
-    return result_table(rows, columns(JUDGE_KEY, _COLUMNS.format(_OF_JUDGES * discrimination)))
+            rows.append(head | row | {"notes": [row["notes"], *notes]})
+    strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
+    return result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS)
 
 
 def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dict[str, Any]]:
@@ -149,9 +137,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     strength[core] = found.strength if found else np.nan
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
     for at, name in enumerate(names):
-        row = _row(
-            "strength", found, int(np.searchsorted(core, at)), why[at] or (None if found else _NO_END), used.unit
-        )
+        reason = why[at] or (None if found else _NO_END)
+        row = _row("strength", found, int(np.searchsorted(core, at)), reason, used.unit)
         row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[at]}
         row["tie_parameter"] = found.tie[0] if found and not discrimination and not why[at] else np.nan
         rows.append(row | _counts(whole, whole.first == at, whole.second == at))
@@ -159,9 +146,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     places = {number: place for place, number in enumerate(np.unique(used.judge))} if found else {}
     for at, name in enumerate(judges[: len(judges) * discrimination]):
         place, own = places.get(at), whole.judge == at
-        row = _row(
-            "discrimination", found, len(core) + (place or 0), None if place is not None else _NO_VOTES, used.unit
-        )
+        reason = None if place is not None else _NO_VOTES
+        row = _row("discrimination", found, len(core) + (place or 0), reason, used.unit)
         row |= {"judge": str(name), "tie_parameter": found.tie[place] if found and place is not None else np.nan}
         rows.append(row | _counts(whole, own, own))
     return rows
@@ -177,7 +163,7 @@ def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints
     interval = ends if varies else Interval.none("equal in all clusters")
     if len(values) > 1:
         note_few_clusters(units, notes)
-    return figure_row(name, float(values.mean()), interval, notes) | {"notes": joined(notes)}
+    return figure_row(name, float(values.mean()), interval, notes) | {"notes": notes}
 
 
 def _counts(data: Comparisons, first: Any, second: Any) -> dict[str, int]:

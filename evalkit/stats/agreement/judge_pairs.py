@@ -14,24 +14,16 @@ from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    columns,
-    jackknife_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.result_tables import CRITERION_KEY, jackknife_row, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
 Sums = Callable[[Floats], Floats]
-_COLUMNS = columns(
+_COLUMNS = (
     CRITERION_KEY,
-    "text: judge_a judge_b; number: percent_agreement± cohen_kappa± quadratic_kappa±; count: n; number: "
-    "coverage; count: n_tied n_left_out; bool: same_items; text: ties unscored notes",
+    "text: judge_a judge_b; number: percent_agreement± cohen_kappa± quadratic_kappa±; count: n",
+    "number: coverage; count: n_tied n_left_out; bool: same_items; text: ties unscored notes",
 )
 
 
@@ -98,7 +90,7 @@ def judge_agreement(
     if "sample" in getattr(judged, "columns", ()):
         judged = vote(checked(judged, "samples"))
     found = answered(checked(judged, "votes"), "votes", clusters, half=ties == "half")
-    return result_table([row for data in found for row in _rows(data, counting)], _COLUMNS)
+    return result_table([row for data in found for row in _rows(data, counting)], *_COLUMNS)
 
 
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
@@ -147,7 +139,7 @@ def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, e
         why = "both judges always give one and the same answer" if scored.sum() > 1 else "fewer than two items"
         row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why, unit[scored])
     note_few_clusters(data.clusters[there], notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def _on_labels(one: Floats, other: Floats, sums: Sums) -> tuple[Floats, Floats]:

@@ -97,19 +97,11 @@ def alpha(cells: Cells, metric: Metric) -> Floats:
     """
     cells = cells.paired()
     values = {"interval": _interval, "nominal": _nominal, "ordinal": _ordinal}[metric](cells)
-    if not _varies(cells, metric):
+    answers, units = np.round(cells.value, 10) if metric == "interval" else cells.answer, cells.unit[cells.item]
+    of_judges = [cells.judge == judge for judge in np.unique(cells.judge)]
+    if [few_others(answers[mine], units[mine]) for mine in of_judges].count(False) < 2:
         values[1:] = np.nan
     return values
-
-
-def _varies(cells: Cells, metric: Metric) -> bool:
-    answers = np.round(cells.value, 10) if metric == "interval" else cells.answer
-    units = cells.unit[cells.item]
-    mixed = 0
-    for judge in np.unique(cells.judge):
-        mine = cells.judge == judge
-        mixed += not few_others(answers[mine], units[mine])
-    return mixed > 1
 
 
 def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:

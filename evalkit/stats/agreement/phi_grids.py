@@ -11,20 +11,10 @@ import pandas as pd
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    check_whole_numbers,
-    columns,
-    jackknife_row,
-    joined,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.result_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = columns(
-    CRITERION_KEY, "count: n_judges n_samples; number: phi±; bool: extrapolated; count: n_blocks; text: notes"
-)
+_COLUMNS = (CRITERION_KEY, "count: n_judges n_samples; number: phi±; bool: extrapolated; count: n_blocks; text: notes")
 
 
 @with_id_notes
@@ -84,7 +74,7 @@ def phi_grid(
     check_whole_numbers("samples", samples)
     found = answered(checked(judgments, "samples"), "samples", clusters)
     rows = [row for data in found for row in _rows(data, judges, samples)]
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -103,4 +93,4 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
                 row |= jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)
                 if found.cut[0]:
                     notes.append("a negative variance component was set to 0")
-            yield data.head | row | {"notes": joined(notes)}
+            yield data.head | row | {"notes": notes}

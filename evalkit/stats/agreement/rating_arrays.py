@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
-from evalkit.rubrics.scales import Scale
+from evalkit.rubrics.scales import Scale, number
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
@@ -195,7 +195,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     metric: Metric = "interval" if by_score else scale.level
     value = score
     if form == "votes" and not by_score and scale.level != "nominal":
-        value = np.array([*map(float, rows["label"].cat.categories), np.nan])[label]
+        value = np.array([*map(number, rows["label"].cat.categories), None], dtype=np.float64)[label]
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
     if form == "samples":
         scored = scored & rows["error"].isna().to_numpy()

@@ -15,9 +15,7 @@ from evalkit.stats.agreement.variance_components import Components, components, 
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     cluster_counts,
-    columns,
     jackknife_row,
-    joined,
     note_few_clusters,
     result_table,
     with_id_notes,
@@ -28,13 +26,13 @@ from evalkit.tables.judgment_folders import FolderLike, is_folder
 from evalkit.tables.ties import check_counting
 
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
-_COLUMNS = columns(
+_COLUMNS = (
     CRITERION_KEY,
-    "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters; "
-    "number: n_clusters_effective alpha_single± alpha_vote± percent_agreement± phi± spread_item "
-    "spread_judge spread_item_judge spread_sample spread_draw; count: n_tied; text: ties",
+    "text: form metric; count: n_items n_pairable n_judges n_samples n_blocks n_clusters",
+    "number: n_clusters_effective alpha_single± alpha_vote± percent_agreement± phi± spread_item",
+    "number: spread_judge spread_item_judge spread_sample spread_draw; count: n_tied; text: ties",
 )
-_FULL = columns("text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±")
+_FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1± gwet_ac2±"
 
 
 @with_id_notes
@@ -117,12 +115,11 @@ def reliability(
     if full:
         votes = checked(vote(judged), "votes") if form == "samples" else frame
         by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
-    types = _COLUMNS | _FULL if full else _COLUMNS
     rows = [
         data.head | _row(data, by_vote.get(tuple(data.head.values()))) | {"ties": ties, "n_tied": int(data.tied.sum())}
         for data in answered(frame, form, clusters, half=ties == "half")
     ]
-    return result_table(rows, types | columns("text: notes"))
+    return result_table(rows, *_COLUMNS, _FULL if full else "", "text: notes")
 
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
@@ -141,7 +138,7 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
     if votes is not None:
         row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.clusters, notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:

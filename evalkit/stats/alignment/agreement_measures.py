@@ -16,18 +16,8 @@ from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
-FIGURES = (
-    "accuracy",
-    "false_pass_rate",
-    "false_fail_rate",
-    "kappa",
-    "quadratic_kappa",
-    "pearson",
-    "spearman",
-    "kendall",
-    "mae",
-    "bias",
-)
+OF_SCORES = ("quadratic_kappa", "pearson", "spearman", "kendall", "mae", "bias")
+FIGURES = ("accuracy", "false_pass_rate", "false_fail_rate", "kappa", *OF_SCORES)
 OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
 

@@ -20,7 +20,7 @@ from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.result_tables import JUDGE_KEY, columns, joined, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, result_table, with_id_notes
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -31,14 +31,14 @@ _FEW_ITEMS = 30
 _ALL_SIGNS = 13
 _FEW_PEOPLE = 3
 _PAIR = 2
-_EACH = columns(
+_EACH = (
     JUDGE_KEY,
-    "text: annotator; count: n_items; number: judge_rate annotator_rate difference; text: test; number: p "
-    "p_adjusted; boolean: wins; text: notes",
+    "text: annotator; count: n_items; number: judge_rate annotator_rate difference; text: test; number: p",
+    "number: p_adjusted; boolean: wins; text: notes",
 )
-_WHOLE = columns(
+_WHOLE = (
     JUDGE_KEY,
-    "text: scoring; number: epsilon; count: n_annotators n_tested; number: winning_rate advantage_probability; "
+    "text: scoring; number: epsilon; count: n_annotators n_tested; number: winning_rate advantage_probability",
     "boolean: passes; count: n_items n_tied n_unscored n_left_out; bool: same_items; text: ties unscored notes",
 )
 
@@ -193,24 +193,20 @@ def alt_test(
             raise ConfigError(
                 "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
             )
-        sides = {
-            judge: _Side(
-                _as_label(answers, panel), there & (_said(panel.annotators, way).sum(axis=1) >= _PAIR), way, counting
-            )
-            for judge, (answers, there) in panel.judges.items()
-        }
+        several, judges = _said(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
+        sides = {name: _Side(_as_label(own, panel), there & several, way, counting) for name, (own, there) in judges}
         same = same_rows(side.counted for side in sides.values())
         for judge, side in sides.items():
             head = panel.head | {"judge": judge}
             rows, row = _test(panel, side, float(epsilon))
             row |= {"same_items": same, "ties": ties, "unscored": unscored}
             each.extend(head | one for one in rows)
-            row["notes"] = joined([chosen, row["notes"]])
+            row["notes"] = [chosen, row["notes"]]
             whole.append(head | row)
-    summary = result_table(whole, _WHOLE)
+    summary = result_table(whole, *_WHOLE)
     if part == HELD_OUT:
         summary = count_look(summary, said)
-    return AltTest(summary, result_table(each, _EACH))
+    return AltTest(summary, result_table(each, *_EACH))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -310,7 +306,7 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
         row |= {"test": "wilcoxon", "p": p}
     else:
         row |= {"test": "t", "p": float(ttest_1samp(gaps, epsilon, alternative="less").pvalue)}
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def _adjust(rows: list[dict[str, Any]]) -> None:

@@ -19,8 +19,6 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
-    FEWEST,
-    Estimated,
     FigureOption,
     Fit,
     cross_fitted,
@@ -29,6 +27,7 @@ from evalkit.stats.alignment.corpus_estimates import (
     isotonic_fit,
     judge_and_people,
     linear_fit,
+    too_few,
     unlike_all,
     weighted_mean,
 )
@@ -37,31 +36,24 @@ from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
 from evalkit.stats.comparison.significance import holm
-from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    cluster_counts,
-    columns,
-    figure_row,
-    joined,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.intervals import mean_interval
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
 _MAP_FOLDS, _LEVEL, _NOTHING, _SAME = 25, 0.05, 1e-20, 1e-12
-_TABLE = columns(
+_TABLE = (
     JUDGE_KEY,
-    "text: figure method; number: error_raw error residual; count: n_labelled n_clusters; "
+    "text: figure method; number: error_raw error residual; count: n_labelled n_clusters",
     "number: n_clusters_effective; text: notes",
 )
-_POINTS = columns(JUDGE_KEY, "number: score; count: n_labelled; number: people± calibrated")
-_CHECK = columns(
+_POINTS = (JUDGE_KEY, "number: score; count: n_labelled; number: people± calibrated")
+_CHECK = (
     JUDGE_KEY,
-    "number: residual± margin p p_holm; text: status; count: n_labelled n_clusters; number: n_clusters_effective; "
+    "number: residual± margin p p_holm; text: status; count: n_labelled n_clusters; number: n_clusters_effective",
     "text: notes",
 )
+_METHODS: dict[Fit, str] = {isotonic_fit: "isotonic", linear_fit: "linear"}
 _Map = tuple[list[float], list[float]]
 
 
@@ -98,7 +90,7 @@ class Calibration:
 
     table: pd.DataFrame
     points: pd.DataFrame
-    figure: str
+    figure: FigureOption
     maps: Mapping[tuple[str, str], _Map]
     date: str
     key: str | None = None
@@ -158,9 +150,9 @@ class Calibration:
             known = (0, 1) if self.figure == "passed" else scale.codes
             codes = [code for code in known if abs(float(code) - value) <= far + 1e-9]
             shown = ", ".join(map(str, codes)) or None
-            row = {"item_id": item, "criterion": what, "judge": who, "calibrated": value}
-            rows.append(row | {"codes": shown, "n_codes": len(codes)})
-        types = columns("text: item_id criterion judge; number: calibrated; text: codes; count: n_codes")
+            row = {"item_id": item, "criterion": what, "judge": who, "calibrated": value, "codes": shown}
+            rows.append(row | {"n_codes": len(codes)})
+        types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
         return result_table(rows, types).astype({"item_id": "str"})
 
     @with_id_notes
@@ -205,18 +197,18 @@ class Calibration:
         everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
         said, dev, note = fresh_labels(everyone)
         rows: list[dict[str, Any]] = []
-        for panel in panels(frame, said, clusters=clusters_for(judged, clusters), kinds=_kinds(self.figure)):
+        for panel in panels(frame, said, clusters=clusters_for(judged, clusters), kinds=self.figure):
             for judge in panel.judges:
                 key = str(panel.head["criterion"]), judge
                 if key not in self.maps:
                     continue
                 f, _, y, weights, unit = _labelled(panel, judge, said, dev, self.figure)
-                width = _width(panel, self.figure)
+                width = float(np.ptp(panel.bounds(self.figure)))
                 rest = (y - np.interp(f, *self.maps[key])) / width
                 spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
                 row = {"margin": margin, "n_labelled": len(y), "notes": note} | cluster_counts(unit)
                 rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
-        made = result_table(rows, _CHECK)
+        made = result_table(rows, *_CHECK)
         made["p_holm"] = holm(made["p"].to_numpy())
         status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
         return made.assign(status=tables.categorical(status), notes=tables.categorical(notes))
@@ -237,19 +229,13 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """What a profile keeps of it."""
-        maps = [
-            {
-                "criterion": str(row["criterion"]),
-                "judge": str(row["judge"]),
-                "method": str(row["method"]),
-                "n_labelled": int(row["n_labelled"]),
-                "scores": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][0]],
-                "values": [round(one, 6) for one in self.maps[row["criterion"], row["judge"]][1]],
-                "errors": [round(one, 6) for one in self.errors.get((row["criterion"], row["judge"]), ())],
-            }
-            for row in self.table.to_dict("records")
-            if (row["criterion"], row["judge"]) in self.maps
-        ]
+        maps = []
+        for row in self.table.to_dict("records"):
+            if (key := (row["criterion"], row["judge"])) in self.maps:
+                own = {name: str(row[name]) for name in ("criterion", "judge", "method")}
+                lists = zip(("scores", "values", "errors"), (*self.maps[key], self.errors.get(key, [])), strict=True)
+                numbers = {name: [round(one, 6) for one in values] for name, values in lists}
+                maps.append({**own, "n_labelled": int(row["n_labelled"]), **numbers})
         return {"date": self.date, "figure": self.figure, "key": self.key, "maps": maps}
 
 
@@ -272,22 +258,22 @@ def fit_calibration(
     maps: dict[tuple[str, str], _Map] = {}
     errors: dict[tuple[str, str], list[float]] = {}
     used: set[tuple[str, str]] = set()
-    for panel in panels(frame, said, clusters=clusters, kinds=_kinds(figure)):
+    for panel in panels(frame, said, clusters=clusters, kinds=figure):
         used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
         for judge in panel.judges:
             head = panel.head | {"judge": judge}
             row, own, found = _fitted(panel, judge, said, dev, figure)
-            row["notes"] = joined([note, row.get("notes"), _unlike(panel, judge, said, dev)])
+            row["notes"] = [note, row.get("notes"), _unlike(panel, judge, said, dev)]
             rows.append(head | {"figure": figure} | row)
             points += [head | point for point in own]
             if found is not None:
                 key = str(panel.head["criterion"]), judge
                 maps[key], errors[key] = found
-    table = result_table(rows, _TABLE)
+    table = result_table(rows, *_TABLE)
     table = count_look(table, said, cache) if "part" in said else table
     date = datetime.now(UTC).date().isoformat()
     return Calibration(
-        table, result_table(points, _POINTS), figure, maps, date, fitted_on=frozenset(used), errors=errors
+        table, result_table(points, *_POINTS), figure, maps, date, fitted_on=frozenset(used), errors=errors
     )
 
 
@@ -303,19 +289,15 @@ def _fitted(
     """The row of the table, the points and the map of one judge, with the map's standard errors."""
     f, raw, y, weights, unit = _labelled(panel, judge, said, dev, figure)
     row: dict[str, Any] = {"n_labelled": len(y)} | cluster_counts(unit)
-    why = _why_not(panel, y, row, figure)
+    why = _why_not(panel, y, unit, figure)
     if why is not None:
         return row | {"notes": f"no map: {why}"}, [], None
-    bounds = (0.0, 1.0) if figure == "passed" else (panel.scale.lowest, panel.scale.highest)
+    bounds = panel.bounds(figure)
     fit, (at, values), errors = fitted_map(f, y, weights, unit, bounds)
     guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
-    width = _width(panel, figure)
-    row |= {
-        "method": "isotonic" if fit is isotonic_fit else "linear",
-        "error": float(weights @ (y - guess) ** 2) / width**2,
-    }
-    row["error_raw"] = float(weights @ (y - raw) ** 2) / width**2
-    row["residual"] = _reach(np.abs(y - guess), weights, row["n_clusters"])
+    for name, value in (("error", guess), ("error_raw", raw)):
+        row[name] = float(weights @ (y - value) ** 2) / (bounds[1] - bounds[0]) ** 2
+    row |= {"method": _METHODS[fit], "residual": _reach(np.abs(y - guess), weights, row["n_clusters"])}
     points = []
     for score in np.unique(f):
         here = f == score
@@ -369,8 +351,7 @@ def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Float
 
 def _line_at(scores: Floats, ends: Floats, values: Floats) -> Floats:
     """A line, also beyond the scores that it was fitted on."""
-    slope = (values[1] - values[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.0
-    return np.asarray(values[0] + slope * (scores - ends[0]))
+    return np.asarray(values[0] + np.ptp(values) / (np.ptp(ends) or 1.0) * (scores - ends[0]))
 
 
 def _blocks(values: Floats) -> Ints:
@@ -394,16 +375,13 @@ def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: lis
     return float(parts @ parts)
 
 
-def _why_not(panel: Panel, y: Floats, row: dict[str, Any], figure: str) -> str | None:
+def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
     if figure == "passed" and not panel.scale.has_rule:
         return "the criterion has no pass rule"
     if panel.scale.level == "nominal":
         return "a nominal criterion has no scores"
-    if row["n_labelled"] < FEWEST:
-        return f"under {FEWEST} labelled items with a score"
-    if row["n_clusters"] < FEW_CLUSTERS:
-        return f"under {FEW_CLUSTERS} labelled clusters"
-    return "all labels are equal" if np.ptp(y) == 0 else None
+    few = too_few(unit, "labelled items with a score")
+    return few or ("all labels are equal" if np.ptp(y) == 0 else None)
 
 
 def _unlike(panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame) -> str | None:
@@ -437,11 +415,10 @@ def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
 
 def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
     """The mean residual of fresh labels, with its interval and its p, or why there is none."""
-    n_clusters = len(np.unique(unit))
-    if len(rest) < FEWEST or n_clusters < FEW_CLUSTERS:
-        return {
-            "notes": f"under {FEWEST} fresh labels" if len(rest) < FEWEST else f"under {FEW_CLUSTERS} labelled clusters"
-        }
+    from scipy.special import stdtr
+
+    if few := too_few(unit, "fresh labels"):
+        return {"notes": few}
     if math.isnan(map_variance):
         return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
     found = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
@@ -450,15 +427,9 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
         freedom = variance**2 / (found.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
     found = replace(found, variance=variance)
     row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0), freedom))
-    return row | {"p": _p_of_zero(found, freedom)}
-
-
-def _p_of_zero(found: Estimated, freedom: float) -> float:
-    """The p of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`."""
-    from scipy.special import stdtr
-
-    error = math.sqrt(max(found.variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
-    return 2 * float(stdtr(freedom, -abs(found.mean) / error))
+    # of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`
+    error = math.sqrt(max(variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
+    return row | {"p": 2 * float(stdtr(freedom, -abs(found.mean) / error))}
 
 
 def _status(row: dict[Any, Any]) -> tuple[str, str | None]:
@@ -471,14 +442,6 @@ def _status(row: dict[Any, Any]) -> tuple[str, str | None]:
         return "does not hold", notes
     half = None if math.isnan(low) else f"not known: the interval is ± {(high - low) / 2:.2f}".replace("0.", ".")
     return "not known", joined([notes, half])
-
-
-def _kinds(figure: str) -> Any:
-    return "passed" if figure == "passed" else "rule"
-
-
-def _width(panel: Panel, figure: str) -> float:
-    return 1.0 if figure == "passed" else panel.scale.highest - panel.scale.lowest
 
 
 def _versions(frame: pd.DataFrame) -> list[str]:

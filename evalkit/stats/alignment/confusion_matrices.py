@@ -13,10 +13,10 @@ from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike
-from evalkit.stats.result_tables import JUDGE_KEY, columns, result_table
+from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 
-_COLUMNS = columns(JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason")
+_COLUMNS = (JUDGE_KEY, "text: label_judge label_human; count: n; number: share; text: reason")
 
 
 def confusion(
@@ -77,7 +77,7 @@ def confusion(
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
-    return result_table(rows, _COLUMNS | {"n": "float64"} if ties == "half" else _COLUMNS)
+    return result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

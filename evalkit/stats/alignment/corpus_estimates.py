@@ -20,16 +20,8 @@ from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    cluster_counts,
-    columns,
-    figure_row,
-    joined,
-    result_table,
-    with_id_notes,
-)
-from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
 
@@ -40,10 +32,10 @@ Fit = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
 _NOTHING = 1e-20
 _FOLDS = 10
 _UNLIKE = 3.3
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: figure; number: estimate± raw± human± n_effective worth; text: method; count: n_items n_labelled "
-    "n_unscored n_clusters; number: n_clusters_effective; text: notes",
+    "text: figure; number: estimate± raw± human± n_effective worth; text: method; count: n_items n_labelled",
+    "count: n_unscored n_clusters; number: n_clusters_effective; text: notes",
 )
 
 
@@ -188,13 +180,12 @@ def corpus_estimate(
     _refuse_versions(frame)
     said, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, said, clusters=clusters, kinds="passed" if figure == "passed" else "rule"):
-        for judge, (answers, there) in panel.judges.items():
+    for panel in panels(frame, said, clusters=clusters, kinds=figure):
+        for judge, (_, there) in panel.judges.items():
             weights = label_weights(said, panel.head["criterion"], panel.items[there], dev=dev)
-            row = _row(panel, answers, there, weights, figure, unscored, largest_error)
-            row["notes"] = joined([note, row["notes"]])
-            rows.append(panel.head | {"judge": judge, "figure": figure} | row)
-    made = result_table(rows, _COLUMNS)
+            row = _row(panel, judge, weights, figure, unscored, largest_error)
+            rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [note, row["notes"]]})
+    made = result_table(rows, *_COLUMNS)
     return count_look(made, said, cache) if "part" in said else made
 
 
@@ -218,17 +209,11 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 
 
 def _row(
-    panel: Panel,
-    answers: Answers,
-    there: Flags,
-    weights: Floats,
-    figure: str,
-    unscored: float | None,
-    largest_error: float | None,
+    panel: Panel, judge: str, weights: Floats, figure: str, unscored: float | None, largest_error: float | None
 ) -> dict[str, Any]:
+    answers, there = panel.judges[judge]
     f, y = (values[there] for values in judge_and_people(panel, answers, figure))
-    unit, scale = panel.unit[there], panel.scale
-    bounds = (0.0, 1.0) if figure == "passed" or scale.level == "nominal" else (scale.lowest, scale.highest)
+    unit, bounds = panel.unit[there], panel.bounds(figure)
     scored = ~np.isnan(f)
     weights = np.where(np.isnan(y), 0.0, weights)
     weights /= max(weights.sum(), _NOTHING)
@@ -242,15 +227,15 @@ def _row(
         row |= figure_row("human", alone.mean, alone.interval(y, weights, unit, bounds))
         row["n_effective"] = 1 / float(weights @ weights)
     unlike = unlike_all(f, weights, unit)
-    why = _why_not(row, y[labelled], figure=figure, rule=scale.has_rule, nominal=scale.level == "nominal")
+    why = _why_not(panel, figure, f, y[labelled], unit[labelled])
     if why is not None:
-        return row | {"notes": joined([f"no estimate: {why}", unlike])}
+        return row | {"notes": [f"no estimate: {why}", unlike]}
     f = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
     largest = _largest_error(panel, figure, largest_error)
     row["method"], mean, ends, note = best_estimate(f, y, weights, unit, bounds=bounds, largest_error=largest)
     row |= figure_row("estimate", min(bounds[1], max(bounds[0], mean)), ends)
     row["worth"] = row["n_effective"] * ((row["human_high"] - row["human_low"]) / (ends.high - ends.low)) ** 2
-    return row | {"notes": joined([note, unlike])}
+    return row | {"notes": [note, unlike]}
 
 
 def best_estimate(
@@ -276,12 +261,9 @@ def best_estimate(
 
 def _largest_error(panel: Panel, figure: str, largest: float | None) -> float:
     """The size of an error that the labels may not show; never above the width of the scale."""
-    scale = panel.scale
-    if figure == "passed" or scale.level == "nominal":
-        return min(1.0, largest or 1.0)
-    width = scale.highest - scale.lowest
-    usual = width if scale.level == "interval" else max(width / 2, width / (len(scale) - 1))
-    return min(width, largest or usual)
+    scale, (low, high) = panel.scale, panel.bounds(figure)
+    ordinal = figure != "passed" and scale.level == "ordinal"
+    return min(high - low, largest or (high - low) / (min(2, len(scale) - 1) if ordinal else 1))
 
 
 def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
@@ -309,21 +291,22 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
     return f"the judge scores the labelled items otherwise than all ({means}): they may not represent the others"
 
 
-def _why_not(row: dict[str, Any], y: Floats, *, figure: str, rule: bool, nominal: bool) -> str | None:
+def _why_not(panel: Panel, figure: str, f: Floats, y: Floats, unit: Ints) -> str | None:
     """Why there is no estimate; None if there may be one."""
-    if figure == "passed" and not rule:
+    if figure == "passed" and not panel.scale.has_rule:
         return "the criterion has no pass rule"
-    if figure == "score" and nominal:
+    if figure == "score" and panel.scale.level == "nominal":
         return "a nominal criterion has no scores; figure='passed' has its pass rate"
-    if not row["n_labelled"]:
-        return "no labels"
-    if row["n_labelled"] < FEWEST:
-        return f"under {FEWEST} labelled items"
-    if row["n_clusters"] < FEW_CLUSTERS:
-        return f"under {FEW_CLUSTERS} labelled clusters"
-    if row["n_unscored"] == row["n_items"]:
-        return "nothing is scored"
-    return "all labels are equal" if np.ptp(y) == 0 else None
+    if few := too_few(unit, "labelled items") if len(y) else "no labels":
+        return few
+    return "nothing is scored" if np.isnan(f).all() else "all labels are equal" if np.ptp(y) == 0 else None
+
+
+def too_few(unit: Ints, what: str) -> str | None:
+    """Why the labels of items in these clusters do not suffice."""
+    if len(unit) < FEWEST:
+        return f"under {FEWEST} {what}"
+    return f"under {FEW_CLUSTERS} labelled clusters" if len(np.unique(unit)) < FEW_CLUSTERS else None
 
 
 def judge_and_people(panel: Panel, answers: Answers, figure: str) -> tuple[Floats, Floats]:

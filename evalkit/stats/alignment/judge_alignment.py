@@ -24,6 +24,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
+    OF_SCORES,
     Answers,
     KindOptions,
     Pair,
@@ -44,19 +45,18 @@ from evalkit.stats.alignment.within_and_between_systems import (
     system_names,
 )
 from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
-from evalkit.stats.intervals import TOO_LITTLE, effective_clusters, jackknife, jackknife_groups, mean_interval
+from evalkit.stats.intervals import TOO_LITTLE, jackknife, jackknife_groups, mean_interval
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     cluster_counts,
     columns,
     figure_row,
     interval_columns,
-    joined,
     note_few_clusters,
     result_table,
     with_id_notes,
 )
-from evalkit.tables.grouping import ClustersLike, Flags, Ints
+from evalkit.tables.grouping import ClustersLike, Flags
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
@@ -152,7 +152,7 @@ def align(
         - scores, in rubric units: `quadratic_kappa` (Lin's concordance 2s_xy/(s_x² + s_y² + (x̄ − ȳ)²) with
           1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
           `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
-          are too narrow: simulated, those of `quadratic_kappa` covered 88-91 % at 30 and 60 items;
+          are too narrow: simulated, those of `quadratic_kappa` covered 85-92 % at 30 and 60 items;
         - `…_people`: people among themselves, the same figure averaged over pairs of annotators or, against
           ``mean`` and ``majority``, over each annotator against the others. It is no upper limit: people err, too, and
           two who err on 20 % of the items agree on 68 %, and a perfect judge agrees with each on 80 %;
@@ -297,7 +297,7 @@ def _rows(
         row["n_tied_references"] = int(annotators.together("majority").tied.sum())
     row |= _among_people(annotators, level, options)
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
-    of_scores = set(FIGURES[4:]) & set(options.figures)
+    of_scores = set(OF_SCORES) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
     rows = {judge: row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges}
     _note_best(rows, panel, level, options)
@@ -308,20 +308,21 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
     for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
         known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
-        ranked = sorted(known, key=lambda judge: -rows[judge][name])  # an evaluation's jury is no judge (\x00)
+        # an evaluation's jury is no judge (\x00); of equal ones the first by name
+        ranked = sorted(known, key=lambda judge: (-round(rows[judge][name], 9), judge))
         if len(ranked) < _SEVERAL:
             continue
         best, second = ranked[:2]
         note = f"best of {len(ranked)} judges on these labels, so that its {name} looks better than it is"
         if options.level == "corpus":
             note += f": {_lead(name, best, second, panel, level, options)} above {second}, on the same items"
-        rows[best]["notes"] = joined([rows[best]["notes"], note])
+        rows[best]["notes"] = [rows[best]["notes"], note]
         return
 
 
 def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
     """The paired difference of a figure between two judges, with its interval."""
-    parts = [_used(panel, judge, options)[int(name in FIGURES[4:])] for judge in (best, second)]
+    parts = [_used(panel, judge, options)[int(name in OF_SCORES)] for judge in (best, second)]
     both = parts[0] & parts[1]
     references = [one.take(both) for one in panel.annotators.references(options.reference)]
     at_level = level.take(both, options.counting)
@@ -332,7 +333,7 @@ def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options
         for judge in (best, second)
     ]
     gap = values[0] - values[1]
-    ends = jackknife(float(gap[0]), gap[1:], transform="none", effective=effective_clusters(unit))
+    ends = jackknife(float(gap[0]), gap[1:], transform="none", unit=unit)
     return figure(gap[0], ends.low, ends.high)
 
 
@@ -379,7 +380,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
-        return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
+        return row | {"notes": [*notes, why if row["n_labelled"] else "no labels"]}
     references = [one.take(used) for one in annotators.references(options.reference)]
     pairs, at_level = [(answers.take(used), one) for one in references], level.take(used, options.counting)
     if options.level == "group":
@@ -394,7 +395,9 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, labelled, level, options)
     if options.level == "system":
-        row |= _system_counts(level.system[used], notes)
+        system = level.system[used]
+        row["n_systems"] = len(np.unique(system[system >= 0]))
+        notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
@@ -402,7 +405,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         notes += filter(None, [unlike_all(f[there], labelled[there].astype(np.float64), panel.unit[there])])
     if options.interval is not None:
         note_few_clusters(panel.unit[used], notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
@@ -436,12 +439,6 @@ def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str,
             "by the judge or by people"
         )
     return {"n_groups": len(inside), "n_groups_used": used}
-
-
-def _system_counts(system: Ints, notes: list[str]) -> dict[str, int]:
-    if (system < 0).any():
-        notes.append(f"{int((system < 0).sum())} items have no system")
-    return {"n_systems": len(np.unique(system[system >= 0]))}
 
 
 def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
@@ -509,7 +506,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
         )
     numeric = [name for name in _CORRELATIONS if name in missing]
     if panel.scale.level == "nominal":
-        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(FIGURES[4:]) else []
+        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(OF_SCORES) else []
     elif numeric:
         few = "there are under three systems" if between else "n < 3"
         reasons.append(f"{', '.join(numeric)}: all scores of the judge or of people are equal, or {few}")
@@ -539,4 +536,4 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
             f"(figures={list(options.figures)!r}{f', by={by[0]!r}' if by else ''}); pass the figures one at a time, "
             "or another column as by="
         )
-    return result_table(rows, columns(CRITERION_KEY) | dict.fromkeys(by) | types)
+    return result_table(rows, CRITERION_KEY, dict.fromkeys(by), types)

@@ -35,7 +35,7 @@ from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
-Kinds = Literal["rule", "label", "passed"]
+Kinds = Literal["score", "label", "passed"]
 _VERDICTS = {"false": 0, "true": 1}
 _UNUSED = ["score_norm", "agreement", "self_agreement", "n_samples", "weight", "order_flip"]
 
@@ -78,6 +78,11 @@ class Panel:
     kinds: dict[str, int]
     first: dict[str, tuple[Floats, Ints]]
     one_order: dict[str, Flags]
+
+    def bounds(self, figure: str) -> tuple[float, float]:
+        """The ends of the ``score`` or, of ``passed`` and nominal scores, 0 and 1."""
+        plain = figure == "passed" or self.scale.level == "nominal"
+        return (0.0, 1.0) if plain else (self.scale.lowest, self.scale.highest)
 
     def classes(self) -> dict[str, int]:
         """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
@@ -137,7 +142,7 @@ def panels(
     *,
     keys: list[str] | None = None,
     clusters: ClustersLike | None = None,
-    kinds: Kinds = "rule",
+    kinds: Kinds = "score",
 ) -> Iterator[Panel]:
     """The panels of two checked tables, in order of first appearance.
 
@@ -148,7 +153,7 @@ def panels(
     clusters
         item_id -> cluster; the item by default.
     kinds
-        ``rule``: verdicts if the criterion has a pass rule, else labels. ``label``: labels, but verdicts
+        ``score``: verdicts if the criterion has a pass rule, else labels. ``label``: labels, but verdicts
         where people gave nothing else. ``passed``: verdicts.
 
     Raises
@@ -181,7 +186,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     items = pd.Index(piece["item_id"].iloc[first], dtype=object)
     order = items.argsort()
     items, unit = items[order], cluster_codes(clusters.iloc[first])[order]
-    verdicts = scale.has_rule if want == "rule" else want == "passed" or are_verdicts(said, scale)
+    verdicts = scale.has_rule if want == "score" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
     found, shown, lost = {}, {}, {}

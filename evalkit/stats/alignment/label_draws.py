@@ -16,7 +16,7 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
-from evalkit.stats.result_tables import check_whole_numbers, columns, result_table
+from evalkit.stats.result_tables import check_whole_numbers, result_table
 from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
 from evalkit.tables.grouping import ClustersLike, Floats
 
@@ -26,7 +26,7 @@ FLOOR = 0.3
 """This share of a draw is spread evenly over all items, so that none has a probability near 0."""
 
 _UNWEIGHTED = ["picked", "disputed"]
-_COLUMNS = columns("text: item_id criterion; count: round; number: probability")
+_COLUMNS = ("text: item_id criterion; count: round; number: probability",)
 
 
 def next_labels(
@@ -102,14 +102,10 @@ def next_labels(
         sizes = _sizes(own, strategy).drop(before["item_id"].astype(str).unique(), errors="ignore")
         if sizes.empty:
             raise InputError(f"every item of criterion {criterion!r} is labelled; nothing is left to draw")
-        drawn = poisson_draw(
-            dict(zip(map(str, sizes.index), sizes.tolist(), strict=True)), n, f"next label {seed} {number}"
-        )
-        rows += [
-            {"item_id": item, "criterion": criterion, "round": number, "probability": chance}
-            for item, chance in drawn.items()
-        ]
-    return result_table(rows, _COLUMNS).astype({"item_id": "str"})
+        by_item, head = dict(zip(map(str, sizes.index), sizes, strict=True)), {"criterion": criterion, "round": number}
+        drawn = poisson_draw(by_item, n, f"next label {seed} {number}")
+        rows += [head | {"item_id": item, "probability": chance} for item, chance in drawn.items()]
+    return result_table(rows, *_COLUMNS).astype({"item_id": "str"})
 
 
 def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:

@@ -171,11 +171,11 @@ def annotators_of(
     items: pd.Index,
     scale: Scale,
     kinds: dict[str, int],
-    criterion: str,
+    what: str,
     *,
     verdicts: bool | None = None,
 ) -> Annotators:
-    """The labels of one criterion, spread over `items`; `verdicts`: are kinds verdicts (default: by the pass rule)?
+    """The labels of criterion `what`, spread over `items`; `verdicts`: are kinds verdicts (default: by the pass rule)?
 
     Raises
     ------
@@ -188,12 +188,10 @@ def annotators_of(
     annotator, seen = pd.factorize(names, sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
-    _refuse_unknown(texts, readings, scale, criterion)
+    _refuse_unknown(texts, readings, scale, what)
     scores = np.array([read.score for read in readings if read is not None] or [np.nan])
     verdicts = scale.has_rule if verdicts is None else verdicts
-    codes = np.array(
-        [_kind(read, kinds, verdicts=verdicts) for read in readings if read is not None] or [-1], dtype=np.int64
-    )
+    codes = np.array([_kind(read, kinds, verdicts=verdicts) for read in readings if read is not None] or [-1])
     kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
     score = np.full((len(items), len(seen)), np.nan)
     kind[at, annotator], score[at, annotator] = codes[text], scores[text]

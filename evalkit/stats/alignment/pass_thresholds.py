@@ -18,16 +18,16 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, joined, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
-    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest; count: "
-    "n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
+    "text: objective; number: cut pass_at in_sample out_of_fold optimism present cut_lowest cut_highest",
+    "count: n_items n_labelled n_left_out n_tied n_folds; bool: same_items; text: ties unscored notes",
 )
 _FEWEST = 2
 _SAME = 1e-9
@@ -127,22 +127,17 @@ def pass_threshold(
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, kinds="passed"):
         same = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
-        for judge, (answers, there) in panel.judges.items():
-            row = _row(panel, answers, there, names, folds, objective, counting)
-            row["notes"] = joined([chosen, row.get("notes")])
-            rows.append(panel.head | {"judge": judge, "objective": objective, "same_items": same} | row)
-    return result_table(rows, _COLUMNS)
+        for judge in panel.judges:
+            row = _row(panel, judge, names, folds, objective, counting)
+            row |= {"judge": judge, "objective": objective, "same_items": same, "notes": [chosen, row.get("notes")]}
+            rows.append(panel.head | row)
+    return result_table(rows, *_COLUMNS)
 
 
 def _row(
-    panel: Panel,
-    answers: Answers,
-    there: Flags,
-    names: Mapping[str, str],
-    folds: int,
-    objective: str,
-    counting: Counting,
+    panel: Panel, judge: str, names: Mapping[str, str], folds: int, objective: str, counting: Counting
 ) -> dict[str, Any]:
+    answers, there = panel.judges[judge]
     labelled = there & (panel.annotators.kind >= 0).any(axis=1)
     at = _compared(panel, answers, there, counting)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(at.sum()), "n_folds": 0}
@@ -161,7 +156,7 @@ def _row(
     present_cut = panel.scale.pass_at
     start = sign * ((panel.scale.lowest + panel.scale.highest) / 2 if present_cut is None else float(present_cut))
     cut = _best(score, _weights(said, objective), start)
-    row |= {"in_sample": _figure(_passing(score, cut), said, objective)}
+    row |= {"in_sample": _figure(_passing(score, cut), said, objective), "cut": sign * cut}
     cuts: list[float] = []
     passed = np.zeros(len(score))
     for number in range(row["n_folds"]):
@@ -171,15 +166,10 @@ def _row(
     present = np.where(answers.kind[at] < 0, np.nan, answers.kind[at])
     present[answers.tied[at] & (counting.ties == "half")] = 0.5
     row |= {"out_of_fold": _figure(passed, said, objective), "present": _figure(present, said, objective)}
-    row |= {
-        "optimism": row["in_sample"] - row["out_of_fold"],
-        "cut": sign * cut,
-        "pass_at": _code(panel.scale, sign, cut),
-    }
+    row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
     row |= {"cut_lowest": min(sign * one for one in cuts), "cut_highest": max(sign * one for one in cuts)}
-    return row | {
-        "notes": "the best cut passes all items or none" if np.isinf(cut) or cut <= np.nanmin(score) else None
-    }
+    useless = np.isinf(cut) or cut <= np.nanmin(score)
+    return row | {"notes": "the best cut passes all items or none" if useless else None}
 
 
 def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:

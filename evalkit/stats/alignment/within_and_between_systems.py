@@ -21,15 +21,7 @@ from evalkit.stats.alignment.agreement_measures import (
     compare_each,
     compare_pairs,
 )
-from evalkit.stats.intervals import (
-    Interval,
-    Transform,
-    effective_clusters,
-    jackknife,
-    jackknife_groups,
-    percentiles,
-    resamples,
-)
+from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
 
@@ -111,11 +103,7 @@ def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None)
         values = average(each, level.figures, n_units)
     else:
         values = compare_pairs(pairs, unit, n_units, level.options)
-    effective = effective_clusters(unit)
-    found = {
-        name: _found(name, float(one[0]), one[1:] if interval == "jackknife" else None, effective)
-        for name, one in values.items()
-    }
+    found = {name: _found(name, one[0], one[1:], unit if n_units else None) for name, one in values.items()}
     return _bootstrapped(found, pairs, level) if interval == "bootstrap" else found
 
 
@@ -129,12 +117,11 @@ def _bootstrapped(found: Found, pairs: list[Pair], level: Level) -> Found:
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
-def _found(
-    name: str, value: float, leave_out: Floats | None, effective: float | None = None
-) -> tuple[float, Interval | None]:
-    if leave_out is None:
-        return value, None
-    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"), effective=effective)
+def _found(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tuple[float, Interval | None]:
+    """The figure with its interval; without one if there are no units."""
+    if unit is None:
+        return float(value), None
+    return float(value), jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"), unit=unit)
 
 
 def figures_once(pairs: list[Pair], level: Level) -> dict[str, float]:
@@ -164,7 +151,7 @@ def group_means(inside: npt.NDArray[np.float64], level: Level, *, intervals: boo
         used = column[~np.isnan(column)]
         value = float(used.mean()) if len(used) else np.nan
         others = (used.sum() - used) / max(len(used) - 1, 1)
-        found[name] = _found(name, value, others if intervals else None)
+        found[name] = _found(name, value, others, np.arange(len(used)) if intervals else None)
     return found
 
 

@@ -33,26 +33,16 @@ from evalkit.stats.comparison.noise_floors import (
 )
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.stats.result_tables import (
-    cluster_counts,
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
+from evalkit.stats.result_tables import cluster_counts, figure_row, note_few_clusters, result_table, with_id_notes
 from evalkit.tables import LABEL_KEY
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 
-_COLUMNS = columns(
-    ROW,
-    "text: version_before version_after; count: n_common n_clusters; number: n_clusters_effective; "
-    "count: n_scored n_verdicts changed n_asked_again; number: change_p change_p_holm chance_up_to floor±; "
-    "text: floor_source; Int64: fixed broke; text: against; "
-    "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd "
-    "item_change sign_flip_p sign_flip_p_holm; text: notes",
+_COLUMNS = (
+    "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
+    "number: change_p change_p_holm chance_up_to floor±; text: floor_source; Int64: fixed broke; text: against",
+    "number: effect± mcnemar_p mcnemar_p_holm mean_difference difference_low difference_high difference_sd item_change",
+    "number: sign_flip_p sign_flip_p_holm; text: notes",
 )
 
 
@@ -154,25 +144,20 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    known, note = (
-        labels_of_sides(before, after) if labels is None else (labels_for(_with_items(before, after), labels), "")
-    )
+    if labels is None:
+        known, note = labels_of_sides(before, after)
+    else:  # the side whose items hold label columns: an evaluation, `after` first
+        has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
+        known, note = labels_for(after if has_items else before, labels), ""
     if known is not None:
         known = of_items(known, sides[0].votes["item_id"], sides[0].votes["criterion"])
     options = _Options(None if known is None or known.empty else known, clusters, repeats, note)
     made = [_row(first, second, options) for first, second in matched]
-    table = result_table(made, _COLUMNS)
+    table = result_table(made, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
-    return Comparison(
-        sides[0].name,
-        sides[1].name,
-        table,
-        sides[0].bill,
-        sides[1].bill,
-        len(items[0] - items[1]),
-        len(items[1] - items[0]),
-    )
+    (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
+    return Comparison(a.name, b.name, table, a.bill, b.bill, n_only_a, n_only_b)
 
 
 def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
@@ -185,11 +170,6 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
             "again, and pass the result as floor="
         )
     return table
-
-
-def _with_items(before: JudgmentsLike, after: JudgmentsLike) -> JudgmentsLike:
-    """The side whose items hold label columns: an evaluation, `after` first."""
-    return after if not isinstance(after, pd.DataFrame) and hasattr(after, "items") else before
 
 
 def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
@@ -217,18 +197,12 @@ class _Options:
 
 def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
-    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), options.clusters))
+    units = unit_codes(common, options.clusters)
     kind_a, kind_b = kinds_of(a, b, common)
     known = (kind_a >= 0) & (kind_b >= 0)
-    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
-    row |= {
-        "version_before": a.version,
-        "version_after": b.version,
-        "n_common": len(common),
-        **cluster_counts(units),
-        "n_verdicts": int(known.sum()),
-    }
-    row["changed"] = int((known & (kind_a != kind_b)).sum())
+    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
+    row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
+    row |= {"n_verdicts": int(known.sum()), "changed": int((known & (kind_a != kind_b)).sum())}
     notes: list[Any] = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
@@ -241,10 +215,10 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
         )
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
-    row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
+    row |= _fixed(a, b, (kind_a, kind_b), common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(units, notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
@@ -276,10 +250,8 @@ def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index
     if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
-    return {
-        "difference_sd": float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common)),
-        "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False))),
-    }
+    spread = float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common))
+    return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
 
 
 def _sampling_variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> pd.Series:
@@ -315,19 +287,12 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floo
 
 
 def _fixed(
-    a: Part,
-    b: Part,
-    kind_a: Ints,
-    kind_b: Ints,
-    common: pd.Index,
-    units: Ints,
-    labels: pd.DataFrame | None,
-    notes: list[str],
+    a: Part, b: Part, kinds: tuple[Ints, Ints], common: pd.Index, units: Ints, labels: Any, notes: list[str]
 ) -> dict[str, Any]:
-    rule = a.scale.has_rule and b.scale.has_rule
-    known = (kind_a >= 0) & (kind_b >= 0)
-    if not rule:
+    if not (a.scale.has_rule and b.scale.has_rule):
         return _nearer(a, b, common, units, labels, notes)
+    kind_a, kind_b = kinds
+    known = (kind_a >= 0) & (kind_b >= 0)
     truth = people_of(a, labels, common).kind if labels is not None else None
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
     if truth is not None:
@@ -335,7 +300,7 @@ def _fixed(
         known = known & (truth >= 0)
         if silent and known.any():
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
-        kind_a, kind_b = (kind_a == truth).astype(np.int64), (kind_b == truth).astype(np.int64)
+        kind_a, kind_b = ((kind == truth).astype(np.int64) for kind in kinds)
     if not known.any():
         notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
         return row
@@ -349,9 +314,7 @@ def _effect(steps: Floats, units: Ints, notes: list[str]) -> dict[str, Any]:
     return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
-def _nearer(
-    a: Part, b: Part, common: pd.Index, units: Ints, labels: pd.DataFrame | None, notes: list[str]
-) -> dict[str, Any]:
+def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: list[str]) -> dict[str, Any]:
     """Without a pass rule: whose score came nearer to people's; NA where scores cannot show it."""
     why = "there are no labels" if labels is None else "the scales differ" if a.scale.codes != b.scale.codes else None
     if why is not None or a.scale.level == "nominal" or labels is None:
@@ -383,9 +346,6 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str
     if not both.any():
         notes.append("mean_difference: no item has a score on both sides")
         return {"n_scored": 0}
-    ends = mean_interval(gap[both], units[both])
-    if ends.reason is not None:
-        notes.append(f"no interval of mean_difference: {ends.reason}")
-    row = {"n_scored": int(both.sum()), "mean_difference": float(gap[both].mean())}
-    row |= {"difference_low": ends.low, "difference_high": ends.high}
-    return row | {"sign_flip_p": sign_flip(gap[both], units[both])}
+    row = figure_row("mean_difference", float(gap[both].mean()), mean_interval(gap[both], units[both]), notes)
+    row |= {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
+    return row | {"n_scored": int(both.sum()), "sign_flip_p": sign_flip(gap[both], units[both])}

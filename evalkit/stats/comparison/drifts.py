@@ -12,11 +12,11 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import JURY, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
-from evalkit.stats.result_tables import columns, joined, result_table
+from evalkit.stats.result_tables import result_table
 from evalkit.tables.grouping import ClustersLike
 
 _LEVEL = 0.05
-_COLUMNS = columns(
+_COLUMNS = (
     ROW,
     "text: status; count: n_common n_clusters changed; number: chance_up_to change_p change_p_holm passes±",
     "number: mean_difference difference_low difference_high agreement± scored_before scored_after",
@@ -93,8 +93,8 @@ def drift(
             own = side.loc[mine.to_numpy(dtype=bool)]
             made[f"scored_{name}"] = float(own["error"].isna().mean())
             made[f"models_{name}"] = ", ".join(sorted(map(str, own["model"].dropna().unique()))) or None
-        rows.append(made | {"status": _status(row), "notes": joined([notes, row["notes"]])})
-    return result_table(rows, _COLUMNS)
+        rows.append(made | {"status": _status(row), "notes": [notes, row["notes"]]})
+    return result_table(rows, *_COLUMNS)
 
 
 def _effect(name: str, row: Any) -> dict[str, float]:

@@ -14,8 +14,8 @@ import pandas as pd
 from evalkit.errors import counted
 from evalkit.rubrics.row_scales import measures
 from evalkit.stats.comparison.noise_floors import NO_REPEATS, NO_RULE, NOT_MEASURED, Floor
-from evalkit.stats.intervals import Interval, cluster_codes, cluster_variance
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, group
+from evalkit.stats.intervals import Interval, cluster_variance, unit_codes
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 
 _ALLOWED = 3.84
 _TANGENTS = 40
@@ -41,7 +41,7 @@ def range_floor(judgments: pd.DataFrame, clusters: ClustersLike | None) -> Floor
     if not whole.any():
         return Floor(note="no item with all samples scored: the noise floor is not known")
     x = cells.count(passed)[whole]
-    units = cluster_codes(clusters_of(judgments["item_id"].iloc[cells.first[whole]], clusters))
+    units = unit_codes(judgments["item_id"].iloc[cells.first[whole]], clusters)
     low, high = flip_rate_range(tuple(np.bincount(x, minlength=k + 1).tolist()), design_effect(x, units))
     missing = 1 - float(whole.mean())
     ends = Interval((1 - missing) * low, (1 - missing) * high + missing)

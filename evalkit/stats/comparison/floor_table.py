@@ -13,13 +13,11 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, columns, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import ClustersLike
 
-_COLUMNS = columns(
-    JUDGE_KEY, "number: rate low high; text: source; count: n_items n_samples; Int64: n_wanted; text: notes"
-)
+_COLUMNS = (JUDGE_KEY, "number: rate low high; text: source; count: n_items n_samples; Int64: n_wanted; text: notes")
 _Z2 = 3.84
 
 
@@ -96,7 +94,7 @@ def noise_floor(
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
         rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
-    return result_table(rows, _COLUMNS)
+    return result_table(rows, *_COLUMNS)
 
 
 def check_half_width(half_width: float) -> None:

@@ -15,21 +15,13 @@ from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
-from evalkit.stats.comparison.sides import JudgmentsLike, Part, Side, judges_several_criteria, pairs, side_of
-from evalkit.stats.intervals import change_interval, cluster_codes, jackknife_groups
-from evalkit.stats.result_tables import (
-    columns,
-    figure_row,
-    jackknife_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of
+from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
+from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
+from evalkit.stats.result_tables import figure_row, jackknife_row, note_few_clusters, result_table, with_id_notes
+from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 ALL = "all criteria"
-_COLUMNS = columns(
+_COLUMNS = (
     "text: rubric judge criterion; number: correlation_single± correlation_together± correlation_change±",
     "number: correlation_labels± agreement_single agreement_together agreement_change±",
     "number: usd_per_item_single usd_per_item_together calls_per_item_single calls_per_item_together",
@@ -91,7 +83,10 @@ def halo(
     ['all criteria', 2.0, 1.0]
     """
     sides = side_of(single, "single"), side_of(together, "together")
-    _check_ways(*sides)
+    if judges_several_criteria(sides[0].judgments):
+        raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
+    if not judges_several_criteria(sides[1].judgments):
+        raise InputError("the table together= has no replies on several criteria; make it with criteria_per_call='all'")
     clusters = clusters_for(single, clusters)
     known = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels)
     found: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
@@ -100,20 +95,8 @@ def halo(
     found = {head: parts for head, parts in found.items() if len(parts) > 1}
     if not found:
         raise InputError("single= and together= have no judge with the same two criteria; judge one rubric in both")
-    rows = [
-        {"rubric": rubric, "judge": judge} | row
-        for (rubric, judge), parts in found.items()
-        for row in _rows(parts, known, clusters)
-    ]
-    return result_table(rows, _COLUMNS)
-
-
-def _check_ways(single: Side, together: Side) -> None:
-    """InputError unless each reply of one side judged one criterion, and some replies of the other several."""
-    if judges_several_criteria(single.judgments):
-        raise InputError("the table single= has replies on several criteria; make it again with criteria_per_call=1")
-    if not judges_several_criteria(together.judgments):
-        raise InputError("the table together= has no replies on several criteria; make it with criteria_per_call='all'")
+    rows = [row for parts in found.values() for row in _rows(parts, known, clusters)]
+    return result_table(rows, *_COLUMNS)
 
 
 def _rows(
@@ -121,8 +104,8 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     items = {item for pair in parts for item in set(pair[0].rows.index) & set(pair[1].rows.index)}
     common = pd.Index(sorted(items), dtype=object)
-    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
-    names = [first.head[1] for first, _ in parts]
+    units = unit_codes(common, clusters)
+    names, head = [first.head[1] for first, _ in parts], dict(zip(ROW, parts[0][0].head, strict=True))
     scores = [[part.norms(common) for part in pair] for pair in parts]
     people = [_people(first, labels, common) for first, _ in parts]
     correlations = {
@@ -133,13 +116,13 @@ def _rows(
     for at, name in enumerate([ALL, *names], -1):
         notes: list[str] = []
         chosen = [values for pair, values in correlations.items() if at < 0 or at in pair]
-        row: dict[str, Any] = _of_correlations(chosen, units, notes, labelled=labels is not None)
+        row: dict[str, Any] = head | _of_correlations(chosen, units, notes, labelled=labels is not None)
         row |= _of_agreement([steps[at]] if at >= 0 else steps, units, notes)
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
             row |= _of_way(way, side if at < 0 else [side[at]], common, whole=at < 0)
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
         note_few_clusters(units, notes)
-        yield row | {"notes": joined(notes)}
+        yield row | {"notes": notes}
 
 
 def _people(part: Part, labels: pd.DataFrame | None, common: pd.Index) -> Floats:
@@ -165,14 +148,12 @@ def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: list[str]
         notes.append(f"{n} of {len(known)} pairs of criteria have no correlation: {why}")
     row: dict[str, Any] = {}
     if known.any():
-        alone, both = values[known, 0].mean(axis=0), values[known, 1].mean(axis=0)
+        alone, both, human = values[known].mean(axis=0)
         row |= jackknife_row("correlation_single", alone, "atanh", notes, why, units)
         row |= jackknife_row("correlation_together", both, "atanh", notes, why, units)
         row |= jackknife_row("correlation_change", both - alone, "none", notes, why, units)
-    human = values[known, 2]
-    if labelled and known.any():
-        why = "the labels of a pair have none"
-        row |= jackknife_row("correlation_labels", human.mean(axis=0), "atanh", notes, why, units)
+        if labelled:
+            row |= jackknife_row("correlation_labels", human, "atanh", notes, "the labels of a pair have none", units)
     return row
 
 

@@ -57,18 +57,14 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     key, _ = pd.factorize(frame["key"])
     judge, judges = pd.factorize(frame["judge"], sort=True)
     new = ~_same(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
-    same = not new.any()
     cells = group(frame, ["item_id", "judge", "order"], may_miss=["order"])
     both = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
     rows = np.flatnonzero(new & both[cells.codes])
     unit = _units(cells.codes[rows], np.where(key[rows] < 0, -1, 2 * key[rows] + on_b[rows]))
     first = _first_of_keys(unit, on_b[rows], key[rows])
-    return Again(
-        tuple(str(name) for name in judges[np.unique(judge[rows])]),
-        pd.Index(frame["item_id"].iloc[rows].unique()),
-        _count(unit[first], outcome[rows][first], on_b[rows][first]),
-        same,
-    )
+    who, ids = judges[np.unique(judge[rows])], frame["item_id"].iloc[rows].unique()
+    outcomes = _count(unit[first], outcome[rows][first], on_b[rows][first])
+    return Again(tuple(map(str, who)), pd.Index(ids), outcomes, not new.any())
 
 
 def _same(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:

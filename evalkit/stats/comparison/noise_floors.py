@@ -16,17 +16,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import SKIPPED
-from evalkit.stats.intervals import (
-    Interval,
-    bounded_interval,
-    cluster_codes,
-    cluster_variance,
-    effective_clusters,
-    wilson,
-)
+from evalkit.stats.intervals import Interval, cluster_variance, effective_clusters, mean_interval, unit_codes
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, group
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
@@ -189,14 +182,8 @@ def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
         return Floor()
-    units = cluster_codes(clusters_of(pd.Series(changed.index, dtype="str"), clusters))
-    rate, (variance, n_clusters) = float(values.mean()), cluster_variance(values, units)
-    if n_clusters < 2:
-        ends = Interval.none("fewer than two clusters")
-    elif variance <= 0 or not 0 < rate < 1:
-        ends = wilson(rate, effective_clusters(units))
-    else:
-        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * effective_clusters(units))
-        error = math.sqrt(rate * (1 - rate) / n_eff)
-        ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
+    units, rate = unit_codes(changed.index, clusters), float(values.mean())
+    least = rate * (1 - rate) / (_MOST_PER_CLUSTER * effective_clusters(units))
+    more = max(0.0, least - cluster_variance(values, units)[0])
+    ends = mean_interval(values, units, bounds=(0.0, 1.0), more=more)
     return Floor(rate, ends, len(values), float(values.std()), "measured", ends.reason)

@@ -9,21 +9,13 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
-from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.intervals import Interval, mean_interval, rate_interval, unit_codes
 from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    columns,
-    figure_row,
-    joined,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
+from evalkit.tables.grouping import ClustersLike, Floats, group
 
-_COLUMNS = columns(
+_COLUMNS = (
     JUDGE_KEY,
     "number: agreement± inconsistency± flip_rate± first_rate±; count: n_items n_scored n_judgments; text: notes",
 )
@@ -72,9 +64,9 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     frame = tables.check(judgments, "judgments", need=[*tables.JUDGMENT_KEY, "label", "error"])
     refuse_pointwise(frame)
     votes = vote(frame)
-    units = cluster_codes(clusters_of(votes["item_id"], clusters))
+    units, placed = (unit_codes(table["item_id"], clusters) for table in (votes, frame))
     both = know_both_orders(frame)
-    first, placed = np.where(both, shown_first(frame), np.nan), cluster_codes(clusters_of(frame["item_id"], clusters))
+    first = np.where(both, shown_first(frame), np.nan)
     groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
@@ -89,8 +81,8 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
         shares = pd.Series(first[own]).groupby(frame["item_id"].to_numpy()[own]).transform("mean").to_numpy()
         row |= _rate("first_rate", shares, mean_interval(shares, placed[own], bounds=(0.0, 1.0)))
         notes = [row["notes"], None if both[samples.codes == number].all() else NO_ORDER]
-        rows.append(row | {"n_judgments": int(own.sum()), "notes": joined(notes)})
-    return result_table(rows, _COLUMNS)
+        rows.append(row | {"n_judgments": int(own.sum()), "notes": notes})
+    return result_table(rows, *_COLUMNS)
 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:
@@ -105,7 +97,7 @@ def refuse_pointwise(judgments: pd.DataFrame) -> None:
 
 def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     n_scored = int(known.sum())
-    row: dict[str, Any] = {"n_items": len(flips), "n_scored": n_scored, "notes": None}
+    row: dict[str, Any] = {"n_items": len(flips), "n_scored": n_scored}
     if not n_scored:
         return row | {"notes": "no item has a winner in both orders"}
     agrees = (known & (flips == 0)).astype(np.float64)
@@ -113,11 +105,10 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     row |= _rate("agreement", agrees, found)
     row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
     row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
-    notes = (
-        [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
-    )
+    lost = len(flips) - n_scored
+    notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
     note_few_clusters(units, notes)
-    return row | {"notes": joined(notes)}
+    return row | {"notes": notes}
 
 
 def _rate(name: str, values: Floats, interval: Interval) -> dict[str, Any]:

@@ -161,14 +161,10 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
             continue
         frame = table.assign(judge=pd.Categorical([JURY] * len(table))) if jury else table
         for (rubric, criterion, judge), rows in by_keys(frame, ROW).items():
-            parts[rubric, criterion, judge] = Part(
-                (rubric, criterion, judge),
-                str(rows["rubric_version"].iloc[0]),
-                Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0])),
-                rows.set_index("item_id"),
-                samples[jury][(rubric, criterion) if jury else (rubric, criterion, judge)],
-                _decide(side.rules, jury=jury),
-            )
+            version, level, text = map(str, rows[["rubric_version", "level", "scale"]].iloc[0])
+            scale, head = Scale.from_json(level, text), (rubric, criterion, judge)
+            own, decide = samples[jury][head[:2] if jury else head], _decide(side.rules, jury=jury)
+            parts[head] = Part(head, version, scale, rows.set_index("item_id"), own, decide)
     return parts
 
 

@@ -396,7 +396,7 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
     expect(browser.locator(".ekw-rows thead th")).to_have_text(
         ["Item", "Jury", "strict", "lenient", "Disagreement", "Text"]
     )
-    expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 8", "Tied 2"])
+    expect(browser.locator("[data-do=filter]")).to_have_text(["All 24", "Judges disagree 2", "Tied 2"])
     browser.get_by_label("Column of the items").select_option("system_id: cora")
     expect(browser.locator(".ekw-foot")).to_contain_text("8 of 24 items")
     browser.get_by_label("Column of the items").select_option("show system_id")

@@ -56,6 +56,27 @@ def test_a_judge_that_always_takes_the_first_place_wins_nothing():
     assert votes["reason"].tolist() == ["tied"] * 40
 
 
+def test_the_mean_of_two_orders_allows_for_items_that_differ():
+    # AB is read on all items: 1 on the first four, 0 on the last four; BA on the first four: 1, 0, 1, 0
+    first = [(["A"], ["A" if at % 2 == 0 else "B"]) for at in range(4)]
+    votes = ek.vote(asked(dict(enumerate([*first, *[(["B"], [UNREAD])] * 4]))))
+    row = of_all(win_rates(votes, systems(8)))
+    assert (row["order_mean"], row["n_one_order"]) == (0.5, 4)
+    # parts of the items: ±.25 of AB, ±.25 · 8/4 of BA: .75, −.25, .75, −.25 and four times −.25
+    plain = (2 * 0.75**2 + 6 * 0.25**2) / (1 - 1 / 8) / 8**2
+    # on the half that was read in AB alone, AB is lower by 1: were BA too, the mean would be off by 1/2 · 1 / 2
+    error = math.sqrt(plain + (0.5 * 1 / 2) ** 2)
+    w = (2.364624 * error) ** 2 / 0.25  # t of 7; Wilson's with t²/n_eff
+    half = math.sqrt(w * 0.25 + w * w / 4) / (1 + w)
+    assert row["order_mean_low"] == pytest.approx(0.5 - half, abs=1e-6)
+    assert row["order_mean_high"] == pytest.approx(0.5 + half, abs=1e-6)
+    # where both orders were read everywhere nothing is added
+    votes = ek.vote(asked(dict(enumerate(first * 2))))
+    row = of_all(win_rates(votes, systems(8)))
+    assert row["order_mean"] == row["win_rate"] == 0.75
+    assert row["order_mean_high"] == pytest.approx(row["win_rate_high"])
+
+
 def test_each_order_counts_half_by_hand():
     votes = ek.vote(
         asked(

@@ -38,3 +38,17 @@ def test_the_overview_counts_them():
     text = str(ek.Evaluation.of(judgments(cells, ORDINAL), items))
     # a: .25 apart and both fail; c: one tied verdict
     assert "1 of 2" in next(line for line in text.splitlines() if line.startswith("items that split"))
+
+
+def test_criteria_of_other_scales_do_not_matter():
+    # by the most frequent code; on three items two judges say 0, 0 · 2, 2 · 0, 2 and art, art · law, law · art, law
+    answers = {("a", "x"): 0, ("a", "y"): 0, ("b", "x"): 1, ("b", "y"): 1, ("c", "x"): 0, ("c", "y"): 1}
+    parts = [
+        judgments({cell: [codes[at]] for cell, at in answers.items()}, scale, criterion=name)
+        for name, scale, codes in (("number", ORDINAL, (0, 2)), ("topic", NAMES, ("art", "law")))
+    ]
+    votes = [ek.vote(part, method="majority") for part in (*parts, pd.concat(parts))]
+    alone, whole = pd.concat([ek.reliability(part) for part in votes[:2]]), ek.reliability(votes[2])
+    # nominal: six answers, three of each; n_c = 3, o = 4 of 6 pairs agree: 1 − (6 − 1)(6 − 4)/(36 − 18) = 4/9
+    assert whole["alpha_vote"].round(6).tolist() == alone["alpha_vote"].round(6).tolist() == [0.444444, 0.444444]
+    assert whole["percent_agreement"].round(6).tolist() == [0.666667, 0.666667]
