@@ -268,8 +268,8 @@ def test_the_jackknife_covers_a_correlation():
 def test_two_clusters_by_hand():
     # two resamples .05 from their mean: error √(1/2 · 2 · .05²) = .05; t with one degree of freedom, never fewer
     t1 = 12.7062047
-    for effective in (None, 2.0, 1.5):
-        made = jackknife(0.5, np.array([0.45, 0.55]), transform="none", effective=effective)
+    for unit in (None, np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])):  # as many as 2, and as 16 / 10, equal ones
+        made = jackknife(0.5, np.array([0.45, 0.55]), transform="none", unit=unit)
         assert (made.low, made.high) == pytest.approx((0.5 - 0.05 * t1, 0.5 + 0.05 * t1), abs=1e-6)
     # sums of deviations −1 and 1, each cluster half of the values: variance (1 + 1) / (1 − 1/2) / 4² = .5²
     made = mean_interval(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 1]))
