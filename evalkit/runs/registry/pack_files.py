@@ -154,10 +154,6 @@ class Pack(Record):
 
     Attributes
     ----------
-    name, version
-        Unique together.
-    description
-        Free text.
     primary_metric
         The metric of each task that the leaderboard uses; None for each task's first.
     task_aggregation

@@ -15,13 +15,7 @@ class EntryError(RegistryError):
 
 
 class Record(BaseModel):
-    """Something with a name and a version, which are unique together.
-
-    Attributes
-    ----------
-    name, version
-        Letters, digits, dots, dashes and underscores.
-    """
+    """Something with a name and a version, which are unique together: letters, digits, dots, dashes, underscores."""
 
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
@@ -39,8 +33,6 @@ class Plugin(Record):
 
     Attributes
     ----------
-    name, version
-        Unique together.
     plugin_type
         ``task``, ``metric`` or ``bundle``.
     storage_uri
@@ -61,12 +53,10 @@ class Plugin(Record):
 
 
 class JudgeTemplate(Record):
-    """A registered judge template; its label is the ``judge_template_id`` of scoring configs.
+    """A registered judge template; its label is the ``judge_template_id`` of scoring configs; versions are ``v1``, ``v2`` …
 
     Attributes
     ----------
-    name, version
-        Unique together; the version is ``v1``, ``v2`` …
     prompt_template
         The Jinja source, as in ``rubrics/templates/``.
     response_schema

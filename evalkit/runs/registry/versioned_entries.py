@@ -47,12 +47,9 @@ def pack_row(file: PackFile) -> PackRow:
     """The row of a pack, and those of its tasks."""
     tasks = [
         PackTaskRow(
-            position=position,
-            task_spec=entry.task,
-            fewshot=entry.fewshot,
-            weight=entry.weight,
+            position=position, task_spec=entry.task, fewshot=entry.fewshot, weight=entry.weight,
             overrides=entry.overrides.values,
-        )
+        )  # fmt: skip
         for position, entry in enumerate(file.tasks)
     ]
     values = file.model_dump(exclude={"tasks"})
