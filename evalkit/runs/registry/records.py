@@ -53,7 +53,7 @@ class Plugin(Record):
 
 
 class JudgeTemplate(Record):
-    """A registered judge template; its label is the ``judge_template_id`` of scoring configs; versions are ``v1``, ``v2`` …
+    """A registered judge template; its label is the ``judge_template_id`` of configs; versions are ``v1``, ``v2`` …
 
     Attributes
     ----------

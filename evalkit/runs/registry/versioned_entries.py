@@ -49,9 +49,9 @@ def pack_row(file: PackFile) -> PackRow:
         PackTaskRow(
             position=position, task_spec=entry.task, fewshot=entry.fewshot, weight=entry.weight,
             overrides=entry.overrides.values,
-        )  # fmt: skip
+        )
         for position, entry in enumerate(file.tasks)
-    ]
+    ]  # fmt: skip
     values = file.model_dump(exclude={"tasks"})
     return PackRow(**values, tasks=tasks, content_hash=file.hash)
 
