@@ -359,7 +359,10 @@ def test_lighteval_eval_with_tasks_of_ones_own(tmp_path: Path) -> None:
             tmp_path, server.url, "mine", "--custom-tasks", "tasks.py", "--log-dir", "logs2", **environ
         )
         calls = both.asked.total(), both.graded.total()
-        items = [{"question": f"ITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"} for n in range(1, 11)]
+        items = [
+            {"question": f"Be brief.\n\nITEM-{n}?", "answer": f"Answer to ITEM-{n}.", "reference": "x"}
+            for n in range(1, 11)
+        ]
         judge = ek.Judge("openai", "judge", base_url=server.url, name="openai:judge")
         evaluation = ek.evaluate(items, "correctness", judge, samples=1)
         assert both.graded.total() == calls[1], "evaluate finds the replies"

@@ -191,7 +191,7 @@ def test_what_differs_is_named_and_nothing_else(
         row = board.loc[run.id]
         alike = name in ("model file", "evalkit")
         assert (row["group"] == first["group"]) == alike, name
-        marks = [text for text in row["differs"].split("; ") if not text.startswith("versions: ")]
+        marks = [text for text in row["differs"].split("; ") if text and not text.startswith("versions: ")]
         assert bool(marks) != alike, name  # the newest run of the first group has another evalkit
     capsys.readouterr()
     monkeypatch.setenv("EVALKIT_REGISTRY", str(place.folder / "registry.sqlite"))
