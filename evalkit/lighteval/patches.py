@@ -195,7 +195,7 @@ def _note_facts(pipeline: Any) -> None:
     }
     try:
         tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
-        write_facts(RunFacts(model=model or None, tasks=tasks))
+        write_facts(RunFacts(model=model or None, tasks=dict(sorted(tasks.items()))))  # LightEval's order varies
     except Exception as problem:  # noqa: BLE001  # answers were paid for: no document or metric may lose them here
         _log.error("the file with the facts of this run was not written: %s", problem)
 

@@ -118,7 +118,7 @@ def _of_pack(run: Run) -> Iterator[tuple[About, dict[str, Any]]]:
 
 def _of_tasks(run: Run) -> Iterator[tuple[About, dict[str, Any]]]:
     is_asked = run.scoring_mode != "deterministic"
-    for task, facts in sorted(run.recorded.tasks.items()):
+    for task, facts in run.recorded.tasks.items():
         if facts.documents:
             yield About("documents", task), facts.documents
         for name, metric in facts.metrics.items():
