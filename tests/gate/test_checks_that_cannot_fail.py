@@ -302,6 +302,7 @@ def test_there_are_sixty_of_each() -> None:
     assert min(len(set(FREE_PATTERNS)), len(set(STRICT_PATTERNS)), len(FREE_SCHEMAS), len(STRICT_SCHEMAS)) >= 60
 
 
+@pytest.mark.long
 def test_patterns_that_cannot_fail_are_refused_and_no_others() -> None:
     refused = {text: refusal_of({"type": "regex", "pattern": text}) or "" for text in FREE_PATTERNS + STRICT_PATTERNS}
     assert [text for text in FREE_PATTERNS if "matches every answer" not in refused[text]] == []
@@ -316,6 +317,7 @@ def test_each_strict_pattern_fails_a_text_that_is_tried() -> None:
         assert any(pattern.search(tried) is None for tried in trial_texts(pattern)), text
 
 
+@pytest.mark.long
 def test_words_that_a_pattern_forbids() -> None:
     """With ^, a pattern that forbids words can fail; without, it cannot: it is found at the end of the text."""
     draw = random.Random(35)
@@ -335,6 +337,7 @@ def test_words_that_a_pattern_forbids() -> None:
         assert refusal_of({"type": "regex", "pattern": strict}) is None, strict
 
 
+@pytest.mark.long
 def test_schemas_that_cannot_fail_are_refused_and_no_others() -> None:
     free = {json.dumps(one): refusal_of({"type": "json_schema", "schema": one}) or "" for one in FREE_SCHEMAS}
     assert [text for text, said in free.items() if "accepts every answer" not in said] == []

@@ -99,6 +99,7 @@ def test_every_json_text_is_read_as_it_is(value: Any) -> None:
         ({"type": "array"}, '{"a":' * 100_000, "nested too deeply"),
     ],
 )
+@pytest.mark.long
 def test_what_cannot_be_decided_is_that_tests_error(schema: Any, answer: str, said: str) -> None:
     status, message = fits(schema, answer)
     assert status == "error", message

@@ -23,6 +23,7 @@ def bomb(kind: str, levels: int, each: int) -> str:
 
 @pytest.mark.parametrize("kind", ["merge", "merges", "list", "mapping"])
 @pytest.mark.parametrize(("levels", "each"), [(13, 6), (40, 2), (8, 30), (600, 2)])
+@pytest.mark.long
 def test_a_bomb_is_refused(kind: str, levels: int, each: int) -> None:
     with pytest.raises(RubricError, match=r"rubric\.yaml"):
         parse_yaml(FILE, bomb(kind, levels, each))

@@ -186,6 +186,7 @@ def _text(cell):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.long
 def test_the_same_figures_or_a_clear_error(name):
     table, function = FUNCTIONS[name]
     expected = function(table)

@@ -8,6 +8,7 @@ from evalkit.errors import InputError
 from evalkit.tables import as_items, check
 
 
+@pytest.mark.long
 def test_names_of_classes_are_the_values():
     datasets = pytest.importorskip("datasets", reason="the extra datasets is not installed")
     features = {"item_id": datasets.Value("string"), "verdict": datasets.ClassLabel(names=["good", "bad"])}

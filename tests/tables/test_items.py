@@ -180,6 +180,7 @@ class TestOneHash:
         assert hashes(pd.DataFrame({"extra": pd.Series([value], dtype=object)})) == expected
 
     @given(VALUES)
+    @pytest.mark.long
     def test_canonical_is_idempotent_and_plain(self, value):
         try:
             made = canonical(value)

@@ -133,6 +133,7 @@ def test_what_labels_do_not_suffice_for():
     assert kept["errors"] == pytest.approx(made.errors["c", "j"], abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_map_that_holds_is_seldom_said_not_to_hold():
     # Fitted on 60 labels and checked on 300: without the variance of the map, over 40 of 100 alarms were false.
     draw, alarms, rounds = np.random.default_rng(11), 0, 60

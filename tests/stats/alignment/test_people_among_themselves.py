@@ -99,6 +99,7 @@ def test_an_annotator_counts_by_the_items_that_are_compared():
 
 
 @pytest.mark.filterwarnings("ignore:.*correlations inside groups leave out:evalkit.errors.EvalkitWarning")
+@pytest.mark.long
 def test_random_tables_are_as_in_plain_python():
     draw = np.random.default_rng(3)
     for number in range(20):

@@ -99,6 +99,7 @@ def test_a_largest_error_is_a_number_above_zero(wrong):
         ek.corpus_estimate(votes_of([50.0] * 40), labels_of([50.0] * 40), largest_error=wrong)
 
 
+@pytest.mark.long
 def test_intervals_hold_rare_errors_in_simulations():
     # The judge is 100 off on 2 % of the items. Allowing for nothing more covered 63-76 % at 30 labels.
     draw, covered, rounds = np.random.default_rng(5), 0, 60
@@ -112,6 +113,7 @@ def test_intervals_hold_rare_errors_in_simulations():
     assert covered >= 54  # of 60: at .93, fewer come up in 2 of 100 runs; the draws are always the same
 
 
+@pytest.mark.long
 def test_split_labels_stand_for_the_corpus(tmp_path):
     # Uncertain items (drawn with .8) have people's score 1, sure ones (drawn with .2) 5. All labels split 60 : 40.
     draw, n, gaps, before = np.random.default_rng(8), 400, [], []
@@ -135,6 +137,7 @@ def test_split_labels_stand_for_the_corpus(tmp_path):
     assert np.mean(before) > 0.5  # the items without dev labels are others than the corpus
 
 
+@pytest.mark.long
 def test_labels_picked_by_hand_are_seen():
     draw = np.random.default_rng(2)
     people = draw.integers(1, 6, 500)
@@ -163,6 +166,7 @@ def test_labels_picked_by_hand_are_seen():
     assert text not in notes(ek.align(votes, labels_of(people)))  # all are labelled
 
 
+@pytest.mark.long
 def test_whole_clusters_drawn_at_random_are_no_picked_labels():
     # 50 groups of 10 with one score each: 6 groups are 60 labels, but z is of 6.
     draw, alarms = np.random.default_rng(6), 0

@@ -72,6 +72,7 @@ def test_nearer_farther_and_equally_far():
     assert (row["fixed"], row["broke"]) == (1, 2)  # to 4: 1 → 0 nearer; 0 → 2, 1 → 3 farther; 3 → 3; 1 → 1
 
 
+@pytest.mark.long
 def test_random_scores_are_as_counted_in_plain_python():
     draw = np.random.default_rng(4)
     for level, scale in (("ordinal", FIVE), ("interval", SHARE)):
