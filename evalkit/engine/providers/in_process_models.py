@@ -262,9 +262,6 @@ class _ModelThread:
             self._held.pop(call, None)
             call.outcome.set_exception(problem)
 
-    def _is_replaced(self) -> bool:
-        return self._thread is not threading.current_thread()
-
     def _compute(self) -> None:
         """The thread that computes: turn after turn, until it is closed and nothing is left, or it is replaced."""
         while True:
@@ -286,15 +283,16 @@ class _ModelThread:
             try:
                 ended = model.turn(new)
             except Exception as error:  # noqa: BLE001
-                failed = ProviderError("client_error", f"the model failed with {_said(error)}")
+                failed = failed_with(error)
                 ended = [(call, error if isinstance(error, ProviderError) else failed) for call in self._held]
             with self._changed:
                 if self._thread is not threading.current_thread():
                     return  # it hung, and its calls have failed
                 self._turn_began = None
             for call, answer in ended:
-                del self._held[call]
-                _hand_out(call, answer, model)
+                if call in self._held:
+                    del self._held[call]
+                    _hand_out(call, answer, model)
             if model.is_down or model.has_died():
                 self._fail([*self._held], ProviderError("server_error", "the model has ended and is loaded again"))
                 self._model = None
@@ -382,6 +380,11 @@ def _replies(call: Call, written: Sequence[Written], model: Model) -> list[Reply
         )
         for one, read in zip(written, asked, strict=True)
     ]
+
+
+def failed_with(error: Exception) -> ProviderError:
+    """The problem of calls whose computation raised an error of a library."""
+    return ProviderError("client_error", f"the model failed with {_said(error)}")
 
 
 def _said(error: Exception) -> str:

@@ -21,6 +21,7 @@ from evalkit.engine.providers.in_process_models import (
     Written,
     batch_size,
     check_local,
+    failed_with,
     not_begun,
     seed_of,
     stops_of,
@@ -125,7 +126,11 @@ class TransformersModel:
         ended: list[Ended] = []
         for call in new:
             judge = call.request.judge
-            tokens = self._tokens(call)
+            try:
+                tokens = self._tokens(call)
+            except Exception as error:  # noqa: BLE001  # of a template, say: it is this prompt's alone
+                ended.append((call, failed_with(error)))
+                continue
             if self._longest is not None and len(tokens) >= self._longest:
                 detail = f"the prompt has {len(tokens)} tokens; the model takes fewer than {self._longest}"
                 ended.append((call, ProviderError("too_long", detail)))
@@ -140,11 +145,10 @@ class TransformersModel:
         batch = self._next_batch()
         try:
             answers = self._generate(batch)
-        except Exception as error:
-            if not _is_out_of_memory(error):
-                self._waiting.clear()
-                raise
-            return ended + self._without_memory(batch, error)
+        except Exception as error:  # noqa: BLE001
+            if _is_out_of_memory(error):
+                return ended + self._without_memory(batch, error)
+            answers = [failed_with(error)] * len(batch)
         self._waiting = [waiting for waiting in self._waiting if waiting not in batch]
         return ended + [(waiting.call, answer) for waiting, answer in zip(batch, answers, strict=True)]
 

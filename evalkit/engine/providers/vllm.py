@@ -26,6 +26,7 @@ from evalkit.engine.providers.in_process_models import (
     LocalClient,
     Written,
     check_local,
+    failed_with,
     not_begun,
     seed_of,
     stops_of,
@@ -153,6 +154,10 @@ class VllmModel:
                 except (VLLMClientError, ValueError) as error:
                     said = " ".join(str(error).split())[:240]
                     ended.append((call, ProviderError(problem_kind(said), said)))
+                except EngineDeadError:
+                    raise
+                except Exception as error:  # noqa: BLE001  # of a template, say: it is this prompt's alone
+                    ended.append((call, failed_with(error)))
             engine = self._llm.llm_engine
             for output in engine.step() if engine.has_unfinished_requests() else ():
                 if output.finished and (of := self._of.pop(output.request_id, None)) is not None:

@@ -284,6 +284,42 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_nothing_is_lost(
     release_models()
 
 
+def test_an_error_of_a_library_is_of_its_prompt_or_batch_alone(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One prompt whose template raises, and one batch of 8 that raises, among 40; the model goes on."""
+    from evalkit.engine.providers.transformers import TransformersModel
+
+    release_models()
+    tokens, generate, n_batches = TransformersModel._tokens, TransformersModel._generate, [0]
+
+    def odd(self: TransformersModel, call: Any) -> list[int]:
+        if "BAD" in call.request.prompt.messages[-1].content:
+            raise TypeError("can only concatenate str")
+        return tokens(self, call)
+
+    def broken(self: TransformersModel, waiting: list[Any]) -> object:
+        n_batches[0] += 1
+        if n_batches[0] == 2:
+            raise RuntimeError("device-side assert")
+        return generate(self, waiting)
+
+    monkeypatch.setattr(TransformersModel, "_tokens", odd)
+    monkeypatch.setattr(TransformersModel, "_generate", broken)
+    judge = Judge("transformers", model, max_tokens=3, temperature=0)
+
+    async def work() -> list[Any]:
+        requests = [request_of(judge, item, text="BAD" if item == 30 else "x") for item in range(40)]
+        return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
+
+    found = LoopThread.get().submit(work()).result(300)
+    problems = [one for one in found if isinstance(one, ProviderError)]
+    assert isinstance(found[30], ProviderError)
+    assert "TypeError" in found[30].detail
+    assert 1 <= sum("device-side assert" in problem.detail for problem in problems) <= 8
+    assert all(isinstance(one, list) for one in found if one not in problems)
+    assert len(ask(request_of(judge, 50))[0]) == 1, "the thread lives"
+    release_models()
+
+
 def test_prompts_of_about_the_same_length_are_one_batch(
     model: str, computed: Computed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -155,6 +156,25 @@ def test_prompts_that_cannot_be_computed_fail_alone(vllm: type[vllm_stand_in.LLM
     [engine] = vllm.closed
     assert not engine.waiting  # what hung was aborted
     assert len(engine.aborted) == 1
+
+
+def test_an_odd_error_of_a_template_is_of_its_prompt_alone(
+    vllm: type[vllm_stand_in.LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = vllm.enqueue_chat
+
+    def odd(self: vllm_stand_in.LLM, messages: Any, *args: Any, **options: Any) -> list[str]:
+        if "BAD" in messages[0][-1]["content"]:
+            raise TypeError("can only concatenate str")
+        return chat(self, messages, *args, **options)
+
+    monkeypatch.setattr(vllm, "enqueue_chat", odd)
+    judge = Judge("vllm", "m")
+    found = ask(*(request_of(judge, i, text="BAD" if i == 3 else "x") for i in range(9)))
+    problem = found.pop(3)
+    assert isinstance(problem, ProviderError)
+    assert "TypeError" in problem.detail
+    assert all(isinstance(one, list) for one in found)
 
 
 def test_an_engine_that_has_ended_is_started_anew(vllm: type[vllm_stand_in.LLM], tmp_path: Path) -> None:
