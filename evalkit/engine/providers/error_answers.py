@@ -70,9 +70,11 @@ _ROLES = _any(
     r"\W{1,4}(?:(?:or|and)\W{1,3})?(?:assistant|user|model)\b(?!.{0,30}system)",
 )
 _LONG_PROMPT = _any(
-    r"context[_ ](?:length|window|size)|maximum (?:context|prompt|input|model) |too many (?:input |prompt )?tokens",
-    r"(?:prompt|input|message)s? (?:is|are) too long|reduce the length",
-    r"exceeds? the (?:available|model)",
+    r"context[_ ](?:length|window|size|limit)|maximum (?:context|prompt|input|model) |reduce the length",
+    r"(?:prompt|input|message)s? (?:is|are) too long|too many (?:input |prompt )?tokens",
+    r"exceeds? the (?:available|model)|range of input length",
+    r"(?:input|prompt) tokens?(?: count)?(?: \(\d+\))? exceeds?\b",
+    r"\binputs`? (?:must have (?:less|fewer) than|tokens \+)",
 )
 _TOO_LONG = _any(_LONG_PROMPT.pattern, "output limit was reached")
 _RANGE = _any(

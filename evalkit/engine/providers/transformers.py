@@ -1,4 +1,7 @@
-"""Models of the transformers library in this process, on a CPU or an accelerator."""
+"""Models of the transformers library in this process, on a CPU or an accelerator.
+
+Over 350 lines, because a batch (its choice, memory, computation and what is read of it) is one thing.
+"""
 
 from __future__ import annotations
 

@@ -277,6 +277,45 @@ OTHERS: list[tuple[str, int, Any, str]] = [
 ]  # fmt: skip
 
 
+# TGI, Google, Anthropic, Mistral, Groq, Cohere, Bedrock, Alibaba, SGLang, vLLM, LM Studio, llama.cpp …
+TOO_LONG = [
+    "`inputs` must have less than 4096 tokens. Given: 5000",
+    "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000 `inputs` tokens",
+    "The input token count (1234567) exceeds the maximum number of tokens allowed (1048576).",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "input length and `max_tokens` exceed context limit: 199000 + 8192 > 200000, decrease input length or `max_tokens`",
+    "Prompt contains 33000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "Please reduce the length of the messages or completion.",
+    "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+    "Input is too long for requested model.",
+    "Range of input length should be [1, 30720]",
+    "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+    "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+    "Trying to keep the first 5000 tokens when context the overflows. The model is loaded with context length of 4096",
+    "request (5131 tokens) exceeds the available context size (4096 tokens), try increasing it",
+    "Input tokens exceed the configured limit of 272000 tokens.",
+    "Your input exceeds the context window of this model.",
+]
+NOT_TOO_LONG = [
+    "max_tokens is too large: 512000. This model supports at most 16384 completion tokens.",
+    "Could not finish the message because max_tokens or model output limit was reached.",
+    "The maximum number of images per prompt is 1",
+    "tools: list is too long",
+    "inputs must be a list of strings",
+    "temperature exceeds the maximum of 1",
+]
+
+
+def test_a_prompt_that_is_too_long_is_known_by_its_words() -> None:
+    answers = {
+        text: Answer(400, {}, orjson.dumps(said(text)), "https://judge.invalid", "/v1/x")
+        for text in (*TOO_LONG, *NOT_TOO_LONG)
+    }
+    found = {text: problem_of(answer, JUDGE, BODY).kind for text, answer in answers.items()}
+    assert [text for text in TOO_LONG if found[text] != "too_long"] == []
+    assert [text for text in NOT_TOO_LONG if found[text] == "too_long"] == []
+
+
 def test_other_errors_are_told_apart() -> None:
     wrong = []
     for service, status, body, kind in OTHERS:
