@@ -27,7 +27,7 @@ function runPart(ctx) {
     const open = ["scores", "judges"];
     put(".ekw-run-view", `<h3>${esc(run.title)}</h3>${error}${notes}
       ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, open.includes(one.title))).join("")}
-      <details class="ekw-box" open><summary>Reproducibility, versions, folder</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
+      <details class="ekw-box" open><summary>Facts, versions, folder</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
   }
   // a column that starts with the name of an earlier one shows only its own part, to leave room for the text
   const short = (names, at) => {
