@@ -64,8 +64,8 @@ def change(node: ast.AST) -> None:
             node.operand = ast.UnaryOp(ast.Not(), node.operand)
         case ast.Constant(value=bool()):
             node.value = not node.value
-        case ast.Constant():
-            node.value += 1
+        case ast.Constant(value=int() | float() as number):
+            node.value = number + 1
 
 
 def mutant(path: Path, index: int) -> tuple[ast.Module, str]:
