@@ -279,7 +279,8 @@ def _said(text: str, start: int, end: int, reader: Reader) -> Iterator[_Found]:
             says = like.OPENS.search(near, max(0, len(near) - _LEAD)) if own else None
             if says is None or like.IF.search(near, 0, says.start()) or not (wins or _is_only(text, at, says, reader)):
                 continue
-        yield _Found(reading, at - len(says[0]), min(at + reading.end, len(text)))
+        # without the end of the sentence before it
+        yield _Found(reading, at - len(says[0].lstrip(".!?, \t\r\n")), min(at + reading.end, len(text)))
 
 
 def _is_only(text: str, at: int, says: re.Match[str], reader: Reader) -> bool:

@@ -22,6 +22,18 @@ def test_what_broke_off_is_scored_only_if_it_is_certainly_complete(reason: str) 
     assert number("Rating: 1\nRationale: it is", reason).code == 1
 
 
+@pytest.mark.parametrize("sentence", ["8 is fair.", "I give it an 8.", "It earns an 8."])
+def test_a_sentence_of_a_later_line_is_not_certain(sentence: str) -> None:
+    number = parser_for("number", TEN)
+    assert number(f"{sentence}\nThe other", "length").code == 8
+    for first in ("It is brief", "It is brief.", "Is it brief?", "It is brief.\n", "It is brief,"):
+        assert number(f"{first}\n{sentence}\nThe other", "length").error == "truncated", first
+        assert number(f"{first}\n{sentence}").code == 8
+    assert number(f"It is brief. {sentence}\nThe other", "length").code == 8
+    # the sentence before it keeps its full stop
+    assert number(f"It is brief.\n{sentence}").explanation.startswith("It is brief.")
+
+
 def test_a_limit_a_break_and_a_refusal_are_told_apart() -> None:
     assert all(map(broke_off, BROKEN))
     assert is_cut("length")
