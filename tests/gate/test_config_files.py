@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.errors import ConfigError
 from evalkit.gate.config import GateConfig
 from evalkit.gate.config_files import _line_of, load_gate, place_of
 
@@ -29,6 +30,7 @@ tests:
         # what is missing: the line of its parent, whatever is below it
         (["tests", 1, "id", "request_id"], 5),
         (["tests", 1, "missing", "expected"], 5),
+        (["tests", 2, "id"], 1),
         (["tests", 9, "id"], 1),
         (["missing", "tests"], 1),
     ],
@@ -54,3 +56,12 @@ def test_a_test_is_named_by_its_line_or_by_what_is_known(tmp_path: Path) -> None
     assert place_of(config, "second") == "eval.yaml"
     made = GateConfig(tests=[{"id": "a", "request_id": "r", "expected": {"type": "regex", "pattern": "a"}}])
     assert place_of(made, "a") == "the configuration"
+
+
+def test_errors_quote_values_unless_they_are_redacted(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text("tests:\n  - id: a\n    expected: {type: faithfulness, min_score: secret}\n")
+    for options, quoted in (({}, True), ({"redact": True}, False)):
+        with pytest.raises(ConfigError, match="line 3") as refused:
+            load_gate(path, **options)
+        assert ("secret" in str(refused.value)) is quoted

@@ -344,3 +344,18 @@ def test_the_rationale_is_that_of_a_sample_on_the_side_of_the_verdict(scores: li
     (judgment,) = judgments_of(table, own, Rules(vote="majority"), {}).values()
     assert judgment.passed is (None if None in scores else scores.count(2) > 1)  # one against one is a tie
     assert judgment.rationale == rationale
+
+
+@pytest.mark.parametrize(
+    ("samples", "score", "fits"),
+    [([T, T, T], 0.3, False), ([T, T, T], 0.7, True), ([F, F, F], 0.7, False), ([F, F, F], 0.3, True)],
+)
+def test_a_score_on_an_interval_scale_is_on_the_side_of_its_rule(samples: list[Any], score: float, fits: bool) -> None:
+    criterion = {"name": "c", "level": "interval", "scale": {0: "worst", 10: "best"}, "pass_at": 5}
+    rubric = ek.Rubric(id="r", version="v1", inputs=["answer"], criteria=[criterion])
+    record = foreign(samples, samples[0], score, verdict_key="0" * 64)
+    if fits:
+        assert read_recorded(record, "f", rubric).score == score
+    else:
+        with pytest.raises(InputError, match=f"score {score} although {samples.count(T)} samples passed"):
+            read_recorded(record, "f", rubric)

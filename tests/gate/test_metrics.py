@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
-from evalkit.gate import GateConfig, GateOptions, Trace, load_gate, metrics, run_gate
+from evalkit.gate import GateConfig, GateOptions, Judgment, Trace, load_gate, measure, metrics, run_gate
 from evalkit.gate.config import Expected
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 
@@ -349,3 +349,31 @@ def test_an_empty_part_or_a_number_that_is_none_is_refused_at_the_top(tmp_path: 
 def test_texts_are_compared_in_one_normal_form() -> None:
     """é as one character or as e and an accent: the answer of a trace is NFC, so is what it must contain."""
     assert checked("caf\u00e9", type="must_contain", value="cafe\u0301")[0] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("samples", "score", "passed", "bound", "more", "expected"),
+    [
+        ("TT-", 1.0, True, 0.9, {"reasons": {"empty": 1}},
+         ("warn", "score 1 ≥ 0.9, 2 of 3 samples passed; 1 of 3 samples unscored (empty 1)")),
+        ("TTF", 0.84, True, 0.85, {}, ("fail", "score 0.84 < 0.85, 2 of 3 samples passed")),
+        ("TF-", 0.5, None, 0.8, {}, ("fail", "score 0.5 < 0.8, 1 of 3 samples passed; 1 of 3 samples unscored")),
+        ("TTF", 0.8 - 1e-12, True, 0.8, {}, ("warn", "score 0.8 ≥ 0.8, 2 of 3 samples passed; the samples differ")),
+        ("TF", 0.5, None, None, {},
+         ("fail", "passed is open (a tie, or no majority), score 0.5, 1 of 2 samples passed")),
+        ("FF-", 0.0, False, None, {},
+         ("fail", "passed is False, score 0, 0 of 3 samples passed; 1 of 3 samples unscored")),
+        ("T--", 1.0, True, None, {"reasons": {"refused": 1, "empty": 1}},
+         ("error", "could not be judged: 2 of 3 samples unscored (empty 1, refused 1); more than half must be scored")),
+        ("--", None, None, None, {"reasons": {"empty": 2}},
+         ("error", "could not be judged: 2 of 2 samples unscored (empty 2)")),
+        ("TF", None, None, None, {}, ("error", "could not be judged: the judges tie, or too few have a score")),
+        ("T", 1.0, True, None, {}, ("pass", "score 1, 1 of 1 sample passed")),
+        ("T", 1.0, True, None, {"error": "no reply"}, ("error", "no reply")),
+    ],
+)  # fmt: skip
+def test_the_status_and_its_reason(
+    samples: str, score: float | None, passed: bool | None, bound: float | None, more: Any, expected: tuple[str, str]
+) -> None:
+    verdicts = tuple({"T": True, "F": False, "-": None}[one] for one in samples)
+    assert measure(Judgment("r", "v1", passed=passed, score=score, samples=verdicts, **more), bound) == expected

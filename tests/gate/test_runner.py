@@ -103,6 +103,26 @@ def test_the_judges_of_a_profile_by_flag_come_before_those_of_variables_and_file
     assert judges({}, GateOptions(), named=True) == "fake:noisy", "a profile of the file: settings name another judge"
 
 
+def test_a_judge_of_a_profile_that_the_named_provider_is_not_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text("profile: two\njudges: [{provider: fake, model: strict}, {provider: openai, model: m}]\n")
+    for judge, advice in (
+        ("fake", "none of them, pass --judge fake:strict"),
+        ("openai", "one judge, pass --judge openai:M"),
+    ):
+        with pytest.raises(ConfigError, match=f"pass --judge profile; to call {advice}"):
+            run_gate(config(one()), [trace()], GateOptions(profile=str(path), judge=judge), environment={})
+
+
+def test_the_page_lists_repeats_below_their_metric() -> None:
+    tests = [one() | {"id": "t", "input": {"prompt": "ITEM-2 How long?"}}]
+    said = {"rubric_version": "v1", "passed": False, "score": 0.0, "samples": [False] * 3, "rationale": "No source."}
+    traces = [trace(at, attempt=at, recorded={"faithfulness": said}) for at in (1, 2)]
+    page = as_markdown(run_gate(config(*tests), traces, environment={}))
+    below = page.partition("\n- faithfulness: fail: ")[2].split("\n")[1:3]
+    assert [line.partition(",")[0] for line in below] == ["  - line 1", "  - line 2"]
+
+
 def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None:
     odd = '{"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9", "verdict": {"mine": [1]}}'
     line = (

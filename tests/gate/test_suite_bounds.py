@@ -1,0 +1,68 @@
+"""Bounds on a suite and the comparison with a baseline, from results made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from evalkit.gate.config import SuiteBound
+from evalkit.gate.judgment import Judgment
+from evalkit.gate.results_and_exit_code import Measured, MetricResult, TestResult
+from evalkit.gate.suite_bounds import _Verdict, compare_baseline, measure_suite
+
+
+def result_of(name: str, passed: bool | None, score: float | None, content: str | None = None) -> TestResult:
+    judgment = Judgment("r", "v1", passed=passed, score=score, samples=(passed,))
+    measured = Measured("pass", "", judgment=judgment, input_hash=content)
+    return TestResult(name, "pass", "", (MetricResult("r", "pass", "", (measured,)),))
+
+
+def before(**verdicts: tuple[bool | None, float | None]) -> dict[tuple[str, str], _Verdict]:
+    return {
+        (name, "r"): _Verdict(passed=passed, score=score, rubric_version="v1")
+        for name, (passed, score) in verdicts.items()
+    }
+
+
+def test_a_comparison_counts_what_both_runs_judged() -> None:
+    old = before(a=(False, 0.0), b=(True, 1.0), c=(True, 1.0), d=(None, None), e=(True, 1.0))
+    now = [result_of("a", True, 1.0), result_of("b", False, 0.5), result_of("c", True, 1.0), result_of("d", True, 1.0)]
+    (made,) = compare_baseline(old, [*now, result_of("e", None, None), result_of("f", True, 1.0)])
+    # a is fixed, b broke, c is as it was; d and e have no verdict on one side: (1 − .5 + 0) / 3
+    assert made.status == "pass"
+    assert made.message == (
+        "not worse: 5 of 6 tests in both runs, 1 now pass, 1 now fail, mean difference 0.17; p 1.000 by verdicts, "
+        "1.000 by scores"
+    )
+    (nothing,) = compare_baseline({}, now)
+    assert (nothing.status, nothing.message.partition(":")[0]) == ("error", "nothing to compare")
+    assert "0 of 4 tests in both runs" in nothing.message
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "status"),
+    [
+        ((True, 1.0), (False, 0.0), "fail"),
+        ((False, 0.0), (True, 1.0), "pass"),
+        ((True, 1.0), (True, 0.9), "fail"),  # by scores alone
+        ((True, 1.0), (False, 1.0), "fail"),  # by verdicts alone
+        ((True, 1.0), (True, 1.0), "pass"),
+    ],
+)
+def test_only_what_is_worse_fails(old: Any, now: Any, status: str) -> None:
+    names = [f"t{at}" for at in range(20)]
+    (made,) = compare_baseline(before(**dict.fromkeys(names, old)), [result_of(name, *now) for name in names])
+    assert made.status == status
+
+
+def test_a_bound_needs_twenty_tests_of_different_content() -> None:
+    bounds = [SuiteBound(type="r", min_score_lower_bound=0.5), SuiteBound(type="r", min_coverage=1.0)]
+
+    def statuses(tests: list[TestResult]) -> list[str]:
+        return [one.status for one in measure_suite(bounds, tests)]
+
+    assert statuses([result_of(f"t{at}", True, 1.0, f"c{at}") for at in range(19)]) == ["error", "error"]
+    assert statuses([result_of(f"t{at}", True, 1.0, f"c{at}") for at in range(20)]) == ["pass", "pass"]
+    assert statuses([result_of(f"t{at}", True, 1.0, f"c{at % 19}") for at in range(38)]) == ["error", "pass"]
+    assert statuses([result_of(f"t{at}", False, 0.0) for at in range(20)]) == ["fail", "pass"]
