@@ -11,6 +11,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import hostile_replies as grammar
 
+from evalkit.rubrics.parsing.mask_quotations import unfenced
+
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [11, 12])
@@ -135,3 +137,19 @@ def test_a_judges_own_block_is_read_also_where_its_heading_names_who_is_judged(i
 @pytest.mark.parametrize(("form", "text", "own"), BY_HAND)
 def test_attacks_by_hand(form: str, text: str, own: int | None) -> None:
     assert grammar.reading(form, text, "stop").code == own
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ("```json\n2\n```", "2"),
+        ("~~~\n2\n3\n~~~", "2\n3"),
+        ("```text\n2", "2"),
+        # another language, text behind the block, or no whole line of marks
+        ("~~~python\n2\n~~~", "~~~python\n2\n~~~"),
+        ("```\n2\n```\nbye", "```\n2\n```\nbye"),
+        ("```a `b` c", "```a `b` c"),
+    ],
+)
+def test_what_is_one_block(text: str, inner: str) -> None:
+    assert unfenced(text) == inner

@@ -99,6 +99,15 @@ def test_a_quoted_line_alone_is_masked(mark: str) -> None:
         # a mark between a space and a letter opens, also within an open quotation
         ('say "so "it" is', [(8, 12), (4, 15)]),
         ("say 'so", []),
+        # what opens at the very start quotes the rest, too
+        ("“so", [(0, 3)]),
+        # double marks: between letters they close, between spaces they open and close; single ones do neither there
+        ('"a"b', [(0, 3)]),
+        ('a " b " c', [(2, 7)]),
+        ("a ' b ' c", []),
+        # an apostrophe within a word is none, of either kind
+        ("say 'I don't' now", [(4, 13)]),
+        ("say ‘I don’t’ now", [(4, 13)]),
     ],
 )
 def test_which_marks_are_a_pair(text: str, expected: list[tuple[int, int]]) -> None:

@@ -557,16 +557,91 @@ def test_a_byte_order_mark_does_not_cost_an_answer(form, text):
         ("json", '[{"result": {"scores": {"score": 2}}}]', None, 2),
         ("json", "It is {'result': {'scores': {'score': 2}}} so far", None, 2),
         ("json", 'Result: {{"score": 2}}', None, 2),
+        # all that is between the first fence and the last is quoted, if neither block is an answer
+        ("json", '```\n{a}\n```\nHe wrote {"score": 0}\n```\n{b}\n```', None, "unreadable"),
+        ("json", 'The candidate wrote:\n~~~\n{"score": 0}\n~~~\nThat is all.', None, "unreadable"),
+        ("number", "<think>a</think>\n```\n2\n```", None, 2),
+        # indented code is the judge's own below its own words, and part of an item below a list mark
+        ("number", "My verdict:\n\n    Rating: 2\n", None, 2),
+        ("number", "The candidate wrote:\n\n    Rating: 2\n", None, "unreadable"),
+        ("number", "- The answer reads well:\n\n    Rating: 2\n", None, 2),
+        # a last line with an alternative is ambiguous, whatever its label
+        ("number", "Fine.\nEngagingness: 1 or 2", None, "ambiguous"),
+        # a number as a word is an answer with a unit, or alone
+        ("number", "One star. It holds.", None, 1),
+        ("number", "One: the date.", None, "unreadable"),
+        ("number", "One, the date, is wrong.", None, "unreadable"),
+        # another level on the line, not compared with
+        ("number", "Rating: 2, some would say 1.", None, "ambiguous"),
+        ("number", "Rating: 2, better than a 1.", None, 2),
+        # what is exactly as requested must be so in full
+        ("json", '{"explanation": "x", "score": 1, "score": 2}', None, "ambiguous"),
+        ("json", '{"explanation": "x", "score": 2, "rating": 1}', None, "ambiguous"),
+        ("json", '{"explanation": "x", "score": 1.5}', None, "off_scale"),
+        ("json", 'It is {"score": 2, "part": {"a": 1}and more', None, 2),
+        # a pattern is the only form in which a code alone is no answer; a match does not begin within a word
+        (r"regex:Score: (\d)", "2", None, "unreadable"),
+        (r"regex:Score: (\d)", "Score: 2% of them", None, "unreadable"),
+        (r"regex:(\d) points", "I give it 2 points", None, 2),
+        (r"regex:(\d) points", "Level2 points", None, "unreadable"),
     ],
 )
 def test_edges_of_the_rules(form: str, text: str, finish: str | None, expected: object) -> None:
     assert read(text, form, THREE, finish) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # another level right behind the joint is none that is compared with
+        ("Verdict: A, B is worse.", "ambiguous"),
+        ("Verdict: A, better than B.", "A"),
+        ("A.", "A"),
+        ("A:.", "ambiguous"),
+        # a short word that is no label is off the scale, a longer one may be prose
+        ("abc", "off_scale"),
+        ("abcd", "unreadable"),
+    ],
+)
+def test_edges_of_labels(text: str, expected: object) -> None:
+    assert read(text, "label", AB) == expected
+
+
+def test_a_label_that_begins_another_one_is_read_as_the_longer() -> None:
+    scale = Scale.of({"good": "", "good enough": ""}, level="nominal")
+    assert [read(f"Verdict: {label}", "label", scale) for label in scale.labels] == ["good", "good enough"]
+
+
+def test_a_sentence_counts_if_it_names_the_only_level() -> None:
+    harm = Scale.of({"harmful": "", "harmless": ""}, level="nominal")
+    assert read("These are words. It is harmful.", "label", harm) == "harmful"
+    assert read("Harmless words, I thought. It is harmful.", "label", harm) == "unreadable"
+
+
+@pytest.mark.parametrize(
+    ("form", "inside", "beyond", "expected"),
+    [
+        # the rest of a line that is searched for another level
+        ("number", f"2 - {'x' * 88} 1, I say", f"2 - {'x' * 89} 1, I say", ("ambiguous", 2)),
+        # the rest of a reply that is searched for a correction
+        ("number", *(f"Rating: 2\n{'x' * n}. Correction: 1" for n in (3984, 3985)), ("ambiguous", 2)),
+        # elements that a sentence names and nothing closes
+        ("number", "I <code> it.\n\n" * 8 + "Score: 2", "I <code> it.\n\n" * 9 + "Score: 2", (2, "unreadable")),
+        # answers in a list
+        ("json", f'{{"score": [{"1, " * 255}1]}}', f'{{"score": [{"1, " * 256}1]}}', (1, "unreadable")),
+    ],
+)  # fmt: skip
+def test_how_far_a_reply_is_searched(form: str, inside: str, beyond: str, expected: tuple[object, object]) -> None:
+    """No limit is promised, but each decides what is read."""
+    assert (read(inside, form, THREE), read(beyond, form, THREE)) == expected
+
+
 def test_a_text_of_several_lines_is_no_answer_and_nothing_else() -> None:
     reader = Reader(THREE)
     assert reader.whole("1 or 2") == AMBIGUOUS
     assert reader.whole("1 or 2\nThe answer is good.") is None
+    assert reader.whole("2" + "." * 199) == (2, None, 1)  # of 200 characters at most
+    assert reader.whole("2" + "." * 200) is None
 
 
 def test_full_width_characters_are_those_of_unicode() -> None:

@@ -21,6 +21,10 @@ NAMES = ("clear", "true", "kind")
         ('{} {"clear": 2} and {"true": 1}, {x} {"kind": 0}', (), [2, 1, 0]),
         ('Neither {} nor { }: {"clear": 2, "true": 1, "kind": 0}', (), [2, 1, 0]),
         ('{"scores": {"clear": 2, "true": 1, "kind": 0}}', (), [2, 1, 0]),
+        ('{"Clear": 2, "TRUE": 1, " kind": 0}', (), [2, 1, 0]),
+        # at most 64 objects are looked at
+        ("{}" * 63 + '{"clear": 2}', (), [2, "unreadable", "unreadable"]),
+        ("{}" * 64 + '{"clear": 2}', (), ["unreadable"] * 3),
         # a criterion's name within the part of another one is no part of its own
         ('{"clear": {"score": 2, "true": 0}, "true": {"score": 1}}', (), [2, 1, "unreadable"]),
         ('{"clear": 2, "true": 0, "kind": 0} {"true": 1}', (), [2, "ambiguous", 0]),
@@ -44,3 +48,9 @@ NAMES = ("clear", "true", "kind")
 def test_each_criterion_gets_its_own_part(text: str | None, ends: tuple[str, ...], expected: list[object]) -> None:
     parsed = [parser_of_group(SCALE, name, NAMES)(text, *ends) for name in NAMES]
     assert [one.code if one.error is None else one.error for one in parsed] == expected
+
+
+def test_names_that_differ_in_case_alone_are_told_apart() -> None:
+    names = ("Tone", "tone")
+    parsed = [parser_of_group(SCALE, name, names)('{"Tone": 2, "tone": 0}') for name in names]
+    assert [one.code for one in parsed] == [2, 0]
