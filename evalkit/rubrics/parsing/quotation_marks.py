@@ -70,12 +70,8 @@ def pairs(text: str, *, cut: bool) -> list[Span]:
     ticks: dict[int, list[int]] | None = None
     for token in _MARK.finditer(text):
         mark, at = token[0], token.start()
-        if (
-            at < skip
-            or mark[0] == "\\"
-            or (mark in "'’" and text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum())
-        ):
-            continue  # escaped, within code, or an apostrophe
+        if at < skip or mark[0] == "\\":
+            continue  # within code, or escaped
         if mark[0] == "`":
             if ticks is None:
                 ticks = _runs(text)
