@@ -10,6 +10,7 @@ from evalkit.stats.intervals import (
     bounded_interval,
     change_interval,
     cluster_codes,
+    few_others,
     intraclass_correlation,
     jackknife,
     jackknife_groups,
@@ -289,3 +290,37 @@ def test_there_are_2000_resamples_unless_told_otherwise():
     assert sum(1 for _ in resamples(np.array([0, 1, 1]))) == 2000
     assert sum(1 for _ in resamples(np.array([0, 1, 1]), rounds=3)) == 3
     assert not [*resamples(np.array([0, 0]))]
+
+
+def test_few_and_large_clusters_are_noted():
+    from evalkit.stats.result_tables import note_few_clusters
+
+    def notes(*sizes):
+        said = []
+        note_few_clusters(np.repeat(np.arange(len(sizes)), sizes), said)
+        return said
+
+    assert notes(*[2] * 10) == []
+    assert notes(*[2] * 9) == ["only 9 clusters"]
+    few = "only {} effective clusters: {} of unequal size".format
+    # 100² / (25² + 75), 100² / (40² + 60)
+    assert notes(25, *[1] * 75) == ["one cluster has 25 % of the items"]
+    assert notes(39, *[1] * 61)[1:] == ["one cluster has 39 % of the items"]
+    assert notes(40, *[1] * 60) == [few(6.0, 61), "one cluster has 40 % of the items: intervals may be too narrow"]
+
+
+def test_constant_answers_have_no_others():
+    assert few_others(np.array([1, 1, 1, 1]), np.arange(4))
+    assert not few_others(np.array([1, 1, 1, 1, 0, 0, 0]), np.arange(7))
+
+
+def test_an_interval_has_the_units_of_its_scale():
+    unit = bounded_interval(0.9, 0.05, bounds=(0, 1), freedom=20)
+    made = bounded_interval(1 + 4 * 0.9, 4 * 0.05, bounds=(1, 5), freedom=20)
+    assert (made.low, made.high) == pytest.approx((1 + 4 * unit.low, 1 + 4 * unit.high))
+
+
+def test_resamples_without_a_figure_may_be_5_of_100():
+    many = np.linspace(0.4, 0.6, 100)
+    assert percentiles(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None
+    assert percentiles(0.5, np.where(np.arange(100) < 6, np.nan, many)).reason.startswith("not defined in over 5 %")

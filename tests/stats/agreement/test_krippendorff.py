@@ -340,3 +340,17 @@ def test_alpha_has_an_interval_where_two_judges_vary_in_three_clusters():
     assert np.isfinite(found[0])
     assert np.isnan(found[1:]).all()
     assert np.isfinite(ends(rarer, mixed, rare)).all()
+
+
+def test_items_taken_some_at_a_time_have_the_same_alpha(monkeypatch):
+    from evalkit.stats.agreement import krippendorff
+
+    draw = np.random.default_rng(6)
+    ratings = [[None if draw.random() < 0.1 else int(code) for code in draw.integers(1, 4, 30)] for _ in range(3)]
+    for level in PRINTED:
+        table = table_of(ratings, level, [1, 2, 3])
+        whole = reliability(table)
+        for entries in (1, 7, 40):
+            monkeypatch.setattr(krippendorff, "_AT_ONCE", entries)
+            assert_frame_equal(reliability(table), whole)
+            monkeypatch.undo()

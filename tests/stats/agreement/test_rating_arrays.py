@@ -1,0 +1,41 @@
+"""What the figures of agreement take from a table: single rows, ties, expected scores, columns that may be missing."""
+
+import numpy as np
+import pytest
+from judgment_tables import NAMES, judgments
+
+from evalkit.errors import InputError
+from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.stats.voting import vote
+
+
+def test_a_single_judgment_has_nothing_to_agree_with():
+    row = reliability(judgments({("a", "x"): [1]})).iloc[0]
+    assert (row["n_items"], row["n_judges"], row["n_pairable"]) == (1, 1, 0)
+    assert row["notes"] == "one judge: nothing to compare; spread: one judge; only 1 cluster"
+
+
+def test_a_tied_vote_has_no_label_or_equal_shares():
+    cells = {("a", "x"): [0, 2], ("a", "y"): [2, 2]}
+    cells |= {(item, judge): [code, code] for item, code in (("b", 0), ("c", 2)) for judge in "xy"}
+    votes = vote(judgments(cells), method="majority")
+    found = {ties: reliability(votes, ties=ties).iloc[0] for ties in ("na", "half")}
+    assert [row["n_tied"] for row in found.values()] == [1, 1]
+    assert [row["n_samples"] for row in found.values()] == [2, 2]
+    assert [row["n_pairable"] for row in found.values()] == [2, 3]
+    # items b and c agree, a by a half
+    assert [row["percent_agreement"] for row in found.values()] == pytest.approx([1, 2.5 / 3])
+    # a vote without a label is no tie unless the table says so, and says among which labels
+    plain = reliability(votes.drop(columns=["n_samples", "tied", "tied_labels"])).iloc[0]
+    assert (plain["n_tied"], plain["n_samples"], plain["n_pairable"]) == (0, 1, 2)
+    with pytest.raises(InputError, match="tied_labels"):
+        reliability(votes.drop(columns="tied_labels"), ties="half")
+
+
+def test_the_spread_of_a_draw_is_the_mean_variance_of_expected_scores():
+    # on 0-2, standard deviations .5, 0, 1 and .5: ((1/4)² + 0 + (1/2)² + (1/4)²) / 4
+    cells = {("a", "x"): [1], ("a", "y"): [2], ("b", "x"): [0], ("b", "y"): [0]}
+    made = judgments(cells).assign(score_sd=[0.5, 0.0, 1.0, 0.5])
+    assert reliability(made)["spread_draw"].tolist() == [0.09375]
+    named = judgments({cell: ["art"] for cell in cells}, NAMES).assign(score_sd=[0.5, 0.0, 1.0, 0.5])
+    assert np.isnan(reliability(named)["spread_draw"]).all()
