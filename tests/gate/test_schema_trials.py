@@ -21,7 +21,28 @@ def test_a_schema_that_refers_to_itself_below_a_condition_can_be_tried() -> None
     assert not free({"properties": {"a": {"if": {"if": {"$ref": "#"}}}}, "required": ["a"]})
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"if": {"required": ["k"]}, "then": {"required": ["b"]}},
+        {"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["b"]}},
+        {"dependentSchemas": {"a": {"not": {"required": ["q"]}}}},
+    ],
+)
+def test_what_fails_only_an_object_of_a_certain_form_is_tried_on_one(schema: dict[str, Any]) -> None:
+    assert not free(schema)
+    assert free(schema | {"then": True, "dependentSchemas": {"a": {}}})
+
+
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "prefixItems"])
 def test_words_are_read_in_lists_of_schemas_and_not_in_lists_of_values(word: str) -> None:
     assert unknown_words({word: [{}, {"requird": ["a"]}]}, KNOWN) == ["'requird' (did you mean 'required'?)"]
     assert unknown_words({"enum": [{"requird": 1}], "required": ["requird"], "const": {"requird": 1}}, KNOWN) == []
+
+
+def test_words_are_read_to_a_depth_of_eighteen_schemas() -> None:
+    def nested(depth: int) -> dict[str, Any]:
+        return {"requird": ["a"]} if depth == 0 else {"not": nested(depth - 1)}
+
+    assert len(unknown_words(nested(18), KNOWN)) == 1
+    assert unknown_words(nested(19), KNOWN) == []

@@ -56,6 +56,17 @@ def test_only_what_is_worse_fails(old: Any, now: Any, status: str) -> None:
     assert made.status == status
 
 
+def test_what_is_partly_better_passes() -> None:
+    names = [f"t{at}" for at in range(20)]
+    old = before(**dict.fromkeys(names, (False, 0.2)))
+    (made,) = compare_baseline(
+        old, [result_of(name, at < 15, 0.5 if at < 15 else 0.2) for at, name in enumerate(names)]
+    )
+    assert (made.status, made.message.partition(",")[0]) == ("pass", "not worse: 20 of 20 tests in both runs")
+    assert "15 now pass, 0 now fail" in made.message
+    assert made.message.endswith("; p <0.001 by verdicts, <0.001 by scores")
+
+
 def test_a_bound_needs_twenty_tests_of_different_content() -> None:
     bounds = [SuiteBound(type="r", min_score_lower_bound=0.5), SuiteBound(type="r", min_coverage=1.0)]
 
