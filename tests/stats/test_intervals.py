@@ -129,6 +129,8 @@ def test_changes_of_paired_verdicts_are_those_of_agresti_and_min():
     assert (all_same.low, all_same.high) == pytest.approx((-2.262157 / 12, 2.262157 / 12), abs=1e-6)
     fixed = change_interval(np.ones(10), np.arange(10))
     assert 0.4 < fixed.low < fixed.high == 1.0
+    broke = change_interval(-np.ones(10), np.arange(10))
+    assert (broke.low, broke.high) == (-fixed.high, -fixed.low)
     assert change_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
     assert change_interval(np.zeros(3), np.zeros(3, dtype=int)).reason == "fewer than two clusters"
 

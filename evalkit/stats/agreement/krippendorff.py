@@ -173,7 +173,7 @@ def _ordinal(cells: Cells) -> Floats:
     rank = rank - (n / 2)[:, None]
     squares = (counts * rank**2).sum(axis=1)
     observed = squares - np.einsum("gc,gcd,gd->g", rank, pairs, rank)
-    expected = n * squares - (counts * rank).sum(axis=1) ** 2
+    expected = n * squares  # less the square of their sum, which is 0: midranks are around n / 2
     return 1 - (n - 1) * ratio(observed, np.where(expected > 1e-9 * n, expected, 0.0))
 
 

@@ -59,3 +59,13 @@ def test_what_is_counted_of_two_judges():
     assert not made["same_items"].any()
     wrong = judge_agreement(judgments(cells, FOUR), unscored="wrong", ties="wrong").set_index(["judge_a", "judge_b"])
     assert wrong.loc[("x", "y"), ["n_left_out", "percent_agreement"]].tolist() == [0, pytest.approx(1 / 3)]
+
+
+def test_why_there_is_no_kappa():
+    def notes(*codes):
+        table = judgments({(f"i{at}", judge): [code] for at, code in enumerate(codes) for judge in "xy"}, FOUR)
+        return judge_agreement(table)["notes"].iloc[0]
+
+    same = "both judges always give one and the same answer"
+    assert f"cohen_kappa: {same}; quadratic_kappa: fewer than two items" in notes(1)
+    assert f"cohen_kappa: {same}; quadratic_kappa: {same}" in notes(1, 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from judgment_tables import NAMES, judgments
+from judgment_tables import BINARY, NAMES, TOPIC, judgments
 
 from evalkit.errors import InputError
 from evalkit.stats.agreement.reliabilities import reliability
@@ -39,3 +39,13 @@ def test_the_spread_of_a_draw_is_the_mean_variance_of_expected_scores():
     assert reliability(made)["spread_draw"].tolist() == [0.09375]
     named = judgments({cell: ["art"] for cell in cells}, NAMES).assign(score_sd=[0.5, 0.0, 1.0, 0.5])
     assert np.isnan(reliability(named)["spread_draw"]).all()
+
+
+def test_labels_with_a_pass_rule_spread_as_their_verdicts():
+    verdicts = {("a", "x"): [1, 1], ("a", "y"): [0, 1], ("b", "x"): [0, 0], ("b", "y"): [0, 0], ("c", "x"): [1, 0]}
+    verdicts |= {("c", "y"): [1, 1]}
+    labels = {cell: ["law" if code else "sport" for code in codes] for cell, codes in verdicts.items()}
+    names = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample", "phi"]
+    named, plain = (reliability(judgments(*of))[names].iloc[0] for of in ((labels, TOPIC), (verdicts, BINARY)))
+    assert named.tolist() == pytest.approx(plain.tolist())
+    assert named["spread_item"] > 0
