@@ -30,6 +30,7 @@ tests:
         # what is missing: the line of its parent, whatever is below it
         (["tests", 1, "id", "request_id"], 5),
         (["tests", 1, "missing", "expected"], 5),
+        (["tests", 1, "id", 0], 5),
         (["tests", 2, "id"], 1),
         (["tests", 9, "id"], 1),
         (["missing", "tests"], 1),
@@ -39,6 +40,12 @@ def test_the_line_of_a_key(tmp_path: Path, where: list[str | int], line: int) ->
     path = tmp_path / "eval.yaml"
     path.write_text(YAML)
     assert _line_of(path, where) == line
+
+
+def test_an_empty_file_has_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text("")
+    assert _line_of(path, ["tests"]) == 1
 
 
 def test_a_single_value_is_a_list_of_one(tmp_path: Path) -> None:

@@ -359,3 +359,32 @@ def test_a_score_on_an_interval_scale_is_on_the_side_of_its_rule(samples: list[A
     else:
         with pytest.raises(InputError, match=f"score {score} although {samples.count(T)} samples passed"):
             read_recorded(record, "f", rubric)
+
+
+def test_an_open_verdict_follows_from_no_majority() -> None:
+    own = {"verdict_key": "0" * 64}
+    rubric = ek.load_rubric("faithfulness@v1")
+    assert read_recorded(foreign([T, F], None, 0.5, **own), "f", rubric).passed is None
+    with pytest.raises(InputError, match="passed None although 2 of 3 samples passed"):
+        read_recorded(foreign([T, T, F], None, 0.8, **own), "f", rubric)
+
+
+def test_a_criterion_without_a_rule_may_have_any_score_of_its_share() -> None:
+    ruled = {"name": "c", "scale": {0: "a", 1: "b", 2: "c"}, "pass_at": 2}
+    rubric = ek.Rubric(
+        id="r", version="v1", inputs=["answer"], criteria=[ruled, {"name": "d", "scale": {0: "a", 1: "b"}}]
+    )
+    # one of three samples passes: at most 1/3 · 1 + 2/3 · (1/2 · 1/2 + 1/2) = 5/6, and at least 1/3 · 1/2
+    for score, fits in ((0.83, True), (0.85, False), (0.17, True), (0.15, False)):
+        record = foreign([T, F, F], F, score, verdict_key="0" * 64)
+        if fits:
+            assert read_recorded(record, "f", rubric).score == score
+        else:
+            with pytest.raises(InputError, match=f"score {score} although 1 sample passed"):
+                read_recorded(record, "f", rubric)
+
+
+def test_judges_without_a_weight_count_once() -> None:
+    own, table = judged(1, 2, 3, None, False)
+    (one,), (other,) = (judgments_of(rows, own, Rules(), {}).values() for rows in (table, table.drop(columns="weight")))
+    assert one == other

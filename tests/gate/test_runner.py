@@ -388,6 +388,39 @@ def test_junit_of_no_tests_and_of_a_nameless_configuration() -> None:
     assert document[0].get("tests") == "0"
 
 
+def test_what_passed_is_folded_and_counted() -> None:
+    expected = {"type": "must_contain", "value": "30"}
+    tests = [{"id": f"t{at}", "expected": expected} for at in range(3)]
+    page = as_markdown(run_gate(config(*tests), [trace(at + 1, f"t{at}", "30" if at else "60") for at in range(3)]))
+    assert "<details><summary>2 pass</summary>" in page
+    folded = page.partition("<details>")[2].partition("</details>")[0]
+    assert [line[:6] for line in folded.split("\n") if line.startswith("| t")] == ["| test", "| t1 |", "| t2 |"]
+
+
+def test_cases_are_of_the_class_of_their_configuration() -> None:
+    for name, shown in (("", "gate"), ("eval.yaml", "eval.yaml")):
+        given = config({"id": "t", "expected": {"type": "must_contain", "value": "30"}}, name=name)
+        suite = ET.fromstring(as_junit(run_gate(given, [trace()])))[0]
+        assert (suite.get("name"), suite[0].get("classname"), suite[0].get("name")) == (shown, shown, "t")
+
+
+def test_what_is_free_leaves_the_budget_as_it_is() -> None:
+    tests = [{"id": "t", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]}]
+    result = run_gate(config(*tests), [trace()], GateOptions(judge="fake", budget_usd=0.5))
+    assert [metric.measured[0].judgment.source for metric in result.tests[0].metrics] == ["live", "live"]
+
+
+def test_a_rubric_needs_a_rule_of_its_own_or_of_a_criterion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
+    plain = {"version": "v1", "inputs": ["answer"], "criteria": [{"name": "c", "scale": {0: "a", 1: "b"}}]}
+    for name, pass_at in (("open", None), ("ruled", 0.5)):
+        ek.Rubric(id=name, **plain, pass_at=pass_at).save(tmp_path)
+    asked = GateOptions(judge="fake")
+    assert run_gate(config(one(type="ruled")), [trace()], asked).tests[0].status != "error"
+    with pytest.raises(ConfigError, match="rubric 'open' gives no verdict, because it has no pass rule"):
+        run_gate(config(one(type="open")), [trace()], asked)
+
+
 def test_markdown_cannot_be_steered_by_what_a_model_wrote() -> None:
     result = run_gate(
         config({"id": "a|b", "expected": {"type": "must_contain", "value": "x"}}), [trace(1, "a|b", "<img> | # y")]

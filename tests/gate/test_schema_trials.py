@@ -34,6 +34,14 @@ def test_what_fails_only_an_object_of_a_certain_form_is_tried_on_one(schema: dic
     assert free(schema | {"then": True, "dependentSchemas": {"a": {}}})
 
 
+@pytest.mark.parametrize("word", ["properties", "items", "allOf"])
+def test_what_can_fail_six_schemas_down_is_found(word: str) -> None:
+    schema: dict[str, Any] = {"minimum": 3}
+    for _ in range(6):
+        schema = {word: {"properties": {"a": schema}, "items": schema, "allOf": [schema]}[word]}
+    assert not free(schema)
+
+
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "prefixItems"])
 def test_words_are_read_in_lists_of_schemas_and_not_in_lists_of_values(word: str) -> None:
     assert unknown_words({word: [{}, {"requird": ["a"]}]}, KNOWN) == ["'requird' (did you mean 'required'?)"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evalkit.errors import ConfigError
 from evalkit.gate.config import SuiteBound
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Measured, MetricResult, TestResult
-from evalkit.gate.suite_bounds import _Verdict, compare_baseline, measure_suite
+from evalkit.gate.suite_bounds import _Verdict, compare_baseline, measure_suite, read_baseline
 
 
 def result_of(name: str, passed: bool | None, score: float | None, content: str | None = None) -> TestResult:
@@ -54,6 +56,32 @@ def test_only_what_is_worse_fails(old: Any, now: Any, status: str) -> None:
     names = [f"t{at}" for at in range(20)]
     (made,) = compare_baseline(before(**dict.fromkeys(names, old)), [result_of(name, *now) for name in names])
     assert made.status == status
+
+
+def test_other_samples_under_the_same_key_are_told() -> None:
+    def judged(name: str, key: str | None, *samples: bool) -> TestResult:
+        judgment = Judgment("r", "v1", passed=True, score=1.0, samples=samples, verdict_key=key)
+        return TestResult(
+            name, "pass", "", (MetricResult("r", "pass", "", (Measured("pass", "", judgment=judgment),)),)
+        )
+
+    old = {
+        (name, "r"): _Verdict(passed=True, score=1.0, rubric_version="v1", verdict_key=key, samples=[True, True])
+        for name, key in (("a", "k1"), ("b", "k2"), ("c", "k3"), ("d", None))
+    }
+    same = [judged("a", "k1", True, True), judged("b", "k2", True, True), judged("c", "other", True, False)]
+    assert "prompt and settings" not in next(compare_baseline(old, [*same, judged("d", None, True, False)])).message
+    other = [judged("a", "k1", True, False), judged("b", "k2", True, True), judged("c", "other", True, False)]
+    said = "1 of 2 tests with the same prompt and settings have other samples"
+    assert said in next(compare_baseline(old, other)).message
+
+
+def test_a_baseline_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none.json cannot be read \(no such file or directory\); write one with"):
+        read_baseline(tmp_path / "none.json")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"other.json is not a result file of the gate"):
+        read_baseline(tmp_path / "other.json")
 
 
 def test_what_is_partly_better_passes() -> None:

@@ -25,6 +25,8 @@ def test_a_tied_vote_has_no_label_or_equal_shares():
     assert [row["n_pairable"] for row in found.values()] == [2, 3]
     # items b and c agree, a by a half
     assert [row["percent_agreement"] for row in found.values()] == pytest.approx([1, 2.5 / 3])
+    full = reliability(votes, full=True).iloc[0]
+    assert (full["n_complete"], full["fleiss_kappa"], full["gwet_ac2"]) == (2, 1, 1)
     # a vote without a label is no tie unless the table says so, and says among which labels
     plain = reliability(votes.drop(columns=["n_samples", "tied", "tied_labels"])).iloc[0]
     assert (plain["n_tied"], plain["n_samples"], plain["n_pairable"]) == (0, 1, 2)

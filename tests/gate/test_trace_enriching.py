@@ -1,0 +1,48 @@
+"""Judgments written into a trace file: in any spelling of its JSON, redacted, and not after it was changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.errors import InputError
+from evalkit.gate import enrich
+from evalkit.gate.trace_enriching import stamp_of
+
+RECORD = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True], "rationale": "secret"}
+LINE: dict[str, Any] = {
+    "schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "secret", "context": ["secret"],
+    "response": "secret", "tools": [], "user": {"name": "secret"}, "model": "m",
+    "meta": {"attempt": 2, "mine": "secret", "verdict": {"note": "secret", "judge": {"q": RECORD}}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,  ", " :\t")])
+def test_each_member_is_kept_or_hidden(tmp_path: Path, separators: tuple[str, str]) -> None:
+    source, target = tmp_path / "t.jsonl", tmp_path / "new.jsonl"
+    source.write_text(json.dumps(LINE, separators=separators) + "\n")
+    new = {"score": 0.5, "rationale": "secret"}
+    enrich(source, target, {1: {"r": new}})
+    judges = {"judge": {"q": RECORD, "r": new}}
+    assert json.loads(target.read_text()) == LINE | {"meta": LINE["meta"] | {"verdict": {"note": "secret"} | judges}}
+    enrich(source, target, {1: {"r": new}}, redact=True)
+    hidden = "[REDACTED]"
+    judges = {"judge": {"q": RECORD | {"rationale": hidden}, "r": {"score": 0.5, "rationale": hidden}}}
+    assert json.loads(target.read_text()) == LINE | {
+        "prompt": hidden, "context": [hidden], "response": hidden, "user": hidden,
+        "meta": {"attempt": 2, "mine": hidden, "verdict": {"note": hidden} | judges},
+    }  # fmt: skip
+
+
+def test_a_file_that_was_changed_since_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(json.dumps(LINE) + "\n")
+    before = stamp_of(path)
+    enrich(path, tmp_path / "new.jsonl", {}, since=before)
+    path.write_text(json.dumps(LINE) + "\n\n")
+    with pytest.raises(InputError, match="changed after evalkit read it"):
+        enrich(path, path, {1: {"r": {"score": 0.5}}}, since=before)
+    assert path.read_text() == json.dumps(LINE) + "\n\n"
