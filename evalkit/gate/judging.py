@@ -10,6 +10,7 @@ from typing import Any
 from evalkit.core.formatting import Bill
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.calls.budget import Budget
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
@@ -70,25 +71,28 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
             )
 
 
-def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
-    """One judgment per trace (`error`: there is none), the US$ paid now (None: unknown), and the number of calls.
+def judged(
+    work: Worklist, resolved: Resolved, options: GateOptions, budget: Budget | None
+) -> tuple[list[Judgment], float | None]:
+    """One judgment per trace (`error`: there is none), and the US$ paid now (None: unknown).
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
     """
     rubric = work.spec.rubric
     try:
-        table = judge_worklist(work, options if resolved.live else replace(options, offline=True, refresh=False))
+        chosen = options if resolved.live else replace(options, offline=True, refresh=False)
+        table = judge_worklist(work, chosen, budget=budget)
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
         lost = Judgment(rubric.id, rubric.version, error=f"could not be judged: {text}")
-        return [lost] * len(work.inputs), 0.0, 0
+        return [lost] * len(work.inputs), 0.0
     parts = {str(at): verdict_parts(work.spec, hashes[0]) for at, hashes in enumerate(work.hashes)}
     judgments = list(judgments_of(table, rubric, work.spec.rules, parts).values())
     judgments = _with_misses(work, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
     paid = Bill.of(table, "live")
-    return judgments, None if paid.n_unpriced else paid.known_usd, paid.n_replies
+    return judgments, None if paid.n_unpriced else paid.known_usd
 
 
 def _with_misses(work: Worklist, judgments: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:

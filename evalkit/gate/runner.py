@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.engine import Worklist
+from evalkit.engine.calls.budget import Budget
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
@@ -236,12 +237,9 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
+    budget = Budget.of(options)
     for group, work in groups:
-        judgments, paid, n_replies = judged(work, group[0].resolved, options)
-        if options.budget_usd is not None and options.run is None:  # those of a shared run are counted in the cache
-            options = replace(options, budget_usd=max(0.0, options.budget_usd - (paid or 0.0)))
-        if options.max_calls is not None and options.run is None:
-            options = replace(options, max_calls=max(0, options.max_calls - n_replies))
+        judgments, paid = judged(work, group[0].resolved, options, budget)
         for task, judgment in zip(group, judgments, strict=True):
             task.judgment = judgment
             if judgment.error is not None:

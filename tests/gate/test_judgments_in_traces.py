@@ -388,3 +388,11 @@ def test_judges_without_a_weight_count_once() -> None:
     own, table = judged(1, 2, 3, None, False)
     (one,), (other,) = (judgments_of(rows, own, Rules(), {}).values() for rows in (table, table.drop(columns="weight")))
     assert one == other
+
+
+def test_a_verdict_of_several_criteria_may_fail_without_a_majority() -> None:
+    """With two criteria, a sample that passes only one of them is failed; with one criterion, half is a tie."""
+    own = {"verdict_key": "0" * 64}
+    assert read_recorded(foreign([T, F], F, 0.6, **own), "f", rubric(2)).passed is False
+    with pytest.raises(InputError, match="passed False although 1 of 2 samples passed"):
+        read_recorded(foreign([T, F], F, 0.6, **own), "f", rubric(1))

@@ -33,3 +33,11 @@ def test_a_check_returns_its_judgment_or_fails_without_a_traceback() -> None:
         assert str(failed.value).startswith(said)
         assert failed.value.pytrace is False
     assert config.stash[_TALLY] == dict(zip(COUNTS, (3, 2, 0, 0.0, 0), strict=True))
+
+
+@pytest.mark.parametrize(("paid", "left"), [(0.0, 0.5), (0.375, 0.125), (0.75, 0.0)])
+def test_the_budget_is_of_all_checks_together(paid: float, left: float) -> None:
+    given = {"--verdict-budget-usd": 0.5, "--verdict-strict": True}
+    config = SimpleNamespace(getoption=given.get, stash={_TALLY: {"cost_usd": paid}})
+    options = Verdict(config, "t")._options()  # type: ignore[arg-type]
+    assert (options.budget_usd, options.strict, options.judge) == (left, True, None)

@@ -16,6 +16,7 @@ from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, enrich, measure, read_traces, run_gate
 from evalkit.gate.judgment import agreement_of
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
+from evalkit.gate.results_and_exit_code import SuiteResult, TestResult
 
 CONTEXT = ("The shop takes goods back for 30 days.",)
 
@@ -408,6 +409,36 @@ def test_what_is_free_leaves_the_budget_as_it_is() -> None:
     tests = [{"id": "t", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]}]
     result = run_gate(config(*tests), [trace()], GateOptions(judge="fake", budget_usd=0.5))
     assert [metric.measured[0].judgment.source for metric in result.tests[0].metrics] == ["live", "live"]
+
+
+def test_limits_are_of_requests_over_all_metrics(tmp_path: Path) -> None:
+    # one request has all three samples of a rubric
+    tests = [{"id": "t", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]}]
+    for most, asked in ((0, [0, 0]), (1, [3, 0]), (2, [3, 3])):
+        options = GateOptions(judge="fake", max_calls=most, cache=tmp_path / str(most))
+        result = run_gate(config(*tests), [trace()], options)
+        found = [metric.measured[0].judgment for metric in result.tests[0].metrics]
+        assert [sum(one is not None for one in judgment.samples) for judgment in found] == asked
+        assert any(f"the budget of {most} calls was reached" in note for note in result.notes) == (most < 2)
+
+
+def test_the_exit_code_is_that_of_the_worst() -> None:
+    def code(*statuses: str, suite: str | None = None, **more: bool) -> int:
+        suites = () if suite is None else (SuiteResult("min_coverage", "r", suite, ""),)
+        return GateResult("", tuple(TestResult("t", one, "") for one in statuses), suites, **more).exit_code
+
+    assert [code(), code("pass"), code("warn", "flaky"), code("fail"), code("fail", "error")] == [0, 0, 0, 1, 2]
+    assert [code("pass", strict=True), code("warn", strict=True), code("flaky", strict=True)] == [0, 1, 1]
+    assert [code("pass", suite="fail"), code("pass", suite="error"), code("fail", suite="pass")] == [1, 2, 1]
+
+
+def test_the_nearest_entries_of_the_first_twenty_misses_are_told() -> None:
+    tests = [one(samples=1) | {"id": f"t{at}"} for at in range(21)]
+    traces = [trace(at + 1, f"t{at}", f"{at} days.") for at in range(21)]
+    assert run_gate(config(*tests), traces, GateOptions(judge="fake")).counts["error"] == 0
+    other = run_gate(config(*tests, settings={"temperature": 0.5}), traces, GateOptions(judge="fake", offline=True))
+    told = ["temperature: " in test.message for test in other.tests]
+    assert told == [True] * 20 + [False]
 
 
 def test_a_rubric_needs_a_rule_of_its_own_or_of_a_criterion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

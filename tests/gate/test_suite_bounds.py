@@ -9,6 +9,7 @@ import pytest
 
 from evalkit.errors import ConfigError
 from evalkit.gate.config import SuiteBound
+from evalkit.gate.judge_drift import judge_changed
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Measured, MetricResult, TestResult
 from evalkit.gate.suite_bounds import _Verdict, compare_baseline, measure_suite, read_baseline
@@ -82,6 +83,24 @@ def test_a_baseline_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ConfigError, match=r"other.json is not a result file of the gate"):
         read_baseline(tmp_path / "other.json")
+
+
+def test_what_has_scores_or_verdicts_alone_is_compared() -> None:
+    for verdict in ((None, 0.5), (True, None)):
+        (made,) = compare_baseline(before(a=verdict), [result_of("a", *verdict)])
+        assert (made.status, made.message[:10]) == ("pass", "not worse:")
+
+
+def test_other_samples_are_weighed_against_chance() -> None:
+    def said(old: list[bool | None], now: list[bool | None], n: int = 1) -> str:
+        return judge_changed([(old, now)] * n)
+
+    assert said([True, False], [True, False]) == ""
+    # of the 20 ways to deal three passes and three fails to both runs, 2 are as far apart
+    assert said([True] * 3, [False] * 3).endswith("have other samples (p 0.100)")
+    assert said([True] * 3, [False] * 3, 5).endswith("have other samples (p <0.001): the judge itself changed")
+    assert said([False, True], [True, False]).endswith("have other samples (p 1.000)")
+    assert said([True], [False]).endswith("(one sample each, so the part of chance is unknown)")
 
 
 def test_what_is_partly_better_passes() -> None:

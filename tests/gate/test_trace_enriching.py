@@ -37,6 +37,19 @@ def test_each_member_is_kept_or_hidden(tmp_path: Path, separators: tuple[str, st
     }  # fmt: skip
 
 
+def test_lines_without_a_judgment_are_copied(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    compact = json.dumps(LINE, separators=(",", ":"))
+    path.write_text(f"{compact}\n \n{compact}\n")
+    enrich(path, path, {3: {"r": {"score": 0.5}}})
+    first, blank, last = path.read_text().splitlines()
+    assert (first, blank) == (compact, " ")
+    assert json.loads(last)["meta"]["verdict"]["judge"]["r"] == {"score": 0.5}
+    enrich(path, path, {}, redact=True)
+    assert path.read_text().splitlines()[1] == " "
+    assert "secret" not in path.read_text()
+
+
 def test_a_file_that_was_changed_since_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text(json.dumps(LINE) + "\n")
