@@ -14,7 +14,7 @@ from evalkit.errors import ConfigError
 from evalkit.gate.config import Expected
 from evalkit.gate.config_files import load_gate
 from evalkit.gate.metrics import compile_check, notes_on
-from evalkit.gate.pattern_trials import trial_texts
+from evalkit.gate.pattern_trials import own_texts, trial_texts
 
 FREE_PATTERNS: list[str] = [
     "(?!.*password)",
@@ -315,6 +315,11 @@ def test_each_strict_pattern_fails_a_text_that_is_tried() -> None:
     for text in STRICT_PATTERNS:
         pattern = re.compile(text)
         assert any(pattern.search(tried) is None for tried in trial_texts(pattern)), text
+
+
+def test_the_words_of_a_pattern_are_tried_within_other_text() -> None:
+    tried = set(own_texts(re.compile("ab")))
+    assert {"ab", "AB", "abab", "ABAB", "aaba", " ab ", "\nab\n"} <= tried
 
 
 @pytest.mark.long

@@ -396,3 +396,11 @@ def test_a_verdict_of_several_criteria_may_fail_without_a_majority() -> None:
     assert read_recorded(foreign([T, F], F, 0.6, **own), "f", rubric(2)).passed is False
     with pytest.raises(InputError, match="passed False although 1 of 2 samples passed"):
         read_recorded(foreign([T, F], F, 0.6, **own), "f", rubric(1))
+
+
+def test_a_score_by_other_rules_is_taken_as_it_is() -> None:
+    record, own = foreign([T, T, T], T, 0.3, verdict_key="0" * 64), ek.load_rubric("faithfulness@v1")
+    assert read_recorded(record, "f", own, Rules(aggregate="min")).score == 0.3
+    assert read_recorded(record | {"parts": {"rules_hash": "other"}}, "f", own).score == 0.3
+    with pytest.raises(InputError, match=r"score 0\.3 although 3 samples passed"):
+        read_recorded(record, "f", own)

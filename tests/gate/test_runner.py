@@ -122,6 +122,17 @@ def test_the_page_lists_repeats_below_their_metric() -> None:
     page = as_markdown(run_gate(config(*tests), traces, environment={}))
     below = page.partition("\n- faithfulness: fail: ")[2].split("\n")[1:3]
     assert [line.partition(",")[0] for line in below] == ["  - line 1", "  - line 2"]
+    assert "attempt 1, from trace: fail: " in below[0]
+    result = run_gate(config(*tests, one() | {"id": "u"}), [traces[0]], environment={})
+    page = as_markdown(result)
+    # a single trace has no status of its own; a test without one has no texts
+    assert page.partition("\n- faithfulness: fail: ")[2].split("\n")[1] == (
+        "  - line 1, attempt 1, from trace: the judge: No source."
+    )
+    assert "\n- prompt: ITEM-2 How long?\n- answer: 30 days.\n" in page
+    assert "## u" not in page
+    text = as_text(result).split("\n")
+    assert [line.split()[:2] for line in text[:3]] == [["fail", "t:"], ["the", "judge:"], ["error", "u:"]]
 
 
 def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None:
@@ -392,8 +403,11 @@ def test_junit_of_no_tests_and_of_a_nameless_configuration() -> None:
 def test_what_passed_is_folded_and_counted() -> None:
     expected = {"type": "must_contain", "value": "30"}
     tests = [{"id": f"t{at}", "expected": expected} for at in range(3)]
-    page = as_markdown(run_gate(config(*tests), [trace(at + 1, f"t{at}", "30" if at else "60") for at in range(3)]))
+    result = run_gate(config(*tests), [trace(at + 1, f"t{at}", "30" if at else "60") for at in range(3)])
+    page = as_markdown(result)
     assert "<details><summary>2 pass</summary>" in page
+    assert as_text(result).split("\n")[0].startswith("fail   t0: must_contain: does not contain")
+    assert as_text(result).split("\n")[1].startswith("3 tests: 1 fail, 2 pass")
     folded = page.partition("<details>")[2].partition("</details>")[0]
     assert [line[:6] for line in folded.split("\n") if line.startswith("| t")] == ["| test", "| t1 |", "| t2 |"]
 

@@ -19,6 +19,7 @@ def free(schema: dict[str, Any]) -> bool:
 def test_a_schema_that_refers_to_itself_below_a_condition_can_be_tried() -> None:
     assert free({"properties": {"a": {"if": {"if": {"$ref": "#"}}}}})
     assert not free({"properties": {"a": {"if": {"if": {"$ref": "#"}}}}, "required": ["a"]})
+    assert free({"contains": {"$ref": "#"}, "minContains": 0})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,24 @@ def test_a_single_judgment_has_nothing_to_agree_with():
     assert row["notes"] == "one judge: nothing to compare; spread: one judge; only 1 cluster"
 
 
+def test_without_pairs_there_are_no_figures_on_labels():
+    alone = reliability(judgments({("a", "x"): [1], ("b", "x"): [2]}), full=True).iloc[0]
+    assert alone["notes"] == "one judge: nothing to compare; spread: one judge; only 2 clusters"
+    assert (alone["vote_metric"], alone["n_complete"], alone["fleiss_kappa"]) == (
+        "interval",
+        2,
+        pytest.approx(np.nan, nan_ok=True),
+    )
+
+
+def test_a_label_without_a_score_counts_as_a_label():
+    cells = {("a", "x"): [0], ("a", "y"): [0], ("b", "x"): [2], ("b", "y"): [2], ("c", "x"): [2], ("c", "y"): [0]}
+    votes = vote(judgments(cells)).drop(columns=["score_norm", "passed"])
+    votes.loc[0, "score"] = np.nan
+    row = reliability(votes).iloc[0]
+    assert (row["metric"], row["n_pairable"], row["percent_agreement"]) == ("interval", 2, pytest.approx(2 / 3))
+
+
 def test_a_tied_vote_has_no_label_or_equal_shares():
     cells = {("a", "x"): [0, 2], ("a", "y"): [2, 2]}
     cells |= {(item, judge): [code, code] for item, code in (("b", 0), ("c", 2)) for judge in "xy"}
