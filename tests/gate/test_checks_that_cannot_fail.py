@@ -318,8 +318,8 @@ def test_each_strict_pattern_fails_a_text_that_is_tried() -> None:
 
 
 def test_the_words_of_a_pattern_are_tried_within_other_text() -> None:
-    tried = set(own_texts(re.compile("ab")))
-    assert {"ab", "AB", "abab", "ABAB", "aaba", " ab ", "\nab\n"} <= tried
+    tried = set(own_texts(re.compile("b")))
+    assert {"b", "B", "bb", "BB", "aba", " b ", "\nb\n"} <= tried
 
 
 @pytest.mark.long

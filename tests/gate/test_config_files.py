@@ -62,6 +62,7 @@ def test_a_test_is_named_by_its_line_or_by_what_is_known(tmp_path: Path) -> None
     path.unlink()
     assert place_of(config, "second") == "eval.yaml"
     made = GateConfig(tests=[{"id": "a", "request_id": "r", "expected": {"type": "regex", "pattern": "a"}}])
+    assert made.settings.timeout_seconds == 60
     assert place_of(made, "a") == "the configuration"
 
 
