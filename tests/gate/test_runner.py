@@ -428,7 +428,7 @@ def test_what_is_free_leaves_the_budget_as_it_is() -> None:
 def test_limits_are_of_requests_over_all_metrics(tmp_path: Path) -> None:
     # one request has all three samples of a rubric
     tests = [{"id": "t", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]}]
-    for most, asked in ((0, [0, 0]), (1, [3, 0]), (2, [3, 3])):
+    for most, asked in ((1, [3, 0]), (2, [3, 3])):
         options = GateOptions(judge="fake", max_calls=most, cache=tmp_path / str(most))
         result = run_gate(config(*tests), [trace()], options)
         found = [metric.measured[0].judgment for metric in result.tests[0].metrics]
