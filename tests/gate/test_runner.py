@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import promote
-from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, enrich, measure, read_traces, run_gate
+from evalkit.gate import (
+    GateConfig,
+    GateOptions,
+    GateResult,
+    Judgment,
+    Trace,
+    enrich,
+    measure,
+    read_traces,
+    run_gate,
+    runner,
+)
 from evalkit.gate.judgment import agreement_of
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.results_and_exit_code import SuiteResult, TestResult
@@ -434,6 +445,20 @@ def test_limits_are_of_requests_over_all_metrics(tmp_path: Path) -> None:
         found = [metric.measured[0].judgment for metric in result.tests[0].metrics]
         assert [sum(one is not None for one in judgment.samples) for judgment in found] == asked
         assert any(f"the budget of {most} calls was reached" in note for note in result.notes) == (most < 2)
+
+
+@pytest.mark.parametrize(
+    ("paid", "cost"), [([0.25, 0.5], 0.75), ([None, 0.5], None), ([0.5, None], None), ([None, None], None)]
+)
+def test_a_cost_is_unknown_if_that_of_one_rubric_is(
+    paid: list[float | None], cost: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged, left = runner.judged, iter(paid)
+    monkeypatch.setattr(runner, "judged", lambda *given: (judged(*given)[0], next(left)))
+    tests = [{"id": "t", "expected": [{"type": "faithfulness"}, {"type": "relevancy"}]}]
+    result = run_gate(config(*tests), [trace()], GateOptions(judge="fake"))
+    assert result.cost_usd == cost
+    assert ("unknown" in as_text(result)) == (cost is None)
 
 
 def test_the_exit_code_is_that_of_the_worst() -> None:
