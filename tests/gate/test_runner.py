@@ -126,6 +126,15 @@ def test_a_judge_of_a_profile_that_the_named_provider_is_not_is_refused(tmp_path
             run_gate(config(one()), [trace()], GateOptions(profile=str(path), judge=judge), environment={})
 
 
+def test_each_judge_of_a_profile_must_be_callable(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    judges = "[{provider: fake, model: strict}, {provider: openai, model: m, api_key_env: NO_SUCH_KEY}]"
+    path.write_text(f"profile: two\njudges: {judges}\n")
+    for named, options in (({"profile": str(path)}, {}), ({}, {"profile": str(path)})):
+        with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
+            run_gate(config(one(), **named), [trace()], GateOptions(judge="profile", **options), environment={})
+
+
 def test_the_page_lists_repeats_below_their_metric() -> None:
     tests = [one() | {"id": "t", "input": {"prompt": "ITEM-2 How long?"}}]
     said = {"rubric_version": "v1", "passed": False, "score": 0.0, "samples": [False] * 3, "rationale": "No source."}
