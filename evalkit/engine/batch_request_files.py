@@ -21,17 +21,8 @@ from evalkit.engine.specification import TOKENS_PER_CRITERION
 from evalkit.engine.ticket_record import BatchRecord, State
 
 _JUDGE = (
-    "provider",
-    "model",
-    "name",
-    "service",
-    "base_url",
-    "api_key_env",
-    "headers_env",
-    "timeout_s",
-    "price",
-    "score",
-)
+    "provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score",
+)  # fmt: skip
 FILE_LIMITS = (10_000_000, 1 << 40)
 """Requests and bytes of a file that is not sent to a provider."""
 
