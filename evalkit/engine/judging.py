@@ -369,7 +369,7 @@ class _Run:
         if not asked or self.options.on_miss == "raise":
             return False
         if not self.options.offline:
-            from evalkit.engine.batches import take_overdue
+            from evalkit.engine.overdue_tickets import take_overdue
 
             servers = [judge.base_url for judge in self.worklist.spec.judges]
             if take_overdue(self.store, set(asked.values()), servers) and self.store.in_batches(asked) != asked:
