@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
@@ -25,12 +26,7 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes, {"score": 0} for no.'
-_ADDRESSES = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com",
-    "litellm": "its provider's address in litellm",
-    "inference-providers": "https://router.huggingface.co/v1",
-}
+_ADDRESSES = {name: provider.address for name, provider in PROVIDERS.items() if provider.address}
 _NOT_HANDLED = (500, 501)  # so some servers end with a parameter that they do not handle
 _TRIES = 8  # each refusal names one parameter to leave out, or the one that is tried is left out
 

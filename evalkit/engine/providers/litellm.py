@@ -15,7 +15,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient
-from evalkit.engine.providers.judge_checks import check_extra, check_headers, check_params
+from evalkit.engine.providers.judge_checks import check_headers, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
@@ -51,7 +51,7 @@ def check(judge: Judge) -> None:
     JudgeError
         If a variable for an API key is not set, and LiteLLM knows which one it is.
     """
-    check_extra("litellm", "litellm")
+    check_packages("litellm")
     check_params(judge, _NOT_PARAMS)
     check_headers(judge)
     litellm = _library()

@@ -31,7 +31,7 @@ from evalkit.engine.providers.in_process_models import (
     seed_of,
     stops_of,
 )
-from evalkit.engine.providers.judge_checks import check_extra
+from evalkit.engine.providers.judge_checks import check_packages
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
 from evalkit.engine.providers.token_texts import TokenTexts
@@ -62,7 +62,7 @@ def check(judge: Judge) -> None:
     """
     check_local(judge, _PARAMS)
     _machine()
-    check_extra("vllm", "vllm")
+    check_packages("vllm")
 
 
 def connect(judge: Judge) -> LocalClient:
