@@ -118,7 +118,7 @@ def own_answers(worklist: Worklist, answers: pd.DataFrame) -> dict[tuple[int, st
     }
 
 
-def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: set[str]) -> pd.DataFrame:
+def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: frozenset[str]) -> pd.DataFrame:
     """The judgments with the first answer of their judge, its key, source and price; `live` are the keys asked now."""
     ids = worklist.items["item_id"].tolist()
     questions = {item: digest(question_of(inputs)) for item, inputs in zip(ids, worklist.inputs, strict=True)}
