@@ -251,7 +251,7 @@ def _opened(worklist: Worklist, options: Options, until: float | None = None) ->
     lookup = look_up(worklist, options, store, until)
     if lookup.missing and options.on_miss == "row" and (tickets := store.in_batches({*lookup.missing.values()})):
         if not options.offline:
-            from evalkit.engine.batches import take_overdue
+            from evalkit.engine.overdue_tickets import take_overdue
 
             servers = [judge.base_url for judge in worklist.spec.judges]
             if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:

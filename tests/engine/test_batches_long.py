@@ -23,7 +23,7 @@ from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_se
 from postgres import fresh_database
 
 import evalkit as ek
-from evalkit.engine import ReplyStore, batches, ticket_in_progress, tickets
+from evalkit.engine import ReplyStore, batches, overdue_tickets, ticket_in_progress, tickets
 from evalkit.engine.cache import budget_and_rate_leases
 from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
@@ -35,8 +35,8 @@ from evalkit.errors import ConfigError, InputError, JudgeError
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
     with batch_server() as running:
         yield running
 
@@ -688,8 +688,10 @@ def test_judge_waits_for_a_cancelled_ticket_only_for_some_time(
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(batches, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time))
-    monkeypatch.setattr(batches, "_LONGEST_CANCEL_S", 0.5)
+    ticking = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
+    for module in (overdue_tickets, ticket_in_progress):
+        monkeypatch.setattr(module, "time", ticking)
+    monkeypatch.setattr(overdue_tickets, "_LONGEST_CANCEL_S", 0.5)
     items, judges, server.takes_s = some_items(10), jury(server), 3600
     ticket = sent(items, judges, cache, live_after="20h")
     stuck = server.batches[max(server.batches)]
@@ -1005,7 +1007,8 @@ def test_an_interrupted_collect_loses_nothing(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time))
+        ticking = SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time)
+        patch.setattr(ticket_in_progress, "time", ticking)
         with pytest.raises(KeyboardInterrupt, match=f"nothing is lost. To continue, call collect\\('{ticket.id}'\\)"):
             ek.collect(ticket, progress=False)
     server.offset_s = 3601

@@ -17,7 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import batches
+from evalkit.engine import ticket_in_progress
 from evalkit.engine.own_answer_first import first_stage
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
@@ -182,7 +182,7 @@ def test_refresh_asks_both_again_and_unscored_only_the_judgments(tmp_path: Path)
 
 @pytest.mark.long
 def test_batches_bring_first_the_answers_then_the_judgments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     with batch_server() as server:
         judge = ek.Judge("openai", "m", base_url=server.url, service="api.openai.com", api_key_env="OPENAI_API_KEY")

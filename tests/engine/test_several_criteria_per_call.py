@@ -20,7 +20,7 @@ import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import batches
+from evalkit.engine import ticket_in_progress
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
@@ -344,7 +344,7 @@ def test_a_call_that_fails_leaves_all_its_criteria_open_and_is_asked_again(tmp_p
 
 @pytest.mark.long
 def test_batches_bring_the_same_replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     with batch_server() as server:
         whole = {"explanation": "as it is", "clear": {"score": 1}, "true": {"score": 2}, "kind": {"score": 0}}
