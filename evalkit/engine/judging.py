@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.own_answer_first import first_stage, own_answers, with_columns
-from evalkit.engine.reply_lookup import StoredReplies, warn_changed_text
+from evalkit.engine.reply_lookup import Lookup, StoredReplies, look_up, miss_offline, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.stored_and_missing import Lookup, leave_to_batches, look_up, miss_offline, why_none
 from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import JudgeError, counted
 from evalkit.rubrics import RubricLike
@@ -195,8 +194,19 @@ def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request
             _log.info("these batches ask for the judges' own answers; collect them, then submit again for the scores")
             return requests, *others  # type: ignore[return-value]
         lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup, stored=True)))
-    requests, reason = (_requests(lookup), "") if lookup.missing else ([], why_none(lookup))
+    requests, reason = (_requests(lookup), "") if lookup.missing else ([], _why_none(lookup))
     return requests, lookup.stored.store, lookup.newer_than, reason
+
+
+def _why_none(lookup: Lookup) -> str:
+    """Why no reply is missing, in words."""
+    worklist, n = lookup.stored.worklist, lookup.stored.worklist.n_rows
+    n_skipped = sum(lookup.columns.error(row) in SKIPPED for row in range(n))
+    held = " or hold an image" if worklist.n_unseen else ""
+    return (
+        f"of {counted(n, 'judgment')}, {lookup.n_stored} in the cache, {n - lookup.n_stored - n_skipped} in open "
+        f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{held}"
+    )
 
 
 def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -257,7 +267,10 @@ def _opened(worklist: Worklist, options: Options, until: float | None = None) ->
             if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:
                 since = lookup.stored.since  # with refresh, what was collected is as new as live replies
                 return _opened(worklist, options if since is None else replace(options, refresh=since), until)
-        lookup = leave_to_batches(lookup, tickets)
+        for ticket, n in Counter(tickets.values()).most_common():
+            replies = counted(n, "reply", "replies")
+            _log.warning("%s still in ticket %s; collect it, then judge again", replies, ticket)
+        lookup = lookup.without({row: "in_batch" for row, key in lookup.missing.items() if key in tickets})
     store.counters.add(hits=lookup.n_stored, misses=len(lookup.missing), saved_usd=lookup.columns.known_usd)
     if options.offline and lookup.missing:
         miss_offline(lookup)
