@@ -304,9 +304,9 @@ def miss_offline(lookup: Lookup) -> None:
         n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())
         if n_missing:
             warnings.warn(
-                f"{n_missing} of {counted(worklist.n_rows, 'reply', 'replies')} are missing (cache_miss), because fewer "
-                f"than {counted(worklist.spec.samples, 'sample')} were recorded; omit samples= to use all recorded "
-                "samples",
+                f"{n_missing} of {counted(worklist.n_rows, 'reply', 'replies')} are missing (cache_miss), because "
+                f"fewer than {counted(worklist.spec.samples, 'sample')} were recorded; omit samples= to use all "
+                "recorded samples",
                 EvalkitWarning,
                 stacklevel=5,
             )
