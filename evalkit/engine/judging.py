@@ -18,11 +18,11 @@ import pandas as pd
 
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.own_answer_first import first_stage, own_answers, with_columns
 from evalkit.engine.reply_lookup import Lookup, StoredReplies, look_up, miss_offline, warn_changed_text
+from evalkit.engine.request import Request
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import JudgeError, counted

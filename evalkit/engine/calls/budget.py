@@ -6,10 +6,10 @@ import asyncio
 
 from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import canonical_json
 from evalkit.core.settings import Options
 from evalkit.engine.providers.prices import price_of
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
 
 _ADDING = ("max_completion_tokens", "best_of")

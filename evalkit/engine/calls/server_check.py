@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import PROVIDERS
-from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.openai_replies import json_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError, listed
 
 Works = Literal["works", "refused", "ignored", "failed", "not tried"]

@@ -16,7 +16,7 @@ import orjson
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import PROVIDERS
-from evalkit.core.prompts_and_replies import Request, token_count
+from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
@@ -24,6 +24,7 @@ from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten
 

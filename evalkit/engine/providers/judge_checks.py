@@ -7,17 +7,11 @@ from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import PROVIDERS
-from evalkit.core.reply_keys import has_seed
 from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
 _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
 _OF_LIBRARIES = ("extra_headers", "extra_query", "extra_body")
-
-
-def asks_singly(judge: Judge) -> bool:
-    """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
-    return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)
 
 
 def check_packages(provider: str) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Request, without_system
+from evalkit.core.prompts_and_replies import Message, without_system
 from evalkit.engine.providers.error_answers import problem_kind
 from evalkit.engine.providers.in_process_models import (
     ENDING,
@@ -35,6 +35,7 @@ from evalkit.engine.providers.judge_checks import check_packages
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
 from evalkit.engine.providers.token_texts import TokenTexts
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, listed
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
