@@ -380,4 +380,4 @@ def _parsed(path: Path, text: str) -> Rubric:
     try:
         return Rubric(**{str(key): value for key, value in values.items()})
     except RubricError as problem:
-        raise problem.at(str(path)) from None
+        raise RubricError(f"{path}: {problem}") from None
