@@ -387,13 +387,7 @@ class OpenTicket:
         )  # fmt: skip
 
     def collect(
-        self,
-        files: Sequence[Path] = (),
-        *,
-        wait: bool,
-        cancel: bool,
-        progress: bool | None,
-        until: float = math.inf,
+        self, files: Sequence[Path] = (), *, wait: bool, cancel: bool, progress: bool | None, until: float = math.inf
     ) -> Ticket:
         """Take what has ended; with `wait`, until all has, or until this time by the monotonic clock."""
         show, pause = shower(progress), _FIRST_POLL_S

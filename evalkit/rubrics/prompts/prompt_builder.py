@@ -73,11 +73,6 @@ class Template:
         """Whether a judge answers the question first, as the block `commit` asks."""
         return "commit" in self._syntax.reads
 
-    @property
-    def fields(self) -> frozenset[str]:
-        """Fields of an item that the source names; a loop over the rubric's inputs names none."""
-        return frozenset(self._syntax.names - _VISIBLE - {OWN_ANSWER})
-
     @classmethod
     def of_file(cls, label: str, path: Path) -> Template:
         """A template ``name@version`` from its file; see `of`."""
@@ -133,10 +128,7 @@ class Template:
             raise RubricError(f"template {self.label} cannot be read: {problem}") from None
 
     def blocks(
-        self,
-        variables: Mapping[str, Any],
-        fence: Callable[[str], str],
-        known: dict[str, list[str]] | None = None,
+        self, variables: Mapping[str, Any], fence: Callable[[str], str], known: dict[str, list[str]] | None = None
     ) -> dict[str, str]:
         """The rendered blocks by name; a template without blocks is one `user` block.
 
