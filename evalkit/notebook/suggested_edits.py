@@ -133,7 +133,7 @@ def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: s
     cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
     known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
     usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
-    price = "price unknown" if usd is None else f"up to about US$ {figure(usd)}" if usd else "free"
+    price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
     return (
         f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
         f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
