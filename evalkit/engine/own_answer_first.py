@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.inputs import BEFORE_ANSWER, question_of
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
-
-if TYPE_CHECKING:
-    from evalkit.engine.specification import Spec
-    from evalkit.engine.worklist import Worklist
 
 
 @dataclass(frozen=True)

@@ -67,13 +67,9 @@ class JudgeError(EvalkitError, RuntimeError):
     """
 
     def __init__(
-        self,
-        *args: object,
-        judge: str | None = None,
-        reason: str | None = None,
-        variable: str | None = None,
+        self, *args: object, judge: str | None = None, reason: str | None = None, variable: str | None = None,
         advice: str = "",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(*(f"{text}; {advice}" if advice else text for text in args))
         self.judge, self.reason, self.variable, self.advice = judge, reason, variable, without_keys(advice)
 
