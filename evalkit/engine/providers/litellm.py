@@ -154,10 +154,7 @@ def _problem_of(
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "response", None)
     headers = {name.lower(): value for name, value in dict(getattr(headers, "headers", headers) or {}).items()}
     content = orjson.dumps({"error": {"message": said, "param": getattr(error, "param", None)}})
-    problem = problem_of(Answer(status, headers, content, "litellm", "/v1"), request.judge, body, secret)
-    if request.judge.base_url is None:
-        problem.detail = problem.detail.removesuffix(" (no key was sent, because api_key_env is not set)")
-    return problem
+    return problem_of(Answer(status, headers, content, "litellm", "/v1"), request.judge, body, secret)
 
 
 def _was_answered(error: BaseException) -> bool:
