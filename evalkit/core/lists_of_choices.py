@@ -129,28 +129,10 @@ REPLY_SOURCES: tuple[ReplySource, ...] = get_args(ReplySource)
 """Where a stored reply comes from: a call, a provider's batch, or a recording."""
 
 Reason = Literal[
-    "off_scale",
-    "ambiguous",
-    "unreadable",
-    "truncated",
-    "refused",
-    "empty",
-    "abstained",
-    "low_mass",
-    "timeout",
-    "rate_limited",
-    "server_error",
-    "judge_down",
-    "cache_miss",
-    "in_batch",
-    "budget",
-    "stopped",
-    "too_long",
-    "missing_input",
-    "unseen_image",
-    "unseen_file",
-    "not_asked",
-]
+    "off_scale", "ambiguous", "unreadable", "truncated", "refused", "empty", "abstained", "low_mass", "timeout",
+    "rate_limited", "server_error", "judge_down", "cache_miss", "in_batch", "budget", "stopped", "too_long",
+    "missing_input", "unseen_image", "unseen_file", "not_asked",
+]  # fmt: skip
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
 With ``low_mass`` the log-probabilities cover under .95 of the codes, or the tokens of the verdict were not found.

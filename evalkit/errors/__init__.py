@@ -8,22 +8,10 @@ from typing import SupportsInt
 from evalkit.errors.secrets import without_keys
 
 __all__ = [
-    "CacheError",
-    "CacheMiss",
-    "ConfigError",
-    "EvalkitError",
-    "EvalkitWarning",
-    "InputError",
-    "JudgeError",
-    "LightevalError",
-    "MissingExtraError",
-    "RegistryError",
-    "RubricError",
-    "advise_extra",
-    "counted",
-    "guess",
+    "CacheError", "CacheMiss", "ConfigError", "EvalkitError", "EvalkitWarning", "InputError", "JudgeError",
+    "LightevalError", "MissingExtraError", "RegistryError", "RubricError", "advise_extra", "counted", "guess",
     "listed",
-]
+]  # fmt: skip
 
 
 class EvalkitError(Exception):

@@ -13,20 +13,9 @@ if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
 ProblemKind = Literal[
-    "timeout",
-    "connection",
-    "rate_limited",
-    "server_error",
-    "malformed",
-    "refused_parameter",
-    "auth",
-    "quota",
-    "forbidden",
-    "unknown_model",
-    "content_filter",
-    "too_long",
-    "client_error",
-]
+    "timeout", "connection", "rate_limited", "server_error", "malformed", "refused_parameter", "auth", "quota",
+    "forbidden", "unknown_model", "content_filter", "too_long", "client_error",
+]  # fmt: skip
 """Kinds of failed calls. All but the last eight are retried."""
 
 
