@@ -18,7 +18,6 @@ import pandas as pd
 
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.batch_request_files import FILE_LIMITS, FileWriter
 from evalkit.engine.cache import ReplyStore
@@ -29,6 +28,7 @@ from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging import missing_requests
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
+from evalkit.engine.request import Request
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.ticket import Ticket
 from evalkit.engine.ticket_in_progress import OpenTicket

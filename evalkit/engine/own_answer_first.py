@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.inputs import BEFORE_ANSWER, question_of
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
-
-if TYPE_CHECKING:
-    from evalkit.engine.specification import Spec
-    from evalkit.engine.worklist import Worklist
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def own_answers(worklist: Worklist, answers: pd.DataFrame) -> dict[tuple[int, st
     }
 
 
-def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: set[str]) -> pd.DataFrame:
+def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: frozenset[str]) -> pd.DataFrame:
     """The judgments with the first answer of their judge, its key, source and price; `live` are the keys asked now."""
     ids = worklist.items["item_id"].tolist()
     questions = {item: digest(question_of(inputs)) for item, inputs in zip(ids, worklist.inputs, strict=True)}

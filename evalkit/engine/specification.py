@@ -321,7 +321,7 @@ def _panel(
     """The judges, each with the builder of its prompts; their names and identities are unique."""
     if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
         judges = [] if judges is None else [judges]
-    panel = tuple(Judge.of(judge) for judge in judges)
+    panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
         raise ConfigError(
             "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"

@@ -505,7 +505,7 @@ def test_a_batch_that_was_never_created_is_free_again(
 def test_what_may_be_repeated_is_repeated(
     server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     server.statuses[path] = [status, status]
     items, judges = some_items(5), jury(server, "gpt-4o")
     done = ek.collect(sent(items, judges, folder), progress=False)
@@ -517,7 +517,7 @@ def test_what_may_be_repeated_is_repeated(
 def test_a_request_to_create_is_repeated_only_if_it_was_refused(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     server.statuses["/v1/batches"] = [429]
     assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
     server.statuses["/v1/batches"] = [500]
@@ -1105,7 +1105,7 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
 def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
     server.faults["broken_content"] = 1_000_000
     for options in ({}, {"cancel": True}):

@@ -149,7 +149,7 @@ def test_no_own_answer_no_score(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_faults_cost_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     faults = [{"status": 500}, {"reset": True}, {"status": 429}]
     server_judge = Judge(fault=lambda n: faults[n // 5 % 3] if n % 5 == 0 else None)
     with judge_server(faults=server_judge) as server:

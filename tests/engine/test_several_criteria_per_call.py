@@ -315,7 +315,7 @@ def test_each_kind_of_gap_leaves_the_other_criteria_as_they_are(tmp_path: Path) 
 
 @pytest.mark.long
 def test_faults_cost_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     faults = [{"status": 500}, {"reset": True}, {"status": 429}, {"status": 503}]
     grader = Grader(fault=lambda n: faults[n // 5 % 4] if n % 5 == 0 else None)  # every fifth call
     with judge_server(faults=grader) as server:

@@ -99,7 +99,7 @@ def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.05)
     monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 2.0)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr("evalkit.engine.providers.openai_batches.Service.max_requests", 1000)
     faults = ["shuffle", "duplicate_lines", "cut_line", "empty_file_id", "output_comes_later", "error_file",
               "expire_half", "fail_created", "drop_create", "drop_upload", "stuck"]  # fmt: skip

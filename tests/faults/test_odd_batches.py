@@ -19,7 +19,7 @@ def test_nothing_is_lost_or_paid_twice(odd: Odd, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_CUT_TRIES", 5)
     with odd_server(odd) as server:
         became = became_of(odd, server, tmp_path / "cache")

@@ -24,13 +24,14 @@ from evalkit.engine.calls.budget import Budget, upper_bound
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
-from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, wait_of
+from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker
 from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import instead_of
-from evalkit.engine.providers.judge_checks import asks_singly
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
+from evalkit.engine.providers.waits import wait_of
+from evalkit.engine.request import asks_singly
 from evalkit.errors import CacheError
 
 if TYPE_CHECKING:

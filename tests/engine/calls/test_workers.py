@@ -11,13 +11,14 @@ from typing import Any
 import orjson
 
 import evalkit as ek
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.workers import Workers
+from evalkit.engine.request import Request
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 

@@ -33,7 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageBatchServer]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-tests-only")
     monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     with batch_server(MessageBatchServer()) as running:
         yield running
 
