@@ -208,7 +208,7 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        if self.rules.aggregate == "dawid_skene":  # it needs the votes on all items at once
+        if self.rules.rule.all_items:
             return aggregate(self.votes, **self.rules.aggregate_options)
         return self._of_votes["scores"]
 
@@ -239,7 +239,7 @@ class Evaluation:
         for votes in self._votes_by_part():
             flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
             made.append({"disagreement": disagreement(votes), "order_flips": flips})
-            if self.rules.aggregate != "dawid_skene":
+            if not self.rules.rule.all_items:
                 made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
         return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
 

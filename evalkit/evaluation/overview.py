@@ -12,6 +12,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
 from evalkit.stats.aggregation.summaries import summarize
+from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.stats.notes import notes_of
 from evalkit.tables.grouping import clusters_of
@@ -26,13 +27,8 @@ _FAR_APART = 0.05
 _APART = (
     "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
 )
-_BY_VERDICT = {
-    "accuracy": "accuracy",
-    "kappa": "kappa",
-    "false_pass_rate": "false pass",
-    "false_fail_rate": "false fail",
-}
-_BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
+_BY_VERDICT = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "kinds"}
+_BY_SCORE = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "scores"}
 _AMONG_JUDGES = {"alpha_single": "alpha", "percent_agreement": "percent agreement", "spread": "spread"}
 
 

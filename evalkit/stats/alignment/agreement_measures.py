@@ -7,19 +7,75 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.stats.intervals import FEWEST_OTHERS, few_others
+from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
-OF_SCORES = ("quadratic_kappa", "pearson", "spearman", "kendall", "mae", "bias")
-FIGURES = ("accuracy", "false_pass_rate", "false_fail_rate", "kappa", *OF_SCORES)
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is known of an agreement figure; `_kinds`, `moments` or `_ranked` computes it.
+
+    Attributes
+    ----------
+    of
+        Is it computed from ``kinds`` (verdicts or labels), ``scores``, or the kinds of one class after another?
+    transform
+        How the jackknife takes it; ``atanh``: it compares with chance or is a correlation.
+    shown
+        Its title where an evaluation is printed; empty: it is not printed.
+    name
+        Its name in a plot; empty: that of its column.
+    ceiling
+        Is it also computed of people among themselves?
+    better
+        1 if a larger one is better, −1 if a smaller one is, 0 if that depends.
+    correlation
+        Is it NA under three items, or if one side has a single score?
+    """
+
+    of: Literal["kinds", "scores", "classes"]
+    transform: Transform = "atanh"
+    shown: str = ""
+    name: str = ""
+    ceiling: bool = False
+    better: Literal[-1, 0, 1] = 0
+    correlation: bool = False
+
+
+FIGURES: Mapping[str, Figure] = {
+    "accuracy": Figure("kinds", "logit", "accuracy", ceiling=True, better=1),
+    "false_pass_rate": Figure("kinds", "logit", "false pass"),
+    "false_fail_rate": Figure("kinds", "logit", "false fail"),
+    "kappa": Figure("kinds", shown="kappa", ceiling=True, better=1),
+    "quadratic_kappa": Figure("scores", shown="quadratic kappa", ceiling=True, better=1),
+    "pearson": Figure("scores", name="Pearson", better=1, correlation=True),
+    "spearman": Figure("scores", shown="Spearman", name="Spearman", ceiling=True, better=1, correlation=True),
+    "kendall": Figure("scores", name="Kendall", better=1, correlation=True),
+    "mae": Figure("scores", "log", better=-1),
+    "bias": Figure("scores", "none", "bias"),
+}
+"""The figures of `align`, in the order of its columns."""
+
 OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
+
+OF_SCORES = tuple(name for name, figure in FIGURES.items() if figure.of == "scores")
+SHOWN = [name for name, figure in FIGURES.items() if figure.shown]
+SHOWN.sort(key=lambda name: (FIGURES[name].of, not FIGURES[name].ceiling))
+"""The figures of a printed evaluation: of kinds, then of scores; first those that people among themselves have, too."""
+
+
+def figure_of(name: str) -> Figure:
+    """A figure of `FIGURES`, or one of classes."""
+    return FIGURES.get(name) or Figure("classes", "logit", ceiling=True)
+
 
 _MOST_CELLS = 4_000_000
 _FEW = 50
@@ -143,8 +199,9 @@ def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, option
     x, y, unit = one.score[both], reference.score[both], unit[both]
     scores = moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
-        for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
-            scores[name][1:] = np.nan
+        for name in OF_SCORES:
+            if FIGURES[name].transform == "atanh":
+                scores[name][1:] = np.nan
     n = sums_without_each(np.ones(len(x)), unit, rows - 1)
     return found | {name: (values, n) for name, values in scores.items()}
 
