@@ -18,8 +18,8 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
 from evalkit.evaluation.inputs import spec_of
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
-from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
+from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
+from evalkit.stats.comparison.noise_floors import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.result_tables import check_whole_numbers
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
+from evalkit.stats.moments import correlation, moments
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
@@ -295,30 +296,6 @@ def _of_classes(
     return values
 
 
-def moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
-    """Quadratic kappa (Lin's concordance), Pearson's r, mean absolute difference and bias of two score vectors."""
-    # Differences, and values around one middle, so that squares lose no digits.
-    gap, middle = x - y, float(y.mean()) if len(y) else 0.0
-    x, y = x - middle, y - middle
-    n = sums_without_each(np.ones(len(x)), unit, rows - 1)
-
-    def mean(values: Floats) -> Floats:
-        return ratio(sums_without_each(values, unit, rows - 1), n)
-
-    mx, my = mean(x), mean(y)
-    sxx, syy, sxy = mean(x * x) - mx * mx, mean(y * y) - my * my, mean(x * y) - mx * my
-    pearson = _correlation(sxy, sxx, syy, n)
-    concordance = ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
-    return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mean(np.abs(gap)), "bias": mean(gap)}
-
-
-def _correlation(sxy: Floats, sxx: Floats, syy: Floats, n: Floats) -> Floats:
-    good = (n > 2.5) & (sxx > 1e-12) & (syy > 1e-12)
-    result = np.full(len(n), np.nan)
-    result[good] = np.clip(sxy[good] / np.sqrt(sxx[good] * syy[good]), -1.0, 1.0)
-    return result
-
-
 def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     """Spearman and Kendall's tau-b, ranked again without each unit."""
     if len(x) < 3:
@@ -334,8 +311,8 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     net = _net_concordance(xc, yc, unit, rows)
     pairs = n * (n - 1) / 2
     square = np.maximum(n, 1) ** 2  # n is 0 without the only unit
-    spearman = _correlation(sxy / square, sxx / square, syy / square, n)
-    kendall = _correlation(net, pairs - x_ties, pairs - y_ties, n)
+    spearman = correlation(sxy / square, sxx / square, syy / square, n)
+    kendall = correlation(net, pairs - x_ties, pairs - y_ties, n)
     return {"spearman": spearman, "kendall": kendall}
 
 

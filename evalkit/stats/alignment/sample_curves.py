@@ -18,8 +18,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
-from evalkit.stats.alignment.label_values import clusters_for, labels_for
-from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, value_row, verdict_codes

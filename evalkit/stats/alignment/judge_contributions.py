@@ -18,11 +18,11 @@ from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
-from evalkit.stats.aggregation.independent_judges import effective_judges
-from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
+from evalkit.stats.alignment.independent_judges import effective_judges
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
+from evalkit.stats.alignment.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
