@@ -101,9 +101,9 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The rows of the summary; if there are several criteria, with a last row for all together."""
+    """The rows of the summary; if several criteria can be combined, with a last row for all together."""
     rows = evaluation.summary.to_dict("records")
-    if len(rows) > 1:
+    if len(rows) > 1 and evaluation.rubric_scores["n_criteria"].any():
         whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
         rows += whole.assign(criterion=_ALL).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
