@@ -111,7 +111,7 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         styles=STYLE + PLOT_STYLE,
         table=html_table,
         tiles=overview.tiles(evaluation) if with_items else "",
-        figures=list(overview.sections(evaluation)) if with_items else [],
+        figures=list(overview.sections(evaluation, "the part 'Unscored judgments'")) if with_items else [],
         plots=_plots(evaluation) if with_items else "",
         changes=changes,
         unscored=_unscored(evaluation) if with_items else [],
