@@ -111,12 +111,12 @@ class RubricTuner(TunerController):
     @property
     def rubric(self) -> Rubric:
         """The draft: the rubric as edited so far."""
-        return self.session.draft
+        return self.session.drafts.draft
 
     @property
     def evaluation(self) -> Evaluation | None:
         """The evaluation on screen, with the dev labels that figures use; None before the first run."""
-        return self._with_labels(self.session.label_log.dev)
+        return self._with_labels(self.session.labels.log.dev)
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
@@ -146,29 +146,29 @@ class RubricTuner(TunerController):
         (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`, `round`. Figures use given and random
         ones; those with weights also disputed ones (see `corpus_estimate`).
         """
-        return self.session.label_log.table
+        return self.session.labels.log.table
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
         evaluation = self.session.evaluation
         if name == "wide":  # with all labels
-            labels = self.session.label_log.table
+            labels = self.session.labels.log.table
             evaluation = self._with_labels(labels[(labels["part"] == DEV).to_numpy()])
         if evaluation is None:
             raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
         if name == "alignment":  # of the annotators that the tiles count
-            evaluation = self._with_labels(self.session.labels_for(evaluation.rubric))
+            evaluation = self._with_labels(self.session.labels.for_rubric(evaluation.rubric))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:
         """The calls and cost of a run now (see `plan`)."""
-        return self.session.plan()
+        return self.session.drafts.plan()
 
     def edit(self, criterion: str | None = None, **changes: Any) -> None:
         """Change the draft as `Rubric.edit` does; RubricError if the result is not a valid rubric."""
-        edited = self.session.draft.edit(criterion, **changes)
-        self.session.edit_draft(lambda _base, _draft: edited)
+        edited = self.session.drafts.draft.edit(criterion, **changes)
+        self.session.drafts.edit(lambda _base, _draft: edited)
         self._redraw_draft()
 
     def run(self) -> None:
@@ -185,25 +185,26 @@ class RubricTuner(TunerController):
 
         A second call for the same version requests another reply.
         """
-        self.session.suggest(judge)
+        self.session.suggestions.suggest(judge, self.session.shown_criterion)
         self._draw("suggestions")
-        return [row.edit for row in self.session.suggested.rows]
+        return [row.edit for row in self.session.suggestions.edits.rows]
 
     def improve(self, judge: JudgeLike) -> str:
         """Improve the shown version in three rounds, with one test on held-out labels (see `evalkit.improve`).
 
         A wording that is kept goes into the draft. Returns the outcome and the path, in words.
         """
-        self.session.improve(judge)
+        suggestions = self.session.suggestions
+        suggestions.improve(judge, self.session.shown_criterion)
         self._draw("suggestions", "draft")
-        return "\n".join([self.session.suggested.head, *self.session.suggested.notes])
+        return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
 
     def try_edit(self, number: int = 0) -> None:
         """Run a suggested edit (0: the first) as a version, and measure its effect.
 
         The effect is measured on held-out labels too, if there are any; each look at them is counted.
         """
-        self._show_run(self.session.try_edit(number, self._show_progress), "suggestions")
+        self._show_run(self.session.suggestions.try_edit(number, self._show_progress), "suggestions")
 
     def code(self, items: str = "items") -> str:
         """Python code that computes the same figures without the tuner."""

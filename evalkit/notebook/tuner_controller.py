@@ -12,9 +12,9 @@ from evalkit.core.formatting import Bill
 from evalkit.core.settings import Options
 from evalkit.errors import EvalkitError, counted
 from evalkit.notebook.code_snippets import session_code
-from evalkit.notebook.drafts_and_judging import plan_line
+from evalkit.notebook.drafts import plan_line
 from evalkit.notebook.item_table import Query
-from evalkit.notebook.judge_servers import judge_at, server_of
+from evalkit.notebook.judge_addresses import judge_at, server_of
 from evalkit.notebook.rubric_form import from_form, from_yaml
 from evalkit.notebook.run_notices import alert_lines
 from evalkit.notebook.tuner_payload import PAYLOADS
@@ -41,9 +41,9 @@ class TunerController(NotebookWidget):
         self._jury_message = self._queue_message = ""
         self._status(text="")
         self._draw("draft", "jury", "figures", "page", "suggestions")
-        if session.current:
-            self._do("restore", lambda: self._show_versions(session.current, session.against))
-            for key in session.shown_versions:
+        if session.runs.current:
+            self._do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
+            for key in session.runs.shown_versions:
                 self._do(f"load {key}", partial(self._load, key), "samples")
         self._plan()
 
@@ -55,40 +55,40 @@ class TunerController(NotebookWidget):
             "jury": (self._jury_message,),
             "queue": (self._queue_message,),
         }
-        with self.session.lock:
+        with self.session.history.lock:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
             if "figures" in names:
-                self.widget.price = self.session.prices.get(self.session.against, "")
+                self.widget.price = self.session.repeats.prices.get(self.session.runs.against, "")
                 if self.widget.figures["measure"]:
                     self._do("price", self._show_floor_price, "plan")
 
     def _load(self, key: str) -> None:
         """Draw the point of a version of an earlier session; one whose replies are gone has none."""
         with suppress(EvalkitError):
-            self.session.load(key)
+            self.session.runs.load(key)
             self._draw("figures")
 
     def _show_floor_price(self) -> None:
-        text = self.session.floor_price()
-        with self.session.lock:
+        text = self.session.repeats.price()
+        with self.session.history.lock:
             self.widget.price = text
 
     def _redraw_draft(self) -> None:
         """Redraw the fields of the rubric, which was changed elsewhere."""
-        with self.session.lock:
+        with self.session.history.lock:
             self._revision += 1
             self._draft_message = {"id": self._draft_message.get("id", "")}
             self._draw("draft")
         self._plan()
 
     def _status(self, **values: Any) -> None:
-        with self.session.lock:  # kernel and worker both report
+        with self.session.history.lock:  # kernel and worker both report
             plan = self.widget.status.get("plan", "")
             self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
 
     def _failed(self) -> None:
-        if not self._running and not self.session.busy:
+        if not self._running and not self.session.runs.busy:
             self._status()
 
     def _show_progress(self, progress: Any) -> None:
@@ -120,13 +120,13 @@ class TunerController(NotebookWidget):
         self._do("plan", self._show_plan)
 
     def _show_plan(self) -> None:
-        if not self.session.problem:
+        if not self.session.drafts.problem:
             plan = ""  # if planning fails, no plan is shown instead of the last one
             try:
-                plan = plan_line(self.session.plan(), self.session.budget_usd)
+                plan = plan_line(self.session.drafts.plan(), self.session.drafts.budget_usd)
             finally:
                 self._draw("notices")
-                with self.session.lock:
+                with self.session.history.lock:
                     self.widget.status = {**self.widget.status, "plan": plan}
 
     # -- actions
@@ -135,8 +135,8 @@ class TunerController(NotebookWidget):
             "form": lambda message: self._edit(message, lambda base, draft: from_form(base, draft, message["form"])),
             "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
             "run": lambda _: self._start_run(),
-            "stop": lambda _: self.session.stop(),
-            "measure": lambda _: self._start_judging(lambda: self.session.measure_floor(self._show_progress)),
+            "stop": lambda _: self.session.runs.stop(),
+            "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self._show_progress)),
             "undo_edit": lambda _: self._undo_edit(),
             "redo_edit": lambda _: self._undo_edit(redo=True),
             "note": self._set_note,
@@ -176,7 +176,7 @@ class TunerController(NotebookWidget):
 
     def _start(self, name: str, text: str, job: Callable[[], str]) -> None:
         """Start a job that Stop ends; it returns the text to show at its end."""
-        self.session.begin_run()
+        self.session.runs.begin_run()
         self._alert("")
         self._status(running=True, text=text)
         self._running = True
@@ -186,8 +186,10 @@ class TunerController(NotebookWidget):
             try:
                 text = job()
             finally:
-                with self.session.lock:  # a click as soon as the buttons are on again counts, and is reported later
-                    self.session.end_run()
+                with (
+                    self.session.history.lock
+                ):  # a click as soon as the buttons are on again counts, and is reported later
+                    self.session.runs.end_run()
                     self._running = False
                     if text is not None:
                         self._status(text=text)
@@ -196,46 +198,45 @@ class TunerController(NotebookWidget):
         self._do(name, finish)
 
     def _start_run(self) -> None:
-        version = self.session.next_version()  # an error appears before anything is shown as running
+        version = self.session.drafts.next_version()  # an error appears before anything is shown as running
         log_later = partial(self._do, f"log {version.key}")
         self._start_judging(lambda: self.session.run(self._show_progress, version, log_later))
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
-        self._start_judging(lambda: self.session.try_edit(number, self._show_progress), "suggestions")
+        self._start_judging(lambda: self.session.suggestions.try_edit(number, self._show_progress), "suggestions")
 
     def _start_judging(self, run: Callable[[], str], *more: str) -> None:
         self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
 
     def _start_suggesting(self, message: Mapping[str, Any], *, improve: bool = False) -> None:
-        name = str(message["judge"]).strip()
-        known = next((one for one in self.session.pool if one.name == name), None)
-        judge = known or judge_at(name, self.session.pool)
+        name, pool, suggestions = str(message["judge"]).strip(), self.session.drafts.pool, self.session.suggestions
+        judge = next((judge for judge in pool if judge.name == name), None) or judge_at(name, pool)
         where = server_of(judge)
 
         def suggest() -> str:
-            (self.session.improve if improve else self.session.suggest)(judge)
+            (suggestions.improve if improve else suggestions.suggest)(judge, self.session.shown_criterion)
             self._draw("suggestions", "draft")
-            return self.session.suggested.head
+            return suggestions.edits.head
 
         what = "improve" if improve else "suggest"
         self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
-        with self.session.lock:  # the worker may save meanwhile
-            self.session.edit_draft(make, str(message.get("step", "")))
+        with self.session.history.lock:  # the worker may save meanwhile
+            self.session.drafts.edit(make, str(message.get("step", "")))
             self._draft_message = message
             self._draw("draft")
-        if not self.session.problem:
+        if not self.session.drafts.problem:
             self._forget_error("run")
         self._plan()
 
     def _undo_edit(self, *, redo: bool = False) -> None:
-        self.session.undo_edit(redo=redo)
+        self.session.drafts.undo(redo=redo)
         self._redraw_draft()
 
     def _set_note(self, message: Mapping[str, Any]) -> None:
-        self.session.set_note(message["key"], str(message["note"]))
+        self.session.history.set_note(message["key"], str(message["note"]))
         self._draw("figures")
 
     def _set_jury(self, message: Mapping[str, Any]) -> None:
@@ -245,18 +246,18 @@ class TunerController(NotebookWidget):
             typed = message.get("budget_usd")
             budget = None if typed in (None, "") else float(typed)
             Options(budget_usd=budget)  # raises for an invalid budget
-            self.session.set_jury(weights, int(message["samples"]), message["aggregate"])
-            self.session.budget_usd = budget
-            self.session.save_state()
+            self.session.drafts.set_jury(weights, int(message["samples"]), message["aggregate"])
+            self.session.drafts.budget_usd = budget
+            self.session.history.save()
         finally:
             self._draw("jury", "draft")  # no field keeps a rejected value, which the next run would not use
         self._forget_error("run", "worker: run", "judge")  # for example because no judge was selected
         self._plan()
 
     def _add_judge(self, message: Mapping[str, Any]) -> None:
-        named = judge_at(str(message["judge"]).strip(), self.session.pool, str(message.get("server") or ""))
-        added = self.session.add_judge(named)
-        self.session.save_state()
+        named = judge_at(str(message["judge"]).strip(), self.session.drafts.pool, str(message.get("server") or ""))
+        added = self.session.drafts.add_judge(named)
+        self.session.history.save()
         self._alert("")
         if not self._running:
             where = server_of(added)
@@ -266,7 +267,7 @@ class TunerController(NotebookWidget):
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         self.session.criterion = message["name"]
-        self.session.held_out = {}
+        self.session.labels.held_out = {}
         self.session.query = Query()
         self._draw("page", "item", "figures", "notices")
 
@@ -286,7 +287,7 @@ class TunerController(NotebookWidget):
         self._do("figures", lambda: self._draw("figures"))
 
     def _set_queue(self, message: Mapping[str, Any]) -> None:
-        self.session.label_queue.set(message["source"], blind=bool(message["blind"]), is_open=bool(message["open"]))
+        self.session.labels.queue.set(message["source"], blind=bool(message["blind"]), is_open=bool(message["open"]))
         self._draw("queue")
         if not message["open"]:  # figures that change with each label would show what the jury said
             self._draw("page", "item")
@@ -300,29 +301,29 @@ class TunerController(NotebookWidget):
             self._draw("queue")  # the screen takes no key until its last message is answered
 
     def _set_annotator(self, message: Mapping[str, Any]) -> None:
-        self.session.annotator = str(message["name"]).strip() or self.session.annotator
+        self.session.labels.annotator = str(message["name"]).strip() or self.session.labels.annotator
         self._forget_error("label", "label_next")
-        self.session.save_state()
+        self.session.history.save()
         self._draw("item", "figures", "queue")
 
     def _count_labels(self, message: Mapping[str, Any]) -> None:
-        self.session.count_labels(str(message["annotator"]), counts=bool(message["counts"]))
+        self.session.labels.count_annotator(str(message["annotator"]), counts=bool(message["counts"]))
         self._draw("page", "item", "queue")
         self._do("figures", lambda: self._draw("figures"))
 
     def _show_versions(self, current: str, against: str) -> None:
-        self.session.show_versions(current, against)
+        self.session.runs.show(current, against)
         self._draw("page", "figures", "item")
         self._alert_unscored()
 
     def _edit_version(self, message: Mapping[str, Any]) -> None:
-        self.session.edit_version(message["key"])
+        self.session.drafts.edit_version(self.session.history.versions[message["key"]])
         self._forget_error("run")
         self._redraw_draft()
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
-        before = self.session.base.version
+        before = self.session.drafts.base.version
         saved = self.session.save(rubrics_folder)
         self._redraw_draft()
         self._draw("figures", "page")
@@ -333,7 +334,7 @@ class TunerController(NotebookWidget):
         return saved
 
     def _look_held_out(self, message: Mapping[str, Any]) -> None:
-        looks = self.session.held_out.get("looks", "")
+        looks = self.session.labels.held_out.get("looks", "")
         if message.get("seen", looks) != looks:
             return  # a second click would count another look
         self.session.look_held_out()
