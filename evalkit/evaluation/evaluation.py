@@ -29,7 +29,8 @@ from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
-from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_alignment import align as align_judges
+from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
 from evalkit.tables.grouping import cluster_names
@@ -251,13 +252,24 @@ class Evaluation:
     @cached_property
     def reliability(self) -> pd.DataFrame:
         """Agreement of the judges with each other (see `reliability`)."""
-        return reliability(self.judged, clusters=self.clusters)
+        return without_facts(self.noted_reliability)
+
+    @cached_property
+    def noted_reliability(self) -> pd.DataFrame:
+        """The same table, with the facts of its notes."""
+        return with_facts(reliability)(self.judged, clusters=self.clusters)
 
     @cached_property
     def alignment(self) -> pd.DataFrame | None:
         """Agreement of each judge, and the jury, with the human labels (see `align`); None without labels."""
+        return None if self.noted_alignment is None else without_facts(self.noted_alignment)
+
+    @cached_property
+    def noted_alignment(self) -> pd.DataFrame | None:
+        """The same table, with the facts of its notes."""
         if self.labels is None:
             return None
+        align = with_facts(align_judges)
         if len(self.judges) < 2:
             return align(self._votes_by_part(), self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name

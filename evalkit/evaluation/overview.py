@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, htm
 from evalkit.errors import counted
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.intervals import cluster_codes, mean_interval
+from evalkit.stats.notes import notes_of
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _BY_VERDICT = {
     "false_pass_rate": "false pass",
     "false_fail_rate": "false fail",
 }
-_NOT_SHOWN = ("pearson", "kendall", "mae")
 _BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
+_AMONG_JUDGES = {"alpha_single": "alpha", "percent_agreement": "percent agreement", "spread": "spread"}
 
 
 def text(evaluation: Evaluation, width: int | None = 80) -> str:
@@ -97,8 +97,8 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     if evaluation.answer_notes:
         yield "", [], "\n".join(evaluation.answer_notes)
     yield "Judges among themselves", *_reliability(evaluation)
-    if evaluation.alignment is not None:
-        yield from _alignment(evaluation, evaluation.alignment)
+    if evaluation.noted_alignment is not None:
+        yield from _alignment(evaluation, evaluation.noted_alignment)
     unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
     hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
     yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
@@ -151,8 +151,8 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
     """Notes on a row of the summary: why a figure is NA, and warnings."""
     rubric, name = evaluation.rubric, row["criterion"]
     whole = name == _ALL
-    rules = [one.scale.has_rule for one in rubric.criteria if whole or one.name == name]
-    has_rule = any(rules) or (whole and rubric.pass_at is not None)
+    scales = [one.scale for one in rubric.criteria if whole or one.name == name]
+    has_rule = any(scale.has_rule for scale in scales) or (whole and rubric.pass_at is not None)
     scores = evaluation.rubric_scores.assign(label=None) if whole else evaluation.scores.query("criterion == @name")
     bare, tied = scores["score_norm"].isna() & scores["label"].isna(), scores["status"].eq("tied")
     if row["n_scored"] < row["n_items"]:
@@ -170,8 +170,9 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         lack = {"verdict": has_rule & scores["passed"].isna() & tied, "score": bare & tied}
         lacks = [what if n == n_tied else f"{what} ({n})" for what, at in lack.items() if (n := int(at.sum()))]
         yield f"{counted(n_tied, 'item')} tied: counted as scored, but without {' and '.join(lacks)}"
-    if pd.isna(row["mean"]):
-        yield "no mean on a nominal scale" if not whole else "no item is scored on every criterion"
+    nominal = all(scale.level == "nominal" for scale in scales)
+    if pd.isna(row["mean"]) and (nominal or whole):
+        yield "no mean on a nominal scale" if nominal else "no item is scored on every criterion"
     if pd.isna(row["pass_rate"]):
         yield "no verdict" if has_rule else "no pass rule"
     elif len(undecided := scores[~bare & ~tied & scores["passed"].isna()]):
@@ -203,7 +204,7 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
         return [], "one judge: nothing to compare"
     items = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
     rows, notes = [], []
-    for _, row in evaluation.reliability.iterrows():
+    for _, row in evaluation.noted_reliability.iterrows():
         criterion = str(row["criterion"])
         compared = items.get(criterion, evaluation.disagreement[:0])
         split, compared = compared["split"], compared.dropna(subset="disagreement")
@@ -225,15 +226,13 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
             left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is no vote)"
             compared_by = "alpha and percent agreement compare samples"
             notes.append((criterion, f"mean disagreement and items that split leave out {left_out}; {compared_by}"))
-        notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
+        notes += [(criterion, note) for note in _notes(row, _AMONG_JUDGES)]
     return rows, "\n".join(noted(notes, len(rows), ", "))
 
 
-def _parts(notes: Any) -> list[str]:
-    """The parts of a note, with the titles' words."""
-    if pd.isna(notes):
-        return []
-    return str(notes).replace("alpha_single", "alpha").replace("_", " ").split("; ")
+def _notes(row: pd.Series, titles: dict[str, str]) -> list[str]:
+    """The notes of a row about the figures with a title, and about the whole row."""
+    return [text for note in notes_of(row) if (text := note.about(titles)) is not None]
 
 
 def _spread(row: Any) -> str:
@@ -272,24 +271,13 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         figures = {title: _interval(row, figure_name) for figure_name, title in titles.items()}
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])} | figures)
-        notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
+        notes += [(name, note) for note in (*_notes(row, titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
     items = (
         "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
     )
     said = [_among_people(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
     return rows, "\n".join(filter(None, said))
-
-
-def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:
-    """The notes about these figures, and about all figures."""
-    known = "|".join((*_BY_VERDICT, *_BY_SCORE, *_NOT_SHOWN))
-    for note in [] if pd.isna(notes) else str(notes).split("; "):
-        found = re.fullmatch(rf"(no interval of )?((?:{known})(?:, (?:{known}))*): (.*)", note)
-        if found is None:
-            yield note
-        elif names := [titles[name] for name in found[2].split(", ") if name in titles]:
-            yield f"{found[1] or ''}{', '.join(names)}: {found[3]}"
 
 
 def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:

@@ -25,15 +25,8 @@ from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, pan
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
 from evalkit.stats.intervals import jackknife_groups
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    JUDGE_KEY,
-    jackknife_row,
-    note_few_clusters,
-    result_table,
-    value_row,
-    with_id_notes,
-)
+from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
@@ -235,7 +228,7 @@ def _rows(
 
 
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
-    notes: list[str] = []
+    notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
     why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
     unit = compared.panel.unit[rows]
@@ -245,7 +238,7 @@ def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}
 
 
-def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: list[str]) -> dict[str, float]:
+def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: Notes) -> dict[str, float]:
     without = _WITHOUT + judge
     if without not in compared.panel.judges:
         notes.append("no jury is left without it")
@@ -257,7 +250,7 @@ def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: list[str]) 
     return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])
 
 
-def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, float]:
+def _effective(panel: Panel, judges: list[str], notes: Notes) -> dict[str, float]:
     answers = [panel.judges[judge][0] for judge in judges]
     annotators, scale = panel.annotators, panel.scale
     if scale.level != "nominal" and not np.isnan(annotators.score).all():
@@ -267,11 +260,13 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         kinds = np.stack([one.kind for one in answers], axis=1)
         said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
-        notes.append("n_eff: errors cannot be measured, because the labels have neither an order nor a pass rule")
+        notes.append(
+            Note("errors cannot be measured, because the labels have neither an order nor a pass rule", ("n_eff",))
+        )
         return {}
     values, why = effective_judges(said, people, panel.unit)
     if why:
-        notes.append(f"n_eff: {why}")
+        notes.append(Note(why, ("n_eff",)))
     if np.isnan(values[0]):
         return {}
     with np.errstate(invalid="ignore", divide="ignore"):

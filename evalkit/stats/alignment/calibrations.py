@@ -37,7 +37,8 @@ from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
 from evalkit.stats.comparison.significance import holm
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10

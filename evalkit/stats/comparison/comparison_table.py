@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, p_value, text_table, wrapped
 from evalkit.errors import counted
+from evalkit.stats.notes import row_notes
 
 JURY = "jury"
 SAME = "same replies"
@@ -139,9 +140,7 @@ class Comparison:
         lines = [_NOTE]
         if self.n_only_before or self.n_only_after:
             lines.append(f"left out: {counted(self.n_only_before, 'item')} only before, {self.n_only_after} only after")
-        said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
-        pairs = [(f"{row[0]}, {row[1]}", note) for row in said.itertuples(index=False) for note in row[2].split("; ")]
-        return [*lines, *noted(pairs, len(self.table))]
+        return [*lines, *noted(row_notes(self.table, "criterion", "judge"), len(self.table))]
 
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:

@@ -13,7 +13,8 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, drawn_floor, measured_floor
 from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
+from evalkit.stats.notes import with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import ClustersLike
 
