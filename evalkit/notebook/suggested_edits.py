@@ -77,7 +77,7 @@ class SuggestedEdits:
         notes = [suggestions.problem] if suggestions.problem else []
         notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
         rows = tuple(map(SuggestedEdit, suggestions.edits))
-        return SuggestedEdits(base, rows, name, criterion, draw, str(suggestions).splitlines()[0], tuple(notes))
+        return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
 
     @classmethod
     def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
