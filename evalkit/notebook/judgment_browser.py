@@ -96,7 +96,7 @@ class JudgmentBrowser(NotebookWidget):
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
         self._draw()
-        self._alert("\n".join(alert_lines(table)))
+        self._jobs.alert("\n".join(alert_lines(table)))
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)

@@ -291,7 +291,7 @@ class StartCard(NotebookWidget):
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 
-        self._do("plan", show_plan, "plan")
+        self._jobs.do("plan", show_plan, "plan")
         return prompts
 
     def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:

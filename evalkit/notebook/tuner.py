@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -20,6 +20,7 @@ from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
 from evalkit.notebook.tuning_session import Session
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.tables import LABEL_KEY, ItemsLike
@@ -28,7 +29,7 @@ _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagree
 _TABLES |= {"alignment", "wide"}
 
 
-class RubricTuner(TunerController):
+class RubricTuner(NotebookWidget):
     """Tune a rubric interactively: edit it, run, see what changed, look at items, label them, save a version.
 
     As the last line of a notebook cell it draws itself. Everything on screen is available as a table too (`judgments`,
@@ -99,14 +100,27 @@ class RubricTuner(TunerController):
             items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
             on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
         )  # fmt: skip
-        super().__init__(session)
+        instead = "evaluate and compare give the same figures"
+        self._open(session, new_widget("TunerWidget", "RubricTuner", instead))
 
     @classmethod
     def of(cls, session: Session, widget: Any) -> RubricTuner:
         """The tuner of a session, drawn in a widget that is on screen already."""
         tuner = cls.__new__(cls)
-        TunerController.__init__(tuner, session, widget)
+        tuner._open(session, widget)
         return tuner
+
+    def _open(self, session: Session, widget: Any) -> None:
+        super().__init__(widget)
+        self.session, self._screen = session, TunerController(session, widget, self._jobs)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | self._screen.actions()
+
+    def receive(self, message: Any) -> None:
+        """Do what a message from the screen asks for; a second click on what is paid does not pay twice."""
+        if self._screen.takes(message):
+            super().receive(message)
 
     @property
     def rubric(self) -> Rubric:
@@ -169,16 +183,16 @@ class RubricTuner(TunerController):
         """Change the draft as `Rubric.edit` does; RubricError if the result is not a valid rubric."""
         edited = self.session.drafts.draft.edit(criterion, **changes)
         self.session.drafts.edit(lambda _base, _draft: edited)
-        self._redraw_draft()
+        self._screen.redraw_draft()
 
     def run(self) -> None:
         """Judge what the draft changed, and wait for it; raises what `judge` raises."""
-        self._show_run(self.session.run(self._show_progress))
+        self._screen.show_run(self.session.run(self._screen.show_progress))
 
     def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:
         """Set the annotator's label of an item; None removes it."""
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
-        self._draw("figures", "page", "item")
+        self._screen.draw("figures", "page", "item")
 
     def suggest(self, judge: JudgeLike) -> list[Edit]:
         """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
@@ -186,7 +200,7 @@ class RubricTuner(TunerController):
         A second call for the same version requests another reply.
         """
         self.session.suggestions.suggest(judge, self.session.shown_criterion)
-        self._draw("suggestions")
+        self._screen.draw("suggestions")
         return [row.edit for row in self.session.suggestions.edits.rows]
 
     def improve(self, judge: JudgeLike) -> str:
@@ -196,7 +210,7 @@ class RubricTuner(TunerController):
         """
         suggestions = self.session.suggestions
         suggestions.improve(judge, self.session.shown_criterion)
-        self._draw("suggestions", "draft")
+        self._screen.draw("suggestions", "draft")
         return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
 
     def try_edit(self, number: int = 0) -> None:
@@ -204,7 +218,11 @@ class RubricTuner(TunerController):
 
         The effect is measured on held-out labels too, if there are any; each look at them is counted.
         """
-        self._show_run(self.session.suggestions.try_edit(number, self._show_progress), "suggestions")
+        self._screen.show_run(self.session.suggestions.try_edit(number, self._screen.show_progress), "suggestions")
+
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        return self._screen.save(rubrics_folder)
 
     def code(self, items: str = "items") -> str:
         """Python code that computes the same figures without the tuner."""
