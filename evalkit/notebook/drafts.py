@@ -74,9 +74,13 @@ class Setup:
         inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.input_names}
         return {"inputs": inputs, "on_missing": self.spec.on_missing}
 
-    def judging(self, **changed: Any) -> dict[str, Any]:
+    def options_with(self, **changed: Any) -> dict[str, Any]:
         """The options of `judge` in the tuner."""
         return {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
+
+    def judging(self, **changed: Any) -> Options:
+        """`options_with`, checked."""
+        return Options.of("RubricTuner", self.options_with(**changed))
 
     def worklist(self, version: Version) -> Worklist:
         """All that a version judges; raises for rules that do not fit its judges and scales."""

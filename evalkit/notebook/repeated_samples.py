@@ -91,4 +91,4 @@ class RepeatedSamples:
         return self._tables.get(key)
 
     def _sample(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
-        return sample_again(evaluation, n_items=n_items, **self._setup.judging(**{"refresh": False, **changed}))
+        return sample_again(evaluation, n_items=n_items, **self._setup.options_with(refresh=False, **changed))

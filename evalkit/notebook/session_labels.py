@@ -13,7 +13,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.drafts import Setup
 from evalkit.notebook.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
-from evalkit.notebook.label_queue import LabelQueue, Turn
+from evalkit.notebook.label_queue import LabelQueue
 from evalkit.notebook.version_history import History
 from evalkit.rubrics import LabelsLike, Rubric
 from evalkit.rubrics.human_labels import as_labels
@@ -52,18 +52,10 @@ class Labels:
         history.parts.append(lambda: {"annotator": self.annotator})
 
     # -- giving labels
-    def label(self, item_id: str, label: str | None, criterion: str, source: str = "given") -> None:
-        """Set the annotator's label of an item, or remove it with None; it is written to disk at once.
-
-        `source` says how the item was chosen (see `LabelEdit`).
-        """
+    def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
+        """Set the annotator's label of an item, or remove it; it is written to disk at once."""
         with self._history.lock:
-            self.log.add(item_id, criterion, self.annotator, LabelEdit(label, source))
-
-    def label_turn(self, turn: Turn, label: str, criterion: str, *, blind: bool) -> None:
-        """Label the item of a turn of the queue."""
-        edit = LabelEdit(label, self.queue.source, turn.probability, blind, turn.round)
-        self.log.add(str(turn.item_id), criterion, self.annotator, edit)
+            self.log.add(item_id, criterion, self.annotator, edit)
 
     def count_annotator(self, annotator: str, *, counts: bool = True) -> None:
         """Include the labels of a new annotator in the figures, or leave them out."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -66,19 +65,6 @@ class SuggestedEdits:
     head: str = ""
     notes: tuple[str, ...] = ()
 
-    def ask(
-        self, evaluation: Evaluation, base: str, judge: Any, criterion: str, labels: pd.DataFrame, **options: Any
-    ) -> SuggestedEdits:
-        """Ask for suggestions; another draw, if the same judge was asked the same before."""
-        name = getattr(judge, "name", str(judge))
-        same = (self.base, self.judge, self.criterion) == (base, name, criterion)
-        draw = self.draw + 1 if same else 0
-        suggestions = suggest_edits(evaluation, judge, criterion=criterion, labels=labels, draw=draw, **options)
-        notes = [suggestions.problem] if suggestions.problem else []
-        notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
-        rows = tuple(map(SuggestedEdit, suggestions.edits))
-        return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
-
     @classmethod
     def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
         """The outcome of `improve` and its path, in words."""
@@ -104,21 +90,6 @@ class SuggestedEdits:
         base = versions[self.base]
         rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
         return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
-
-    def measure(
-        self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | str | None
-    ) -> tuple[dict[str, str], ...]:
-        """The effect of an edit on dev labels, and on held-out ones where there are any (a look that is counted)."""
-        labels, _ = drop_new_annotators(labels[(labels["criterion"] == self.criterion).to_numpy()])
-        held = labels[(labels["part"] == HELD_OUT).to_numpy()]
-        table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
-        return tuple(_effect(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
-
-    def tried(self, number: int, key: str, effects: tuple[dict[str, str], ...]) -> SuggestedEdits:
-        """The same with the effects of an edit."""
-        rows = list(self.rows)
-        rows[number] = replace(rows[number], key=key, effects=effects)
-        return replace(self, rows=tuple(rows))
 
     @classmethod
     def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
@@ -156,8 +127,14 @@ class Suggestions:
         """
 
         def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
-            labels = self._labels.on_scale(criterion, evaluation)
-            return self.edits.ask(evaluation, self._runs.current, known, criterion, labels, **options)
+            last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
+            draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
+            options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
+            suggestions = suggest_edits(evaluation, known, **options)
+            notes = [suggestions.problem] if suggestions.problem else []
+            notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
+            rows = tuple(map(SuggestedEdit, suggestions.edits))
+            return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
 
         self._ask(judge, ask)
 
@@ -216,10 +193,14 @@ class Suggestions:
         if runs.current == version.key and not end.stopped:
             runs.show(version.key, edits.base)
             before, after = runs.replay(edits.base), runs.replay(version.key)
-            labels = self._labels.on_scale(edits.criterion, after, counted=True)
-            effects = edits.measure(before, after, labels, self._setup.cache)
+            labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
+            options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
+            look = bool((labels["part"] == HELD_OUT).any())
+            effects: Any = measure_edit(before, after, labels, look=look, **options).to_dict("records")
+            rows = list(edits.rows)
+            rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)))
             with self._history.lock:
-                self.edits = edits.tried(number, version.key, effects)
+                self.edits = replace(edits, rows=tuple(rows))
                 self._history.save()
         return end.text
 

@@ -27,21 +27,21 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
 
     `message` is the last one about the draft. If it was invalid, other views show what was typed.
     """
-    draft, name = session.drafts.draft, session.drafts.next_name
-    findings = draft.lint() if not session.drafts.problem else None
+    drafts, draft, problem = session.drafts, session.drafts.draft, session.drafts.problem
+    name, findings = drafts.next_name, None if problem else draft.lint()
     return {
         "revision": revision,
         "answers": str(message.get("id", "")),
-        "typed": {key: message[key] for key in ("form", "text") if key in message} if session.drafts.problem else {},
+        "typed": {key: message[key] for key in ("form", "text") if key in message} if problem else {},
         "id": draft.id,
         "name": name,
         "ran": name in {version.name for version in session.history.versions.values()},
         "edited": draft.edited,
-        "undo": bool(session.drafts.edits or session.drafts.problem),
-        "redo": bool(session.drafts.undone),
+        "undo": bool(drafts.edits or problem),
+        "redo": bool(drafts.undone),
         "form": form_of(draft),
         "yaml": str(draft),
-        "problem": session.drafts.problem,
+        "problem": problem,
         "warnings": [] if findings is None else [f"{row.where}: {row.message}" for row in findings.itertuples()],
         "templates": list_templates(),
     }
@@ -49,22 +49,19 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
 
 def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     """Judges, samples, rule and budget; `message_id` is of the last message about them, accepted or refused."""
+    drafts = session.drafts
+    servers = sorted({*map(server_of, drafts.pool)} - {""})
     return {
         "answers": message_id,
         "judges": [
-            {
-                "name": judge.name,
-                "on": judge.name in session.drafts.active,
-                "weight": judge.weight,
-                "server": server_of(judge),
-            }
-            for judge in session.drafts.pool
+            {"name": judge.name, "on": judge.name in drafts.active, "weight": judge.weight, "server": server_of(judge)}
+            for judge in drafts.pool
         ],
-        "servers": [*servers, OWN] if (servers := sorted({*map(server_of, session.drafts.pool)} - {""})) else [],
-        "samples": session.drafts.samples,
-        "aggregate": session.drafts.aggregate,
+        "servers": servers and [*servers, OWN],
+        "samples": drafts.samples,
+        "aggregate": drafts.aggregate,
         "aggregates": list(AGGREGATE_RULES),
-        "budget_usd": session.drafts.budget_usd,
+        "budget_usd": drafts.budget_usd,
         "n_items": len(session.items),
         "cache": shown_cache(session.setup.cache or default_cache()),
     }
@@ -72,24 +69,26 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
 
 def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
-    evaluation = session.evaluation
-    names = session.drafts.draft.names if evaluation is None else evaluation.rubric.names
-    points, versions = session.points(), session.history.versions
+    evaluation, versions, labels, points = (
+        session.evaluation,
+        session.history.versions,
+        session.labels,
+        session.points(),
+    )
+    current, against, criterion = session.runs.current, session.runs.against, session.shown_criterion
     return {
-        "criteria": list(names),
-        "criterion": session.shown_criterion,
+        "criteria": list(session.shown_rubric.names),
+        "criterion": criterion,
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
-        "improve": ""
-        if session.evaluation is None
-        else improvement_price(session.evaluation, session.labels.log.counted, session.shown_criterion),
-        "split": bool((session.labels.log.table["part"] == "held-out").any()),
-        "held_out": session.labels.held_out,
-        "other_texts": session.labels.log.n_other_texts,
+        "improve": "" if evaluation is None else improvement_price(evaluation, labels.log.counted, criterion),
+        "split": bool((labels.log.table["part"] == "held-out").any()),
+        "held_out": labels.held_out,
+        "other_texts": labels.log.n_other_texts,
         "off_scale": session.n_off_scale,
         "other_criteria": _other_criteria(session),
-        "annotator": session.labels.annotator,
-        "newcomers": session.labels.log.newcomers(),
+        "annotator": labels.annotator,
+        "newcomers": labels.log.newcomers(),
         "versions": [
             {
                 "key": key,
@@ -104,13 +103,13 @@ def figures_payload(session: Session) -> dict[str, Any]:
         ],
         "people": session.people_agreement,
         "axis": _axis([*points.values(), Point(session.people_agreement)]),
-        "current": session.runs.current,
-        "against": session.runs.against,
+        "current": current,
+        "against": against,
         "diff": [
-            asdict(change) for change in changes_of(versions[session.runs.against], versions[session.runs.current])
-        ]
-        if session.runs.against and session.runs.current
-        else [],
+            asdict(change)
+            for old, new in ([(against, current)] if against and current else [])
+            for change in changes_of(versions[old], versions[new])
+        ],
         "measure": session.floor_missing,
     }
 
@@ -157,7 +156,7 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     queue = session.labels.queue
     if not queue.is_open:
         return {"open": False}
-    turn, rubric = session.turn(), session.drafts.draft if session.evaluation is None else session.evaluation.rubric
+    turn, rubric = session.turn(), session.shown_rubric
     criterion = rubric.criterion(session.shown_criterion)
     columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
     blind, scale = session.is_blind(turn), criterion.scale

@@ -29,6 +29,7 @@ from evalkit.notebook.headline_numbers import (
 )
 from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
+from evalkit.notebook.label_log import LabelEdit
 from evalkit.notebook.label_queue import Turn, precision
 from evalkit.notebook.repeated_samples import RepeatedSamples
 from evalkit.notebook.session_labels import Labels
@@ -248,8 +249,11 @@ class Session:
 
     # -- labels
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
-        """Set the annotator's label of an item on the criterion shown or another one (see `Labels.label`)."""
-        self.labels.label(item_id, label, criterion or self.shown_criterion, source)
+        """Set the annotator's label of an item, or remove it with None; it is written to disk at once.
+
+        `source` says how the item was chosen (see `LabelEdit`).
+        """
+        self.labels.label(item_id, criterion or self.shown_criterion, LabelEdit(label, source))
 
     def turn(self) -> Turn:
         """What the annotator labels next in the label queue."""
@@ -269,7 +273,8 @@ class Session:
         with self.history.lock:
             turn = self.turn()
             if (turn.item_id, self.shown_criterion) == (item_id, criterion):
-                self.labels.label_turn(turn, label, criterion, blind=self.is_blind(turn))
+                edit = LabelEdit(label, self.labels.queue.source, turn.probability, self.is_blind(turn), turn.round)
+                self.labels.label(item_id, criterion, edit)
 
     def skip_item(self, item_id: str, criterion: str) -> None:
         """Leave the next item of the queue unlabelled; it comes again at the end."""

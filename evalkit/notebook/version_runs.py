@@ -83,12 +83,12 @@ class Runs:
                 on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
             self.check_stop()
 
-        options = self._options(budget_usd=self._drafts.budget_usd, on_progress=report)
+        options = self._setup.judging(budget_usd=self._drafts.budget_usd, on_progress=report)
         with self.running():
             try:
                 evaluation = self._evaluate(work, options)
             except Stopped:
-                evaluation = _mark_stopped(self._evaluate(work, self._offline), started)
+                evaluation = _mark_stopped(self._evaluate(work), started)
                 n_missing = evaluation.cost.n_missing
                 rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
                 end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
@@ -134,14 +134,9 @@ class Runs:
         if self._stop.is_set():
             raise Stopped
 
-    def _options(self, **changed: Any) -> Options:
-        return Options.of("RubricTuner", self._setup.judging(**changed))
-
-    @property
-    def _offline(self) -> Options:
-        return self._options(offline=True, refresh=False)
-
-    def _evaluate(self, work: Worklist, options: Options) -> Evaluation:
+    def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
+        """The evaluation of a work list; without options, from the cache and without any call."""
+        options = options or self._setup.judging(offline=True, refresh=False)
         labels = self._labels.for_rubric(work.spec.rubric)
         evaluation = evaluate_worklist(work, self._setup.items, options, labels)
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
@@ -211,7 +206,7 @@ class Runs:
         if key not in self._evaluations:
             if key not in (versions := self._history.versions):
                 raise InputError(f"version {key!r} not found; available: {listed(versions)}")
-            self._evaluations[key] = self._evaluate(self._setup.worklist(versions[key]), self._offline)
+            self._evaluations[key] = self._evaluate(self._setup.worklist(versions[key]))
         return self._evaluations[key]
 
     def replay(self, key: str) -> Evaluation:
