@@ -31,11 +31,10 @@ from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelEdit
 from evalkit.notebook.label_queue import Turn, precision
-from evalkit.notebook.repeated_samples import RepeatedSamples
 from evalkit.notebook.session_labels import Labels
 from evalkit.notebook.suggested_edits import Suggestions
 from evalkit.notebook.version_history import History
-from evalkit.notebook.version_runs import Runs
+from evalkit.notebook.version_runs import RepeatedSamples, Runs
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
 from evalkit.tables import ItemsLike
