@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -20,7 +20,6 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
 from evalkit.rubrics.prompts import item_inputs, swapped
@@ -66,6 +65,8 @@ class Evaluation:
         Judges, samples and templates; None for an evaluation made from a table.
     inputs
         For inputs of the rubric the column of `items` that holds them, where it has another name.
+    again
+        The function that samples it again, for `repeats`; None for an evaluation made from a table.
     """
 
     items: pd.DataFrame
@@ -78,6 +79,7 @@ class Evaluation:
     options: Options = field(default_factory=Options)
     spec: Spec | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
+    again: Callable[[Evaluation], pd.DataFrame] | None = None
 
     @classmethod
     def of(
@@ -208,7 +210,7 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        if self.rules.aggregate == "dawid_skene":  # it needs the votes on all items at once
+        if self.rules.rule.all_items:
             return aggregate(self.votes, **self.rules.aggregate_options)
         return self._of_votes["scores"]
 
@@ -239,7 +241,7 @@ class Evaluation:
         for votes in self._votes_by_part():
             flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
             made.append({"disagreement": disagreement(votes), "order_flips": flips})
-            if self.rules.aggregate != "dawid_skene":
+            if not self.rules.rule.all_items:
                 made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
         return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
 
@@ -286,11 +288,9 @@ class Evaluation:
     @cached_property
     def repeats(self) -> pd.DataFrame | None:
         """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
-        if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+        if self.again is None or self.spec is None or any(judge.is_llm for judge in self.spec.judges):
             return None
-        if self.judgments["source"].eq("recorded").any():
-            return None
-        return sample_again(self, half_width=0.02, progress=False)
+        return None if self.judgments["source"].eq("recorded").any() else self.again(self)
 
     @cached_property
     def answer_notes(self) -> list[str]:

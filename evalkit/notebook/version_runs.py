@@ -23,7 +23,7 @@ from evalkit.evaluation.sampling_again import plan_again
 from evalkit.notebook.drafts import Drafts, Setup
 from evalkit.notebook.session_labels import Labels
 from evalkit.notebook.version_history import History, Version
-from evalkit.stats.comparison.noise_floors import NOT_ASKED
+from evalkit.stats.comparison.measured_floors import NOT_ASKED
 
 SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.errors import counted
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
-from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
+from evalkit.stats.comparison.measured_floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, wilson
 from evalkit.stats.notes import Note, Notes, joined, note_few_clusters
 from evalkit.stats.result_tables import columns, figure_row, result_table

@@ -87,25 +87,26 @@ def note_few_clusters(clusters: Ints, notes: Notes) -> None:
 def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A function whose table (or that of its result) says in `notes` which ids of labels and clusters match no item."""
 
-    @wraps(function)
-    def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with collected_notes() as said:
-            result: Any = function(*args, **kwargs)
-        table, name = _table_of(result)
-        if said and "notes" in table:
-            notes = [[*notes_of(row), *said] for _, row in table.iterrows()]
-            table = keep_facts(table.assign(notes=tables.categorical(map(joined, notes))), notes)
-            result = replace(result, **{name: table}) if name else table
-        return cast(_R, result)
+    def wrapped(*, facts: bool) -> Callable[_P, _R]:
+        @wraps(function)
+        def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with collected_notes() as said:
+                result: Any = function(*args, **kwargs)
+            name = "" if isinstance(result, pd.DataFrame) else "summary" if hasattr(result, "summary") else "table"
+            table: pd.DataFrame = getattr(result, name) if name else result
+            if said and "notes" in table:
+                notes = [[*notes_of(row), *said] for _, row in table.iterrows()]
+                table = keep_facts(table.assign(notes=tables.categorical(map(joined, notes))), notes)
+                result = replace(result, **{name: table}) if name else table
+            if not facts:
+                table.attrs.pop(_FACTS, None)
+            return cast(_R, result)
 
-    @wraps(function)
-    def plain(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        result = noted(*args, **kwargs)
-        _table_of(result)[0].attrs.pop(_FACTS, None)
-        return result
+        return noted
 
-    _NOTED[plain] = noted
-    return plain
+    made = wrapped(facts=False)
+    _NOTED[made] = wrapped(facts=True)
+    return made
 
 
 _NOTED: dict[Any, Any] = {}
@@ -121,12 +122,6 @@ def without_facts(table: pd.DataFrame) -> pd.DataFrame:
     made = table.copy(deep=False)
     made.attrs.pop(_FACTS, None)
     return made
-
-
-def _table_of(result: Any) -> tuple[pd.DataFrame, str]:
-    """The table of a result, and the name of its field; "" where it is the table itself."""
-    name = "" if isinstance(result, pd.DataFrame) else "summary" if hasattr(result, "summary") else "table"
-    return getattr(result, name) if name else result, name
 
 
 def joined(notes: Any) -> str | None:

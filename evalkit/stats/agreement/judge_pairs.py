@@ -12,8 +12,8 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
-from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
+from evalkit.stats.moments import moments
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, jackknife_row, result_table
 from evalkit.stats.voting import vote

@@ -29,6 +29,7 @@ from evalkit.stats.alignment.agreement_measures import (
     KindOptions,
     Pair,
     compare_each,
+    figure_of,
     same_rows,
 )
 from evalkit.stats.alignment.corpus_estimates import unlike_all
@@ -60,12 +61,11 @@ from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
 
-_AMONG_PEOPLE = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = ("pearson", "spearman", "kendall")
+_CORRELATIONS = tuple(name for name, known in FIGURES.items() if known.correlation)
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
@@ -305,7 +305,7 @@ def _rows(
 
 def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
-    for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
+    for name in (name for name in options.figures if name in FIGURES and FIGURES[name].ceiling):
         known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
         # an evaluation's jury is no judge (\x00); of equal ones the first by name
         ranked = sorted(known, key=lambda judge: (-round(rows[judge][name], 9), judge))
@@ -431,7 +431,7 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
 
 
 def _group_counts(inside: Any, options: _Options, notes: Notes) -> dict[str, int]:
-    used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
+    used = int((~np.isnan(inside[:, [*FIGURES].index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
         notes.append(
             f"only {used} of {len(inside)} groups could be used: the others have under three items, or only one score "
@@ -486,7 +486,7 @@ def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options) 
 
 
 def _with_people(options: _Options) -> list[str]:
-    return [name for name in options.figures if name in (*_AMONG_PEOPLE, *options.extra)]
+    return [name for name in options.figures if name != _FIRST and figure_of(name).ceiling]
 
 
 def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> Notes:

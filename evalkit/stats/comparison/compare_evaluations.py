@@ -20,9 +20,8 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
-from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.noise_floors import (
+from evalkit.stats.comparison.measured_floors import (
     NO_REPEATS,
     NO_RULE,
     Floor,
@@ -31,11 +30,12 @@ from evalkit.stats.comparison.noise_floors import (
     kind_codes,
     measured_floor,
 )
+from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
-from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
+from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
 

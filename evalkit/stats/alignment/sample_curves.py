@@ -18,9 +18,7 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
-from evalkit.stats.alignment.label_values import clusters_for, labels_for
-from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
-from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, value_row, verdict_codes
@@ -276,7 +274,7 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: Notes, most: int) -> dict[s
     known = values[~np.isnan(values)]
     defined = bool(len(known)) and len(known) >= 0.95 * len(values)
     means = np.append(known.mean() if defined else np.nan, left_out)
-    row = value_row(name, means, TRANSFORM[name], notes, "not defined in over 5 % of the draws", drawn.unit)
+    row = value_row(name, means, FIGURES[name].transform, notes, "not defined in over 5 % of the draws", drawn.unit)
     if defined:
         note_few_clusters(drawn.unit, notes)
         if len(known) > 1 and 2 * k <= most:
