@@ -29,10 +29,10 @@ from evalkit.notebook.headline_numbers import (
 )
 from evalkit.notebook.item_details import item_detail, level_keys, side_by_side
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
-from evalkit.notebook.label_log import LabelEdit
+from evalkit.notebook.label_log import LabelEdit, LabelLog
 from evalkit.notebook.label_queue import Turn, precision
 from evalkit.notebook.session_labels import Labels
-from evalkit.notebook.suggested_edits import Suggestions
+from evalkit.notebook.suggested_edits import SuggestedEdits, Suggestions
 from evalkit.notebook.version_history import History
 from evalkit.notebook.version_runs import RepeatedSamples, Runs
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
@@ -115,6 +115,25 @@ class Session:
     def evaluation(self) -> Evaluation | None:
         """The evaluation shown; None before the first run."""
         return self.runs.evaluation
+
+    @property
+    def annotator(self) -> str:
+        """The name of the person who labels; it can be set."""
+        return self.labels.annotator
+
+    @annotator.setter
+    def annotator(self, name: str) -> None:
+        self.labels.annotator = name
+
+    @property
+    def label_log(self) -> LabelLog:
+        """All labels, with their edits."""
+        return self.labels.log
+
+    @property
+    def suggested(self) -> SuggestedEdits:
+        """The last suggestions."""
+        return self.suggestions.edits
 
     @property
     def shown_rubric(self) -> Rubric:
