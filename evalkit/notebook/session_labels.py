@@ -37,7 +37,7 @@ class Labels:
 
     def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
         self._history, self._cache = history, setup.cache
-        self.annotator = history.state.get("annotator", annotator)
+        self.annotator: str = history.state.get("annotator", annotator)
         self.held_out: dict[str, str] = {}
         items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
         texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
