@@ -110,14 +110,19 @@ class Bill:
         return math.nan if self.n_unpriced else self.known_usd
 
     def __str__(self) -> str:
+        return "; ".join(filter(None, self.words))
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The price, and, if it is that of some replies, how many others there are."""
         if not self.n_unpriced:
-            return money(self.known_usd)
+            return money(self.known_usd), ""
         if self.n_unpriced == self.n_replies:
-            return "unknown price"
+            return "unknown price", ""
         if self.known_usd:
             unknown = counted(self.n_unpriced, "reply", "replies")
-            return f"at least {money(self.known_usd)}; {unknown} of unknown price"
-        return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price"
+            return f"at least {money(self.known_usd)}", f"{unknown} of unknown price"
+        return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price", ""
 
 
 def _is_na(value: Any) -> bool:

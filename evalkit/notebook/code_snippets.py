@@ -30,30 +30,28 @@ def session_code(session: Session, items: str = "items") -> str:
         The expression that gives the items. ``items`` is made from the tuner's file of items, if it has one; else the
         first line says what it must hold.
     """
-    shown = session.history.versions.get(session.current) or session.next_version()
+    shown = session.history.versions.get(session.runs.current) or session.drafts.next_version()
     lines = ["import evalkit as ek", ""]
-    if items == "items" and session.source is not None:
-        lines += [f"items = ek.load_items({str(session.source)!r})", ""]
+    if items == "items" and session.setup.source is not None:
+        lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
     elif items == "items" and session.items_code:
         lines += [*session.items_code, ""]
     given = counted = ""
-    if len(session.label_log.counted):
-        path = session.label_log.path.with_suffix(".csv")
-        session.label_log.counted.to_csv(path, index=False)
+    if len(session.labels.log.counted):
+        path = session.labels.log.path.with_suffix(".csv")
+        session.labels.log.counted.to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         given = counted = ", labels=labels"
-        if few := drop_new_annotators(session.labels_of(session.shown_criterion, counted=True))[1]:
+        if few := drop_new_annotators(
+            session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
+        )[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
-    other = session.history.versions.get(session.against)
+    other = session.history.versions.get(session.runs.against)
     if other is not None:
         lines += ["", *_evaluating("last", other, items, session, counted)]
         lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
-    if (
-        items == "items"
-        and session.source is None
-        and "table = ek.tables.read_frame" not in "\n".join(session.items_code)
-    ):
+    if items == "items" and not session.reads_items:
         lines[:0] = [_expected(session, shown.rubric)]
     return "\n".join(lines) + "\n"
 
@@ -62,19 +60,19 @@ def _expected(session: Session, rubric: Rubric) -> str:
     """A comment: the variable that the code needs, and its columns."""
     if session.items_code:
         return "# table: the table that was passed to ek.start"
-    inputs = columns_of(rubric, session.data_options(rubric)["inputs"], session.items)
-    columns = ", ".join(map(repr, dict.fromkeys([session.item_id or "item_id", *inputs.values()])))
+    inputs = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
+    columns = ", ".join(map(repr, dict.fromkeys([session.setup.item_id or "item_id", *inputs.values()])))
     return f"# items: the table that was passed to the tuner, with the columns {columns}"
 
 
 def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:
-    plain, rules = asdict(Rules()), {**asdict(session.spec.rules), "aggregate": version.aggregate}
-    options = {"samples": version.samples, "item_id": session.item_id, "template": session.template}
+    plain, rules = asdict(Rules()), {**asdict(session.setup.spec.rules), "aggregate": version.aggregate}
+    options = {"samples": version.samples, "item_id": session.setup.item_id, "template": session.setup.template}
     options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]}
-    data = session.data_options(version.rubric)
+    data = session.setup.data_options(version.rubric)
     options |= {"inputs": data["inputs"] or None}
     options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
-    options |= {"cache": shown_cache(session.cache)}
+    options |= {"cache": shown_cache(session.setup.cache)}
     named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
     judges = f"[{', '.join(map(judge_code, version.judges))}]"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"

@@ -19,6 +19,7 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import chance_sentences
+from evalkit.stats.notes import notes_of, with_facts
 
 _VERDICTS = {True: "true", False: "false", None: None}
 Mark = Literal["", "better", "worse"]
@@ -94,10 +95,14 @@ def make_tiles(
         The rows of the items, for those that got or lost their verdict.
     """
     people = _people(*rows, name, *_counted(evaluation, labels, criterion), not_counted)
-    scored = _scored(evaluation, criterion)
-    head = people if rows[0] is not None else scored
-    head[0] = replace(head[0], place="head")
-    return [*people, _split(evaluation, criterion), _changed(change, name, items), *scored, _cost(evaluation)]
+    split, *others = jury_tiles(evaluation, criterion, "head" if rows[0] is None else "fact")
+    return [*people, split, _changed(change, name, items), *others]
+
+
+def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
+    """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
+    first, *others = _scored(evaluation, criterion)
+    return [_split(evaluation, criterion), replace(first, place=place), *others, _cost(evaluation)]
 
 
 def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:
@@ -138,7 +143,7 @@ def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterio
     dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
     if scores.empty or dev.empty:
         return None
-    return align(scores, dev, clusters=evaluation.clusters).iloc[0]
+    return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
 
 
 def _dev(labels: pd.DataFrame) -> pd.DataFrame:
@@ -162,10 +167,11 @@ def _people(
         compared += f"; without {', '.join(few)} (under {ENOUGH_LABELS} labels)"
     who_and_how = "".join(f" · {words}" for words in [*_who_and_how(labels), not_counted] if words)
     tiles = []
-    for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):
+    figures: list[tuple[str, str, Place]] = [("Agreement with people", "accuracy", "head"), ("Kappa", "kappa", "fact")]
+    for title, one, place in figures:
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
         moved, mark = _moved(row, last, one, name)
-        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark))
+        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark, place))
         who_and_how = ""  # the first tile shows it for both
     if pd.isna(row["accuracy_people"]):
         tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
@@ -195,11 +201,8 @@ def _without_interval(row: pd.Series, one: str) -> str:
     """Why a figure has no interval, from the notes of `align`."""
     if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
         return ""
-    for note in str(row["notes"]).split("; "):
-        names, _, why = note.removeprefix("no interval of ").partition(": ")
-        if names != note and one in names.split(", "):
-            return f"; no interval: {why}"
-    return "; no interval"
+    notes = [note for note in notes_of(row) if note.kind == "interval" and one in note.figures]
+    return f"; no interval: {notes[0].reason}" if notes else "; no interval"
 
 
 def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple[str, Mark]:
@@ -270,7 +273,7 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
 def _cost(evaluation: Evaluation) -> Tile:
     cost = evaluation.cost
     n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
-    paid, _, unpriced = str(cost.paid).partition("; ")
+    paid, unpriced = cost.paid.words
     share = (
         f"{cost.n_live} live replies, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
     )

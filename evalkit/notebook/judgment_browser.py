@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.core.settings import as_cache
 from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
-from evalkit.notebook.headline_numbers import make_tiles
+from evalkit.notebook.headline_numbers import jury_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import FILTERS, Query, filled_columns, page_of, rows_of
 from evalkit.notebook.run_notices import alert_lines, notices
@@ -20,10 +20,8 @@ from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables import ItemsLike, as_items, check, empty
 
-_LABEL_TILES = ("Agreement with people", "Kappa", "People among themselves", "Changed")
-"""Tiles that need labels or a second version."""
 _FILTERS = ("split", "tied", "unscored")
-"""Filters that need neither."""
+"""Filters that need neither labels nor a second version."""
 
 
 class JudgmentBrowser(NotebookWidget):
@@ -98,16 +96,15 @@ class JudgmentBrowser(NotebookWidget):
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
         self._draw()
-        self._alert("\n".join(alert_lines(table)))
+        self._jobs.alert("\n".join(alert_lines(table)))
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
-        tiles = make_tiles(self._browsed, self._labels, self._criterion)
         self.widget.figures = {
             "browse": True,
             "criteria": list(self._browsed.rubric.names),
             "criterion": self._criterion,
-            "tiles": [asdict(tile) for tile in tiles if tile.title not in _LABEL_TILES],
+            "tiles": [asdict(tile) for tile in jury_tiles(self._browsed, self._criterion)],
         }
         self.widget.notices = notices(self._browsed, self._criterion)
         self._draw_page()

@@ -69,7 +69,7 @@ class RunPanel(NotebookWidget):
             except InputError as problem:
                 self.widget.page = {"problem": f"no samples are shown: {problem}"}
 
-        self._do(name, read, queue="samples")
+        self._jobs.do(name, read, queue="samples")
 
 
 class RunView(RunPanel):

@@ -53,7 +53,7 @@ class WizardController(RunPanel):
         }
         self._fill(form)
         self._draw_runs()
-        self._do("recover", self._recover)
+        self._jobs.do("recover", self._recover)
 
     @property
     def errors(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ class WizardController(RunPanel):
                 self._follower.stop()
             self._clear_run()
             self._follower = Follower(
-                self.runner, run.id, on_change=self._draw_progress, on_end=self._draw_end, on_error=self._alert
+                self.runner, run.id, on_change=self._draw_progress, on_end=self._draw_end, on_error=self._jobs.alert
             )
         self._draw_runs()
 
@@ -171,7 +171,7 @@ class WizardController(RunPanel):
             }
             self.widget.check = check
             if not errors and not missing:
-                self._do("plan", lambda: self._draw_plan(form, check), queue="plan")
+                self._jobs.do("plan", lambda: self._draw_plan(form, check), queue="plan")
 
     def _draw_plan(self, form: RunForm, check: Mapping[str, Any]) -> None:
         try:
@@ -222,8 +222,8 @@ class WizardController(RunPanel):
         with self._follower_lock:
             if run.id == self.followed.run_id:
                 self._show_run(run)
-        self._safely(self._draw_runs)
-        self._safely(self._check_form)  # more is known of its tasks now
+        self._jobs.safely(self._draw_runs)
+        self._jobs.safely(self._check_form)  # more is known of its tasks now
 
     def _set_stopping(self, stopping: bool) -> None:
         with self._follower_lock:
@@ -233,11 +233,11 @@ class WizardController(RunPanel):
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {
             "form": self._set_form,
-            "starter": lambda _: self._do("starter", self.create_starter_pack),
+            "starter": lambda _: self._jobs.do("starter", self.create_starter_pack),
             "start": lambda _: self._start_on_screen(),
-            "stop": lambda _: self._do("stop", self._stop_once),
+            "stop": lambda _: self._jobs.do("stop", self._stop_once),
             "save": self._save_as,
-            "watch": lambda message: self._do("watch", lambda: self.follow(str(message["id"]))),
+            "watch": lambda message: self._jobs.do("watch", lambda: self.follow(str(message["id"]))),
         }
 
     def _set_form(self, message: Mapping[str, Any]) -> None:
@@ -254,7 +254,7 @@ class WizardController(RunPanel):
         if self._starting or unseen or progress.get("status") in UNFINISHED:
             return  # a second click would start a second run
         refuse(self.errors)
-        self._alert("")
+        self._jobs.alert("")
         with self._lock:
             self.widget.check = {**self.widget.check, "ready": False, "plan": ["starting …"]}
         self._starting, form = True, self.form  # as it is now: the user may go on to the next run
@@ -266,7 +266,7 @@ class WizardController(RunPanel):
                 self._starting = False
                 self._check_form()
 
-        self._do("start", start)
+        self._jobs.do("start", start)
 
     def _stop_once(self) -> None:
         if not self.widget.progress.get("stopping"):  # after a second click the run may be over

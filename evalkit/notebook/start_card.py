@@ -28,8 +28,8 @@ from evalkit.notebook.column_roles import (
     new_rubric,
     suggest_rubric,
 )
-from evalkit.notebook.drafts_and_judging import plan_line
-from evalkit.notebook.judge_servers import ServerError, judge_at, server_of
+from evalkit.notebook.drafts import plan_line
+from evalkit.notebook.judge_addresses import ServerError, judge_at, server_of
 from evalkit.notebook.mapped_table import label_problems, map_table, role_problems
 from evalkit.notebook.tuner import RubricTuner
 from evalkit.notebook.tuning_session import Session
@@ -139,7 +139,7 @@ class StartCard(NotebookWidget):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
                 session = Session(self.items, self.rubric, self.judges, **self._arguments())
-            session.items_code = self._items_code()
+            session.items_code, session.reads_items = self._items_code(), bool(self._file)
             self._opened = RubricTuner.of(session, self.widget)
             self.widget.card = {}
         return self._opened
@@ -291,7 +291,7 @@ class StartCard(NotebookWidget):
             if self._opened is None and self.items is items:
                 self.widget.status = {"plan": head}
 
-        self._do("plan", show_plan, "plan")
+        self._jobs.do("plan", show_plan, "plan")
         return prompts
 
     def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:

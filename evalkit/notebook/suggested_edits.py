@@ -1,26 +1,30 @@
-"""The edits suggested for a version, which of them were tried, and their effects."""
+"""Edits suggested for a version: asking a judge for them, trying them as versions, and their effects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure
-from evalkit.errors import InputError, counted
-from evalkit.evaluation import Evaluation
+from evalkit.core.judges import JudgeLike
+from evalkit.errors import InputError, JudgeError, counted
+from evalkit.evaluation import Evaluation, improve
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.evaluation.suggestions.improvement import Improvement
 from evalkit.evaluation.suggestions.suggesting import suggest_edits
+from evalkit.notebook.drafts import Drafts, Setup
 from evalkit.notebook.label_log import drop_new_annotators
-from evalkit.notebook.version_history import Version, rebase
+from evalkit.notebook.session_labels import Labels
+from evalkit.notebook.version_history import History, Version, rebase
+from evalkit.notebook.version_runs import Runs, Stopped
+from evalkit.rubrics import Rubric
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import chance_sentences
 
@@ -61,19 +65,6 @@ class SuggestedEdits:
     head: str = ""
     notes: tuple[str, ...] = ()
 
-    def ask(
-        self, evaluation: Evaluation, base: str, judge: Any, criterion: str, labels: pd.DataFrame, **options: Any
-    ) -> SuggestedEdits:
-        """Ask for suggestions; another draw, if the same judge was asked the same before."""
-        name = getattr(judge, "name", str(judge))
-        same = (self.base, self.judge, self.criterion) == (base, name, criterion)
-        draw = self.draw + 1 if same else 0
-        suggestions = suggest_edits(evaluation, judge, criterion=criterion, labels=labels, draw=draw, **options)
-        notes = [suggestions.problem] if suggestions.problem else []
-        notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
-        rows = tuple(map(SuggestedEdit, suggestions.edits))
-        return SuggestedEdits(base, rows, name, criterion, draw, str(suggestions).splitlines()[0], tuple(notes))
-
     @classmethod
     def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
         """The outcome of `improve` and its path, in words."""
@@ -100,21 +91,6 @@ class SuggestedEdits:
         rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
         return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
-    def measure(
-        self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | str | None
-    ) -> tuple[dict[str, str], ...]:
-        """The effect of an edit on dev labels, and on held-out ones where there are any (a look that is counted)."""
-        labels, _ = drop_new_annotators(labels[(labels["criterion"] == self.criterion).to_numpy()])
-        held = labels[(labels["part"] == HELD_OUT).to_numpy()]
-        table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
-        return tuple(_effect(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
-
-    def tried(self, number: int, key: str, effects: tuple[dict[str, str], ...]) -> SuggestedEdits:
-        """The same with the effects of an edit."""
-        rows = list(self.rows)
-        rows[number] = replace(rows[number], key=key, effects=effects)
-        return replace(self, rows=tuple(rows))
-
     @classmethod
     def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
         """Read back what `asdict` gives; empty, if their version is missing or their form is unknown."""
@@ -123,6 +99,110 @@ class SuggestedEdits:
             if suggested.base in versions:
                 return suggested
         return cls()
+
+
+class Suggestions:
+    """Suggested edits of the version shown.
+
+    Attributes
+    ----------
+    edits
+        The last suggestions.
+    """
+
+    def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
+        self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
+        self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
+        history.parts.append(lambda: {"suggested": asdict(self.edits)})
+
+    def suggest(self, judge: JudgeLike, criterion: str) -> None:
+        """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
+
+        A second call for the same version requests another reply.
+
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `suggest_edits`; InputError also when nothing is judged yet.
+        """
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
+            draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
+            options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
+            suggestions = suggest_edits(evaluation, known, **options)
+            notes = [suggestions.problem] if suggestions.problem else []
+            notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
+            rows = tuple(map(SuggestedEdit, suggestions.edits))
+            return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
+
+        self._ask(judge, ask)
+
+    def improve(self, judge: JudgeLike, criterion: str) -> None:
+        """Let a judge improve the version shown, and test the outcome once on held-out labels (see `improve`).
+
+        A wording that is kept goes into the draft.
+
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `improve`; InputError also when nothing is judged yet.
+        """
+        kept: list[Rubric] = []
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
+            improvement = improve(evaluation, labels, known, **options)
+            kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
+            return SuggestedEdits.of_improvement(improvement, self._runs.current, known)
+
+        self._ask(judge, ask)
+        if kept:
+            self._drafts.edit(lambda base, _: rebase(base, kept[0].to_dict()))
+
+    def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits]) -> None:
+        evaluation, setup = self._runs.loaded(), self._setup
+        options: dict[str, Any] = {n: setup.options[n] for n in ("retries", "offline") if n in setup.options}
+        options |= {"cache": setup.cache, "budget_usd": self._drafts.budget_usd, "on_progress": self._runs.check_stop}
+        try:
+            with self._runs.running():
+                edits = ask(evaluation, self._drafts.known(judge), **options)
+        except Stopped:
+            raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
+        with self._history.lock:
+            self.edits = edits
+            self._history.save()
+
+    def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Run a suggested edit as a version, compare it with the one that it edits, and measure its effect.
+
+        The effect is measured on held-out labels too, if there are any; the look is counted. The draft does not change.
+        Returns the text for the status line.
+
+        Raises
+        ------
+        InputError
+            When there is no suggestion with this number.
+        JudgeError, CacheError, ConfigError, RubricError
+            As `Runs.run`.
+        """
+        edits, runs = self.edits, self._runs
+        version = edits.version(number, self._history.versions)
+        end = runs.run(on_progress, self._history.versions.get(version.key, version))
+        if runs.current == version.key and not end.stopped:
+            runs.show(version.key, edits.base)
+            before, after = runs.replay(edits.base), runs.replay(version.key)
+            labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
+            options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
+            look = bool((labels["part"] == HELD_OUT).any())
+            effects: Any = measure_edit(before, after, labels, look=look, **options).to_dict("records")
+            rows = list(edits.rows)
+            rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)))
+            with self._history.lock:
+                self.edits = replace(edits, rows=tuple(rows))
+                self._history.save()
+        return end.text
 
 
 def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> str:

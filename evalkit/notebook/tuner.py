@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -20,6 +20,7 @@ from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
 from evalkit.notebook.tuning_session import Session
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.tables import LABEL_KEY, ItemsLike
@@ -28,7 +29,7 @@ _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagree
 _TABLES |= {"alignment", "wide"}
 
 
-class RubricTuner(TunerController):
+class RubricTuner(NotebookWidget):
     """Tune a rubric interactively: edit it, run, see what changed, look at items, label them, save a version.
 
     As the last line of a notebook cell it draws itself. Everything on screen is available as a table too (`judgments`,
@@ -99,24 +100,37 @@ class RubricTuner(TunerController):
             items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
             on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
         )  # fmt: skip
-        super().__init__(session)
+        instead = "evaluate and compare give the same figures"
+        self._open(session, new_widget("TunerWidget", "RubricTuner", instead))
 
     @classmethod
     def of(cls, session: Session, widget: Any) -> RubricTuner:
         """The tuner of a session, drawn in a widget that is on screen already."""
         tuner = cls.__new__(cls)
-        TunerController.__init__(tuner, session, widget)
+        tuner._open(session, widget)
         return tuner
+
+    def _open(self, session: Session, widget: Any) -> None:
+        super().__init__(widget)
+        self.session, self._screen = session, TunerController(session, widget, self._jobs)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | self._screen.actions()
+
+    def receive(self, message: Any) -> None:
+        """Do what a message from the screen asks for; a second click on what is paid does not pay twice."""
+        if self._screen.takes(message):
+            super().receive(message)
 
     @property
     def rubric(self) -> Rubric:
         """The draft: the rubric as edited so far."""
-        return self.session.draft
+        return self.session.drafts.draft
 
     @property
     def evaluation(self) -> Evaluation | None:
         """The evaluation on screen, with the dev labels that figures use; None before the first run."""
-        return self._with_labels(self.session.label_log.dev)
+        return self._with_labels(self.session.labels.log.dev)
 
     def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
         shown = self.session.evaluation
@@ -146,64 +160,69 @@ class RubricTuner(TunerController):
         (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`, `round`. Figures use given and random
         ones; those with weights also disputed ones (see `corpus_estimate`).
         """
-        return self.session.label_log.table
+        return self.session.labels.log.table
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
         evaluation = self.session.evaluation
         if name == "wide":  # with all labels
-            labels = self.session.label_log.table
+            labels = self.session.labels.log.table
             evaluation = self._with_labels(labels[(labels["part"] == DEV).to_numpy()])
         if evaluation is None:
             raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
         if name == "alignment":  # of the annotators that the tiles count
-            evaluation = self._with_labels(self.session.labels_for(evaluation.rubric))
+            evaluation = self._with_labels(self.session.labels.for_rubric(evaluation.rubric))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:
         """The calls and cost of a run now (see `plan`)."""
-        return self.session.plan()
+        return self.session.drafts.plan()
 
     def edit(self, criterion: str | None = None, **changes: Any) -> None:
         """Change the draft as `Rubric.edit` does; RubricError if the result is not a valid rubric."""
-        edited = self.session.draft.edit(criterion, **changes)
-        self.session.edit_draft(lambda _base, _draft: edited)
-        self._redraw_draft()
+        edited = self.session.drafts.draft.edit(criterion, **changes)
+        self.session.drafts.edit(lambda _base, _draft: edited)
+        self._screen.redraw_draft()
 
     def run(self) -> None:
         """Judge what the draft changed, and wait for it; raises what `judge` raises."""
-        self._show_run(self.session.run(self._show_progress))
+        self._screen.show_run(self.session.run(self._screen.show_progress))
 
     def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:
         """Set the annotator's label of an item; None removes it."""
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
-        self._draw("figures", "page", "item")
+        self._screen.draw("figures", "page", "item")
 
     def suggest(self, judge: JudgeLike) -> list[Edit]:
         """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
 
         A second call for the same version requests another reply.
         """
-        self.session.suggest(judge)
-        self._draw("suggestions")
-        return [row.edit for row in self.session.suggested.rows]
+        self.session.suggestions.suggest(judge, self.session.shown_criterion)
+        self._screen.draw("suggestions")
+        return [row.edit for row in self.session.suggestions.edits.rows]
 
     def improve(self, judge: JudgeLike) -> str:
         """Improve the shown version in three rounds, with one test on held-out labels (see `evalkit.improve`).
 
         A wording that is kept goes into the draft. Returns the outcome and the path, in words.
         """
-        self.session.improve(judge)
-        self._draw("suggestions", "draft")
-        return "\n".join([self.session.suggested.head, *self.session.suggested.notes])
+        suggestions = self.session.suggestions
+        suggestions.improve(judge, self.session.shown_criterion)
+        self._screen.draw("suggestions", "draft")
+        return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
 
     def try_edit(self, number: int = 0) -> None:
         """Run a suggested edit (0: the first) as a version, and measure its effect.
 
         The effect is measured on held-out labels too, if there are any; each look at them is counted.
         """
-        self._show_run(self.session.try_edit(number, self._show_progress), "suggestions")
+        self._screen.show_run(self.session.suggestions.try_edit(number, self._screen.show_progress), "suggestions")
+
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        return self._screen.save(rubrics_folder)
 
     def code(self, items: str = "items") -> str:
         """Python code that computes the same figures without the tuner."""

@@ -42,13 +42,13 @@ def _caption(n_shown: int, rows: list[Row]) -> str:
 
 
 def _head(session: Session) -> str:
-    rubric = session.draft
-    judges = ", ".join(judge.name for judge in session.pool if judge.name in session.active)
-    what = f"{rubric.id} {session.draft_name}, criterion {session.shown_criterion}"
+    rubric = session.drafts.draft
+    judges = ", ".join(judge.name for judge in session.drafts.pool if judge.name in session.drafts.active)
+    what = f"{rubric.id} {session.drafts.next_name}, criterion {session.shown_criterion}"
     head = f"{what}: {counted(len(session.items), 'item')}, judged by {judges}"
     if session.evaluation is None:
         return f"{head}; not judged yet"
-    return f"{head}; showing {session.history.versions[session.current].name}"
+    return f"{head}; showing {session.history.versions[session.runs.current].name}"
 
 
 def _matrix(session: Session) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.evaluation.inputs import columns_of
 from evalkit.notebook.headline_numbers import Point
 from evalkit.notebook.item_details import item_texts, level_keys
-from evalkit.notebook.judge_servers import OWN, server_of
+from evalkit.notebook.judge_addresses import OWN, server_of
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.run_notices import notices
 from evalkit.notebook.suggested_edits import improvement_price
@@ -27,21 +27,21 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
 
     `message` is the last one about the draft. If it was invalid, other views show what was typed.
     """
-    draft, name = session.draft, session.draft_name
-    findings = draft.lint() if not session.problem else None
+    drafts, draft, problem = session.drafts, session.drafts.draft, session.drafts.problem
+    name, findings = drafts.next_name, None if problem else draft.lint()
     return {
         "revision": revision,
         "answers": str(message.get("id", "")),
-        "typed": {key: message[key] for key in ("form", "text") if key in message} if session.problem else {},
+        "typed": {key: message[key] for key in ("form", "text") if key in message} if problem else {},
         "id": draft.id,
         "name": name,
         "ran": name in {version.name for version in session.history.versions.values()},
         "edited": draft.edited,
-        "undo": bool(session.edits or session.problem),
-        "redo": bool(session.undone),
+        "undo": bool(drafts.edits or problem),
+        "redo": bool(drafts.undone),
         "form": form_of(draft),
         "yaml": str(draft),
-        "problem": session.problem,
+        "problem": problem,
         "warnings": [] if findings is None else [f"{row.where}: {row.message}" for row in findings.itertuples()],
         "templates": list_templates(),
     }
@@ -49,42 +49,46 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
 
 def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     """Judges, samples, rule and budget; `message_id` is of the last message about them, accepted or refused."""
+    drafts = session.drafts
+    servers = sorted({*map(server_of, drafts.pool)} - {""})
     return {
         "answers": message_id,
         "judges": [
-            {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight, "server": server_of(judge)}
-            for judge in session.pool
+            {"name": judge.name, "on": judge.name in drafts.active, "weight": judge.weight, "server": server_of(judge)}
+            for judge in drafts.pool
         ],
-        "servers": [*servers, OWN] if (servers := sorted({*map(server_of, session.pool)} - {""})) else [],
-        "samples": session.samples,
-        "aggregate": session.aggregate,
+        "servers": servers and [*servers, OWN],
+        "samples": drafts.samples,
+        "aggregate": drafts.aggregate,
         "aggregates": list(AGGREGATE_RULES),
-        "budget_usd": session.budget_usd,
+        "budget_usd": drafts.budget_usd,
         "n_items": len(session.items),
-        "cache": shown_cache(session.cache or default_cache()),
+        "cache": shown_cache(session.setup.cache or default_cache()),
     }
 
 
 def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
-    evaluation = session.evaluation
-    names = session.draft.names if evaluation is None else evaluation.rubric.names
-    points, versions = session.points(), session.history.versions
+    evaluation, versions, labels, points = (
+        session.evaluation,
+        session.history.versions,
+        session.labels,
+        session.points(),
+    )
+    current, against, criterion = session.runs.current, session.runs.against, session.shown_criterion
     return {
-        "criteria": list(names),
-        "criterion": session.shown_criterion,
+        "criteria": list(session.shown_rubric.names),
+        "criterion": criterion,
         "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
-        "improve": ""
-        if session.evaluation is None
-        else improvement_price(session.evaluation, session.label_log.counted, session.shown_criterion),
-        "split": bool((session.label_log.table["part"] == "held-out").any()),
-        "held_out": session.held_out,
-        "other_texts": session.label_log.n_other_texts,
+        "improve": "" if evaluation is None else improvement_price(evaluation, labels.log.counted, criterion),
+        "split": bool((labels.log.table["part"] == "held-out").any()),
+        "held_out": labels.held_out,
+        "other_texts": labels.log.n_other_texts,
         "off_scale": session.n_off_scale,
         "other_criteria": _other_criteria(session),
-        "annotator": session.annotator,
-        "newcomers": session.label_log.newcomers(),
+        "annotator": labels.annotator,
+        "newcomers": labels.log.newcomers(),
         "versions": [
             {
                 "key": key,
@@ -99,11 +103,13 @@ def figures_payload(session: Session) -> dict[str, Any]:
         ],
         "people": session.people_agreement,
         "axis": _axis([*points.values(), Point(session.people_agreement)]),
-        "current": session.current,
-        "against": session.against,
-        "diff": [asdict(change) for change in changes_of(versions[session.against], versions[session.current])]
-        if session.against and session.current
-        else [],
+        "current": current,
+        "against": against,
+        "diff": [
+            asdict(change)
+            for old, new in ([(against, current)] if against and current else [])
+            for change in changes_of(versions[old], versions[new])
+        ],
         "measure": session.floor_missing,
     }
 
@@ -119,7 +125,7 @@ def _other_criteria(session: Session) -> dict[str, int]:
     """Number of labels per criterion that the version shown does not have, for example because it was renamed."""
     if session.evaluation is None:
         return {}
-    names = session.label_log.table["criterion"].astype(str)
+    names = session.labels.log.table["criterion"].astype(str)
     counts = names[~names.isin(session.evaluation.rubric.names)].value_counts(sort=False)
     return {str(name): int(n) for name, n in counts.items()}
 
@@ -138,21 +144,21 @@ def notices_payload(session: Session) -> list[dict[str, Any]]:
     if session.evaluation is None:
         return []
     what_to_do = "Press Run to request the remaining {n}."
-    if session.options.get("offline"):
+    if session.setup.options.get("offline"):
         what_to_do = "They are not in the cache, and offline=True calls no judge."
-    elif not session.shows_draft:
+    elif not session.runs.shows_draft:
         what_to_do = "To request the remaining {n}, choose the rubric and the jury of this version, and press Run."
     return notices(session.evaluation, session.shown_criterion, what_to_do)
 
 
 def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
     """The item to label next; while labelling is blind, nothing of the jury or of other people is sent."""
-    queue = session.label_queue
+    queue = session.labels.queue
     if not queue.is_open:
         return {"open": False}
-    turn, rubric = session.turn(), session.draft if session.evaluation is None else session.evaluation.rubric
+    turn, rubric = session.turn(), session.shown_rubric
     criterion = rubric.criterion(session.shown_criterion)
-    columns = columns_of(rubric, session.data_options(rubric)["inputs"], session.items)
+    columns = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
     blind, scale = session.is_blind(turn), criterion.scale
     judges = [] if blind or turn.item_id is None else session.detail(turn.item_id)["judges"]
     return asdict(turn) | {
@@ -160,8 +166,8 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
         "answers": message_id,
         "source": queue.source,
         "blind": queue.blind,
-        "annotator": session.annotator,
-        "counts": session.label_log.counts(session.annotator),
+        "annotator": session.labels.annotator,
+        "counts": session.labels.log.counts(session.labels.annotator),
         "criterion": criterion.name,
         "question": criterion.description,
         "inputs": [] if turn.item_id is None else item_texts(session.items, columns, turn.item_id),
@@ -173,11 +179,11 @@ def queue_payload(session: Session, message_id: str = "") -> dict[str, Any]:
 
 def suggestions_payload(session: Session) -> dict[str, Any]:
     """The suggested edits, and the judges that can suggest more."""
-    suggested = session.suggested
+    suggested = session.suggestions.edits
     base = session.history.versions.get(suggested.base)
     return {
-        "judges": [judge.name for judge in session.pool],
-        "judge": suggested.judge or session.pool[0].name,
+        "judges": [judge.name for judge in session.drafts.pool],
+        "judge": suggested.judge or session.drafts.pool[0].name,
         "base": suggested.base,
         "of": "" if base is None else base.name,
         "head": suggested.head,

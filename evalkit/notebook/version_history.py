@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -144,12 +145,18 @@ class History:
         By key, oldest first.
     state
         Plain values of the session: the version shown, the draft, the criterion, the annotator.
+    parts
+        What `save` asks for these values: one function per part of the session.
+    lock
+        Held by whoever changes the session.
     """
 
     path: Path
     known: tuple[Judge, ...] = ()
     versions: dict[str, Version] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
+    parts: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     def load(self, rubric_id: str) -> None:
         """Read the file, if it exists; versions of another rubric stay in it and are not loaded.
@@ -187,6 +194,17 @@ class History:
         if not isinstance(values, dict) or values.get("schema") != _SCHEMA:
             raise CacheError(f"{self.path} was not written by this version of evalkit; move it away to start again")
         return values
+
+    def set_note(self, key: str, note: str) -> None:
+        """Write a note about a version."""
+        with self.lock:
+            self.versions[key] = replace(self.versions[key], note=note.strip())
+            self.save()
+
+    def save(self) -> None:
+        """`write` the state as it is now."""
+        self.state = {name: value for state in self.parts for name, value in state().items()}
+        self.write()
 
     def write(self) -> None:
         """Write the file, including versions that another kernel added meanwhile.

@@ -397,7 +397,7 @@ def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     assert ek.plan(ITEMS, "mine.yaml").n_to_call == 0
     assert asyncio.run(ek.ajudge(ITEMS, "mine.yaml"))["key"].nunique() == 2
-    assert ek.RubricTuner(ITEMS, "mine.yaml").session.spec.criteria_per_call == "all"
+    assert ek.RubricTuner(ITEMS, "mine.yaml").session.setup.spec.criteria_per_call == "all"
     assert ek.judge_files("items.jsonl", "mine.yaml", out="files").parts["n_judgments"].sum() == 6
     with pytest.raises(InputError, match="settings"):
         ek.judge_files("items.jsonl", "mine.yaml", out="files", criteria_per_call=1)

@@ -265,7 +265,7 @@ class TestMissing:
     def test_the_tuner_skips_and_maps(self, tmp_path):
         items = [row | {"response": None} if row["item_id"] == "i2" else row for row in OTHER]
         session = Session(items, RUBRIC, JURY, inputs=COLUMNS, on_missing="skip", folder=tmp_path, samples=1)
-        assert (session.plan().n_skipped, session.plan().n_to_call) == (1, 12)
+        assert (session.drafts.plan().n_skipped, session.drafts.plan().n_to_call) == (1, 12)
         session.run()
         assert session.evaluation.judgments["error"].value_counts().to_dict() == {"missing_input": 4}
         assert [row.text for row in session.rows()][:1] == ["q 0 — a 0"]

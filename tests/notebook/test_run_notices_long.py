@@ -111,7 +111,7 @@ def test_a_stop_after_the_last_reply_says_that_all_are_here(tmp_path):
 
         def report(progress):
             if progress.done == progress.total:
-                session.stop()
+                session.runs.stop()
 
         text = session.run(report)
     assert text == f"stopped: {len(server.paid)} replies received; all replies are here"

@@ -273,7 +273,7 @@ def test_the_code_gives_the_same_items_and_the_same_tuner(name, kind, tmp_path):
     pd.testing.assert_frame_equal(card.items, values["items"])
     pd.testing.assert_frame_equal(tuner.session.items, other.session.items)
     pd.testing.assert_frame_equal(tuner.labels, other.labels)
-    assert (tuner.rubric, tuner.session.spec.inputs) == (other.rubric, other.session.spec.inputs)
+    assert (tuner.rubric, tuner.session.setup.spec.inputs) == (other.rubric, other.session.setup.spec.inputs)
     assert (tuner.session.folder, tuner.session.name) == (other.session.folder, other.session.name)
     assert str(tuner.plan()) == str(other.plan())
 

@@ -70,7 +70,7 @@ def start(folder, labels=None, **options):
 
 
 def edit(session, rubric=EDITED):
-    session.edit_draft(lambda base, _draft: rebase(base, rubric.to_dict()))
+    session.drafts.edit(lambda base, _draft: rebase(base, rubric.to_dict()))
     session.run()
 
 
@@ -231,11 +231,11 @@ def test_rows_and_compare_count_the_same(tmp_path):
         items, "faithfulness", ["fake:strict", "fake:lenient", "fake:noisy"], labels=labels, folder=tmp_path
     )
     session.run()
-    edited = session.draft.edit(
+    edited = session.drafts.draft.edit(
         "faithfulness", scale={2: "Supported in the main. Minor or small additions are mostly acceptable."}
     )
     edit(session, edited)
-    table = ek.compare(session.compared, session.evaluation, labels=session.label_log.dev).table
+    table = ek.compare(session.runs.compared, session.evaluation, labels=session.labels.log.dev).table
     jury = table[table["judge"] == "jury"].iloc[0]
     changes = [row.change for row in session.rows() if row.change]
     assert len(changes) == jury["changed"] > 0
@@ -268,7 +268,7 @@ def many(tmp_path, n=80):
 def test_held_out_labels_are_nowhere_on_screen(tmp_path):
     session = many(tmp_path)
     session.run()
-    parts = session.label_log.table.set_index("item_id")["part"]
+    parts = session.labels.log.table.set_index("item_id")["part"]
     held = set(parts.index[parts == "held-out"])
     assert 20 <= len(held) <= 45
     for row in session.rows():
@@ -293,14 +293,14 @@ def test_each_look_at_held_out_labels_counts(tmp_path):
 
 def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
     session.run()
-    session.annotator = "eva"
+    session.labels.annotator = "eva"
     session.label("d", "1")
     assert {row.item_id: row.people for row in session.rows()}["d"] == {"ann": "2", "eva": "1"}
     again = start(tmp_path)
-    assert again.label_log.of("d", "c") == {"ann": "2", "eva": "1"}
-    again.annotator = "eva"
+    assert again.labels.log.of("d", "c") == {"ann": "2", "eva": "1"}
+    again.labels.annotator = "eva"
     again.label("d", None)
-    assert start(tmp_path).label_log.of("d", "c") == {"ann": "2"}
+    assert start(tmp_path).labels.log.of("d", "c") == {"ann": "2"}
 
 
 @pytest.mark.parametrize(
@@ -316,11 +316,11 @@ def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, joins, counts)
     session = Session(items, RUBRIC, JUDGES[:1], labels=given, samples=1, recorded="use", folder=tmp_path)
     session.run()
     assert session.tiles()[0].value.startswith("1.00")
-    session.annotator = "eva"
+    session.labels.annotator = "eva"
     for at in range(n):
         session.label(f"i{at:02d}", "0" if at % 2 else "2")
     if joins:
-        session.count_labels("eva")
+        session.labels.count_annotator("eva")
     agreement, _, among = session.tiles()[:3]
     assert agreement.value.startswith("0.55" if counts else "1.00")
     assert agreement.note.startswith("12 of 12 labelled items, dev")
@@ -370,13 +370,13 @@ def test_no_label_that_was_given_is_lost_when_the_kernel_is_killed(tmp_path):
     )
     again = Session(items, rubric, "fake:strict", folder=tmp_path)
     again.label("i399", "1", criterion="c")  # what was cut short does not spoil what follows
-    assert set(again.label_log.table["item_id"]) == {*found, "i399"}
+    assert set(again.labels.log.table["item_id"]) == {*found, "i399"}
 
 
 def test_a_given_label_can_be_corrected(session, tmp_path):
-    session.annotator = "ann"
+    session.labels.annotator = "ann"
     session.label("c", "2")
-    assert start(tmp_path).label_log.of("c", "c") == {"ann": "2"}
+    assert start(tmp_path).labels.log.of("c", "c") == {"ann": "2"}
 
 
 @pytest.mark.parametrize(
@@ -385,35 +385,35 @@ def test_a_given_label_can_be_corrected(session, tmp_path):
     ids=["off-scale", "no-item", "nobody"],
 )
 def test_a_label_that_means_nothing_is_refused(session, item, label, annotator, message):
-    session.annotator = annotator
+    session.labels.annotator = annotator
     with pytest.raises(InputError, match=message):
         session.label(item, label)
-    assert not session.label_log.path.exists()
+    assert not session.labels.log.path.exists()
 
 
 def test_labels_of_another_text_are_left_out_but_stay_in_the_file(session, tmp_path):
     session.label("a", "1")
     changed = ITEMS.assign(answer=["another first", *ITEMS["answer"][1:]])
     other = Session(changed, RUBRIC, JUDGES[:1], samples=1, folder=tmp_path)
-    assert (other.label_log.n_other_texts, other.label_log.of("a", "c")) == (1, {})
-    assert start(tmp_path).label_log.of("a", "c")["me"] == "1"
+    assert (other.labels.log.n_other_texts, other.labels.log.of("a", "c")) == (1, {})
+    assert start(tmp_path).labels.log.of("a", "c")["me"] == "1"
 
 
 def test_a_line_cut_short_by_a_crash_is_passed_over(session, tmp_path):
     session.label("a", "1")
-    with session.label_log.path.open("ab") as file:
+    with session.labels.log.path.open("ab") as file:
         file.write(b'\n{"item_id": "b", "crit')
     again = start(tmp_path)
     again.label("b", "2")
-    assert {item: start(tmp_path).label_log.of(item, "c").get("me") for item in "ab"} == {"a": "1", "b": "2"}
+    assert {item: start(tmp_path).labels.log.of(item, "c").get("me") for item in "ab"} == {"a": "1", "b": "2"}
 
 
 def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
-    session.label_log.path = tmp_path / "file" / "x.jsonl"
+    session.labels.log.path = tmp_path / "file" / "x.jsonl"
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CacheError, match="the label was not saved"):
         session.label("a", "1")
-    assert session.label_log.of("a", "c") == {"ann": "2"}
+    assert session.labels.log.of("a", "c") == {"ann": "2"}
 
 
 # -- the label queue
@@ -575,7 +575,7 @@ def test_disputed_items_are_drawn_in_rounds_and_weighted(tmp_path):
     assert [len(one["drawn"]) for one in drawn] == labels["round"].value_counts().sort_index().tolist()
     row = ek.corpus_estimate(tuner.evaluation, tuner.labels.drop(columns="part")).iloc[0]
     assert row["n_labelled"] == len(before) == len(tuner.labels)
-    held = int((tuner.session.label_log.weighted["part"] == "held-out").sum())
+    held = int((tuner.session.labels.log.weighted["part"] == "held-out").sum())
     assert tuner.state["queue"]["precision"].startswith(f"{held or len(before)} ")
     others = tuner.labels.drop(columns=["part", "round"])  # by an earlier version: nobody knows the draw
     assert ek.corpus_estimate(tuner.evaluation, others).iloc[0]["n_labelled"] == 15
@@ -600,7 +600,7 @@ def test_an_item_that_was_disputed_is_asked_again_blind_and_counts_then(tmp_path
     assert labels["blind"].eq(labels.index.isin(disputed)).all()
     do(tuner, do="undo_label")  # the disputed label of that item, if there was one, is valid again
     last = random_order(QUEUE_ITEMS["item_id"])[-1]
-    assert tuner.session.label_log.of(last, "c") == ({"Ana": "2"} if last in disputed else {})
+    assert tuner.session.labels.log.of(last, "c") == ({"Ana": "2"} if last in disputed else {})
     label_next(tuner, "0")
     note = close_queue(tuner)["Agreement with people"]["note"]
     n_dev = (tuner.labels["part"] == "dev").sum()
@@ -691,14 +691,14 @@ def test_every_option_of_judge_can_be_set_and_a_restart_makes_no_calls(tmp_path,
     first = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, **options)
     first.run()
     again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, **options)
-    again.show_versions(again.current)
+    again.runs.show(again.runs.current)
     assert again.evaluation.cost.n_cached == len(ITEMS)
 
 
 def test_offline_a_session_shows_what_is_in_the_cache(tmp_path):
     Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path).run()
     again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path, offline=True)
-    again.show_versions(again.current)
+    again.runs.show(again.runs.current)
     again.run()
     assert again.evaluation.judgments["error"].isna().all()
     with pytest.raises(TypeError, match=r"RubricTuner\(\) got unexpected arguments: 'sampels'; allowed: offline,"):
@@ -708,27 +708,27 @@ def test_offline_a_session_shows_what_is_in_the_cache(tmp_path):
 def test_all_is_found_again_after_a_restart(session, tmp_path):
     session.run()
     edit(session)
-    session.annotator = "eva"
-    session.save_state()
+    session.labels.annotator = "eva"
+    session.history.save()
     again = start(tmp_path)
     assert list(again.history.versions) == list(session.history.versions)
-    assert (again.draft.label, again.draft.edited, again.annotator) == (EDITED.label, True, "eva")
-    again.show_versions(again.current, again.against)
+    assert (again.drafts.draft.label, again.drafts.draft.edited, again.labels.annotator) == (EDITED.label, True, "eva")
+    again.runs.show(again.runs.current, again.runs.against)
     assert again.tiles()[:4] == session.tiles()[:4]
     assert [row.item_id for row in again.page().rows] == [row.item_id for row in session.page().rows]
 
 
 def test_any_two_versions_can_be_compared(session):
     session.run()
-    first = session.current
+    first = session.runs.current
     edit(session)
-    second = session.current
-    session.show_versions(first, second)
+    second = session.runs.current
+    session.runs.show(first, second)
     assert {tile.title: tile for tile in session.tiles()}["Changed"].moved == "▲ 0 fixed ▼ 1 broke on dev labels"
-    session.show_versions(second)
-    assert session.compared is None
+    session.runs.show(second)
+    assert session.runs.compared is None
     with pytest.raises(InputError, match="not found"):
-        session.show_versions("nothing")
+        session.runs.show("nothing")
 
 
 def test_the_same_again_is_no_new_version(session):
@@ -736,14 +736,14 @@ def test_the_same_again_is_no_new_version(session):
     session.run()
     edit(session, RUBRIC)
     assert len(session.history.versions) == 1
-    assert session.against == ""
+    assert session.runs.against == ""
 
 
 def test_another_rubric_than_last_time_is_what_is_given(session, tmp_path):
     edit(session)
     third = RUBRIC.edit("c", scale={0: "not at all"})
     again = start(tmp_path, rubric=ek.Rubric(**third.to_dict()))
-    assert again.draft.content_hash == third.content_hash
+    assert again.drafts.draft.content_hash == third.content_hash
     assert len(again.history.versions) == 1
 
 
@@ -767,15 +767,15 @@ def test_saving_makes_the_next_version_and_keeps_its_replies(tmp_path, monkeypat
     items, labels = ek.load_example("facts")
     session = Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path)
     session.run()
-    edit(session, session.draft.edit("correctness", scale={1: "mostly right"}))
-    assert session.draft.edited
+    edit(session, session.drafts.draft.edit("correctness", scale={1: "mostly right"}))
+    assert session.drafts.draft.edited
     saved = session.save()
-    assert (saved.version, session.draft.edited, session.problem) == ("v2", False, "")
+    assert (saved.version, session.drafts.draft.edited, session.drafts.problem) == ("v2", False, "")
     assert ek.load_rubric("correctness").content_hash == saved.content_hash
-    assert session.history.versions[session.current].label == "v2"
+    assert session.history.versions[session.runs.current].label == "v2"
     assert ek.plan(items, saved, "fake:strict").n_to_call == 0
     again = Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path)
-    assert (again.current, again.draft.label) == (session.current, "v2")
+    assert (again.runs.current, again.drafts.draft.label) == (session.runs.current, "v2")
 
 
 def test_versions_know_judges_and_rules(tmp_path):
@@ -848,14 +848,14 @@ def test_labels_of_a_level_that_was_removed_are_left_out_and_said(tmp_path):
         folder=tmp_path,
     )  # fmt: skip
     session.run()
-    session.edit_draft(lambda _base, _draft: without)
+    session.drafts.edit(lambda _base, _draft: without)
     session.run()
     assert session.n_off_scale == 1
     assert session.tiles()[0].value.startswith("0.50")
     assert session.tiles()[0].note.startswith("2 of 2 labelled items")
     assert {row.item_id: row.wrong for row in session.rows()} == {"a": False, "b": None, "c": True, "d": None}
     assert sum(cell.n for cell in session.cells()) == 2
-    session.show_versions(session.against)
+    session.runs.show(session.runs.against)
     assert session.n_off_scale == 0
 
 
@@ -868,12 +868,12 @@ def test_a_criterion_that_was_added_can_be_labelled(tmp_path):
     session.run()
     with pytest.raises(InputError, match="none until a version with this criterion has run"):
         session.label("a", "1", criterion="d")
-    session.edit_draft(lambda _base, _draft: added)
+    session.drafts.edit(lambda _base, _draft: added)
     session.run()
     session.label("a", "1", criterion="d")
     again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
-    assert again.label_log.table[["criterion", "label"]].values.tolist() == [["d", "1"]]
-    assert again.label_log.n_other_texts == 0
+    assert again.labels.log.table[["criterion", "label"]].values.tolist() == [["d", "1"]]
+    assert again.labels.log.n_other_texts == 0
 
 
 @given(st.lists(st.text(max_size=40), min_size=3, max_size=3))
@@ -900,13 +900,13 @@ def test_any_text_of_a_level_survives_the_form(texts):
 def test_a_faulty_form_says_what_is_wrong(session, change, message):
     form = form_of(RUBRIC)
     form["criteria"][0] |= change
-    session.edit_draft(lambda base, draft: from_form(base, draft, form))
-    assert message in session.problem
-    assert session.draft.content_hash == RUBRIC.content_hash
+    session.drafts.edit(lambda base, draft: from_form(base, draft, form))
+    assert message in session.drafts.problem
+    assert session.drafts.draft.content_hash == RUBRIC.content_hash
     with pytest.raises(RubricError, match="fix the rubric first"):
         session.run()
-    session.edit_draft(lambda base, draft: from_form(base, draft, form_of(draft)))
-    assert session.problem == ""
+    session.drafts.edit(lambda base, draft: from_form(base, draft, form_of(draft)))
+    assert session.drafts.problem == ""
 
 
 @pytest.mark.parametrize(
@@ -928,20 +928,20 @@ def test_faulty_yaml_says_what_is_wrong(text, message):
 def test_the_jury_can_be_changed(tmp_path):
     record(RUBRIC, ["2", "0", "2", "1"], ["2", "0", "0", "2"])
     session = start(tmp_path, judges=JUDGES)
-    session.set_jury({"y": 2.0}, 1, "median")
+    session.drafts.set_jury({"y": 2.0}, 1, "median")
     session.run()
     assert session.evaluation.judgments["judge"].unique().tolist() == ["y"]
     assert {tile.title: tile.value for tile in session.tiles()}["Judges disagree"] == "NA"
-    session.set_jury({"x": 1.0, "y": 1.0}, 1, "mean")
+    session.drafts.set_jury({"x": 1.0, "y": 1.0}, 1, "mean")
     session.run()
     assert {tile.title: tile.value for tile in session.tiles()}["Judges disagree"] == "2 of 4"
-    session.add_judge("fake:strict")
-    assert [judge.name for judge in session.judges] == ["x", "y", "fake:strict"]
+    session.drafts.add_judge("fake:strict")
+    assert [judge.name for judge in session.drafts.judges] == ["x", "y", "fake:strict"]
     with pytest.raises(ConfigError):
-        session.add_judge("fake:strict")
+        session.drafts.add_judge("fake:strict")
     with pytest.raises(ConfigError, match="samples"):
-        session.set_jury({"x": 1.0}, 0, "mean")
-    session.set_jury({}, 1, "mean")
+        session.drafts.set_jury({"x": 1.0}, 0, "mean")
+    session.drafts.set_jury({}, 1, "mean")
     with pytest.raises(ConfigError, match="no judge is selected"):
         session.run()
 
@@ -949,15 +949,20 @@ def test_the_jury_can_be_changed(tmp_path):
 def test_the_jury_is_found_again_unless_the_cell_names_another(tmp_path):
     given = ["fake:strict", "fake:lenient"]
     first = Session(ITEMS, RUBRIC, given, folder=tmp_path)
-    first.add_judge("fake:noisy")
-    first.set_jury({"fake:strict": 2.0, "fake:noisy": 1.0}, 5, "median")
-    first.budget_usd = 0.5
-    first.save_state()
+    first.drafts.add_judge("fake:noisy")
+    first.drafts.set_jury({"fake:strict": 2.0, "fake:noisy": 1.0}, 5, "median")
+    first.drafts.budget_usd = 0.5
+    first.history.save()
     again = Session(ITEMS, RUBRIC, given, folder=tmp_path)
-    assert [(judge.name, judge.weight) for judge in again.judges] == [("fake:strict", 2.0), ("fake:noisy", 1.0)]
-    assert (len(again.pool), again.samples, again.aggregate, again.budget_usd) == (3, 5, "median", 0.5)
+    assert [(judge.name, judge.weight) for judge in again.drafts.judges] == [("fake:strict", 2.0), ("fake:noisy", 1.0)]
+    assert (len(again.drafts.pool), again.drafts.samples, again.drafts.aggregate, again.drafts.budget_usd) == (
+        3,
+        5,
+        "median",
+        0.5,
+    )
     other = Session(ITEMS, RUBRIC, given, samples=1, folder=tmp_path)
-    assert (len(other.judges), other.samples, other.aggregate) == (2, 1, "mean")
+    assert (len(other.drafts.judges), other.drafts.samples, other.drafts.aggregate) == (2, 1, "mean")
 
 
 def test_options_of_judge_are_checked_before_anything_else(tmp_path):
@@ -980,7 +985,7 @@ def test_a_stopped_run_shows_what_came_and_goes_on_with_the_rest(tmp_path):
         def watch(progress):
             told.append(progress)
             if progress.done >= 4:
-                session.stop()
+                session.runs.stop()
 
         said = session.run(watch)
         errors = session.evaluation.judgments["error"]
@@ -1000,11 +1005,11 @@ def test_stop_is_about_the_run_that_was_asked_for(tmp_path):
         items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
         judge = ek.Judge("openai", "m", base_url=server.url)
         session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1)
-        session.begin_run()
-        session.stop()  # before the thread came to it
+        session.runs.begin_run()
+        session.runs.stop()  # before the thread came to it
         assert session.run().startswith("stopped:")
-        session.end_run()
-        session.stop()  # nothing runs
+        session.runs.end_run()
+        session.runs.stop()  # nothing runs
         assert not session.run().startswith("stopped:")
         assert len(server.seen) == 12
 
@@ -1018,13 +1023,13 @@ def test_stop_is_about_all_that_runs_on_screen_and_in_a_cell(tmp_path):
         cell = threading.Thread(target=lambda: said.append(session.run()))
         cell.start()
         wait_for(lambda: server.seen)
-        session.begin_run()  # on screen another one begins, and is over first
-        session.end_run()
-        assert session.busy
-        session.stop()
+        session.runs.begin_run()  # on screen another one begins, and is over first
+        session.runs.end_run()
+        assert session.runs.busy
+        session.runs.stop()
         cell.join(300)
         assert said[0].startswith("stopped:")
-        assert not session.busy
+        assert not session.runs.busy
 
 
 def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch):
@@ -1038,8 +1043,8 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
 
 def test_when_no_judge_answers_what_was_shown_stays(session):
     session.run()
-    session.options["retries"] = 0
-    session.edit_draft(lambda base, draft: base.edit("c", scale={0: "never seen"}))
+    session.setup.options["retries"] = 0
+    session.drafts.edit(lambda base, draft: base.edit("c", scale={0: "never seen"}))
     with pytest.raises(JudgeError, match="no judge could be called"):
         session.run()
     assert session.evaluation is not None
@@ -1156,11 +1161,11 @@ def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
     place = {}
     exec(compile(session_code(session), "code", "exec"), place, place)
     assert set(place["ev"].judgments["source"]) == {"cache"}
-    dev = session.label_log.dev
+    dev = session.labels.log.dev
     assert 20 < len(dev) < 70
     assert set(place["labels"]["item_id"]) == set(dev["item_id"])
     row = place["ev"].alignment.set_index("judge").loc["jury"]
-    shown = session._alignment(session.current)
+    shown = session._alignment(session.runs.current)
     names = ["accuracy", "accuracy_low", "accuracy_high", "n_verdicts", "n_annotators"]
     pd.testing.assert_series_equal(row[names], shown[names], check_names=False, check_dtype=False)
     assert row["n_annotators"] == 1  # eva's one label is on screen, and in no figure
@@ -1198,68 +1203,68 @@ def facts(tmp_path):
 
 
 def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
-    draft = facts.draft.content_hash
-    facts.suggest("fake:strict")
-    rows = facts.suggested.rows
+    draft = facts.drafts.draft.content_hash
+    facts.suggestions.suggest("fake:strict", "correctness")
+    rows = facts.suggestions.edits.rows
     assert 1 <= len(rows) <= 3
-    assert "20 dev items" not in facts.suggested.head  # of those with a verdict on both sides
-    base = facts.current
-    facts.try_edit(1)
-    facts.try_edit(0)
-    assert facts.against == base  # each edit is compared with what it is of, not with the last one
-    assert facts.draft.content_hash == draft  # what a person was editing stays
+    assert "20 dev items" not in facts.suggestions.edits.head  # of those with a verdict on both sides
+    base = facts.runs.current
+    facts.suggestions.try_edit(1)
+    facts.suggestions.try_edit(0)
+    assert facts.runs.against == base  # each edit is compared with what it is of, not with the last one
+    assert facts.drafts.draft.content_hash == draft  # what a person was editing stays
     assert len(facts.history.versions) == 3
-    tried = facts.suggested.rows[0]
-    assert tried.key == facts.current
+    tried = facts.suggestions.edits.rows[0]
+    assert tried.key == facts.runs.current
     assert facts.evaluation.rubric.content_hash == tried.edit.apply(FACTS_RUBRIC).content_hash
     change = next(tile for tile in facts.tiles() if tile.title == "Changed")
     assert [effect["part"] for effect in tried.effects] == ["dev"]  # 20 labelled items: nothing is held out
     assert tried.effects[0]["counts"].split(" fixed")[0] in change.moved
     again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
-    assert again.suggested == facts.suggested
-    again.replay(again.current)
-    again.edit_version(tried.key)
-    assert again.draft.content_hash == facts.evaluation.rubric.content_hash
+    assert again.suggestions.edits == facts.suggestions.edits
+    again.runs.replay(again.runs.current)
+    again.drafts.edit_version(again.history.versions[tried.key])
+    assert again.drafts.draft.content_hash == facts.evaluation.rubric.content_hash
 
 
 FACTS_RUBRIC = ek.load_rubric("correctness")
 
 
 def test_the_same_question_is_another_draw_and_another_version_starts_afresh(facts):
-    facts.suggest("fake:strict")
-    first = facts.suggested
-    facts.suggest("fake:strict")
-    assert (first.draw, facts.suggested.draw) == (0, 1)
-    assert facts.suggested.rows[0].edit.text != first.rows[0].edit.text
-    facts.try_edit(0)
-    facts.suggest("fake:strict")
-    assert (facts.suggested.draw, facts.suggested.base) == (0, facts.current)
+    facts.suggestions.suggest("fake:strict", "correctness")
+    first = facts.suggestions.edits
+    facts.suggestions.suggest("fake:strict", "correctness")
+    assert (first.draw, facts.suggestions.edits.draw) == (0, 1)
+    assert facts.suggestions.edits.rows[0].edit.text != first.rows[0].edit.text
+    facts.suggestions.try_edit(0)
+    facts.suggestions.suggest("fake:strict", "correctness")
+    assert (facts.suggestions.edits.draw, facts.suggestions.edits.base) == (0, facts.runs.current)
 
 
 def test_what_cannot_be_suggested_or_tried_is_said(facts, tmp_path):
     with pytest.raises(InputError, match="suggestion 1 not found"):
-        facts.try_edit(0)
-    facts.suggest("fake:broken")
-    assert facts.suggested.rows == ()
-    assert facts.suggested.notes[0].startswith("the reply is not a JSON object")
+        facts.suggestions.try_edit(0)
+    facts.suggestions.suggest("fake:broken", "correctness")
+    assert facts.suggestions.edits.rows == ()
+    assert facts.suggestions.edits.notes[0].startswith("the reply is not a JSON object")
     with pytest.raises(ConfigError, match="unknown judge provider"):
-        facts.suggest("nobody:x")
+        facts.suggestions.suggest("nobody:x", "correctness")
     with pytest.raises(InputError, match="run first"):
-        start(tmp_path / "other").suggest("fake:strict")
+        start(tmp_path / "other").suggestions.suggest("fake:strict", "correctness")
 
 
 def test_a_judge_that_is_asked_for_edits_can_be_stopped_and_its_answer_is_kept(facts):
     answer = json.dumps({"edits": []})
     with judge_server(always={"delay": 1.0, "content": answer}) as server:
         helper = ek.Judge("openai", "helper", base_url=server.url)
-        stopping = threading.Timer(0.4, facts.stop)
+        stopping = threading.Timer(0.4, facts.runs.stop)
         stopping.start()
         with pytest.raises(JudgeError, match="stopped before the judge replied"):
-            facts.suggest(helper)
+            facts.suggestions.suggest(helper, "correctness")
         stopping.join()
-        assert facts.suggested.rows == ()
-        facts.suggest(helper)  # the same question: what was under way is there
-        assert facts.suggested.notes == ("the judge suggests no edit",)
+        assert facts.suggestions.edits.rows == ()
+        facts.suggestions.suggest(helper, "correctness")  # the same question: what was under way is there
+        assert facts.suggestions.edits.notes == ("the judge suggests no edit",)
         assert len(server.seen) == 1
 
 
@@ -1271,13 +1276,13 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     ek.record(items, RUBRIC, JUDGES[0], [["2"]] * n)
     session = Session(items, RUBRIC, JUDGES[:1], labels=labels, samples=1, recorded="use", folder=tmp_path)
     session.run()
-    session.suggest("fake:strict")
-    edit = session.suggested.rows[0].edit
+    session.suggestions.suggest("fake:strict", "c")
+    edit = session.suggestions.edits.rows[0].edit
     # after the edit the judge is right on every second of those that it passed wrongly
     ek.record(items, edit.apply(RUBRIC), JUDGES[0], [["0" if at % 3 == 1 else "2"] for at in range(n)])
     assert ek.stats.held_out_looks().empty
-    session.try_edit(0)
-    dev, held = session.suggested.rows[0].effects
+    session.suggestions.try_edit(0)
+    dev, held = session.suggestions.edits.rows[0].effects
     assert (dev["part"], held["part"]) == ("dev", "held-out")
     split = ek.split_labels(labels)
     for effect, part in ((dev, "dev"), (held, "held-out")):
@@ -1290,7 +1295,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
     assert ek.stats.held_out_looks()["n_looks"].sum() == 2
     assert held["coverage"].endswith("look 2")
-    assert len(session.suggested.rows[0].effects[1]["agreement"].split("→")) == 2
+    assert len(session.suggestions.edits.rows[0].effects[1]["agreement"].split("→")) == 2
 
 
 @pytest.mark.parametrize(
@@ -1349,7 +1354,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     assert advice["rows"][0]["where"] == "c: level 2"
     assert (advice["judge"], advice["of"], board["split"]) == ("fake:strict", "v1", False)
     do(tuner, do="jury", active={"x": "2"}, samples="1", aggregate="median", budget_usd="0.5")
-    assert (tuner.session.aggregate, tuner.session.budget_usd) == ("median", 0.5)
+    assert (tuner.session.drafts.aggregate, tuner.session.drafts.budget_usd) == ("median", 0.5)
     assert tuner.state["alert"] == ""
 
 
@@ -1389,7 +1394,7 @@ def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     release = threading.Event()
-    tuner.session.show_versions = lambda *_: release.wait(300)
+    tuner.session.runs.show = lambda *_: release.wait(300)
     tuner.receive({"do": "versions", "current": ""})  # it takes long
     tuner.receive({"do": "run"})
     tuner.receive({"do": "form", "form": form})
@@ -1402,7 +1407,7 @@ def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
 def test_a_double_click_looks_once_at_held_out_labels(tmp_path):
     given = many(tmp_path)
     made = ek.RubricTuner(
-        given.items, "correctness", "fake:strict", given.label_log.table, samples=1, folder=tmp_path / "x"
+        given.items, "correctness", "fake:strict", given.labels.log.table, samples=1, folder=tmp_path / "x"
     )
     do(made, do="run")
     for _ in range(2):
@@ -1434,7 +1439,7 @@ def test_what_is_typed_while_a_version_is_saved_is_answered(tuner):
 
 
 def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
-    tuner.session.options["retries"] = 0
+    tuner.session.setup.options["retries"] = 0
     form = form_of(RUBRIC)
     form["description"] = "not recorded"
     do(tuner, do="form", form=form)
@@ -1455,7 +1460,7 @@ def test_a_fault_in_the_rubric_is_told_as_one_types(tuner):
 def test_stop_after_a_fault_is_not_about_the_next_run(tuner):
     do(tuner, do="try", number=5)  # there is no such suggestion
     do(tuner, do="stop")
-    tuner.session.check_stop()  # raises where something is to end
+    tuner.session.runs.check_stop()  # raises where something is to end
     do(tuner, do="run")
     assert tuner.state["page"]["n"] == 4
 
@@ -1537,9 +1542,9 @@ def test_a_refused_jury_is_told_until_it_is_mended_and_changes_nothing(tuner, ch
 
 def test_what_was_given_as_samples_may_be_kept(tmp_path):
     session = start(tmp_path, samples=40)
-    session.set_jury({"x": 2.0}, 40, "mean")
+    session.drafts.set_jury({"x": 2.0}, 40, "mean")
     with pytest.raises(ConfigError, match="from 1 to 40, got 41"):
-        session.set_jury({"x": 2.0}, 41, "mean")
+        session.drafts.set_jury({"x": 2.0}, 41, "mean")
 
 
 def test_without_a_judge_there_is_no_plan_until_there_is_one(tuner):

@@ -61,7 +61,7 @@ def do(tuner, **message):
 
 def level(tuner, text, step=""):
     """Type the text of level 1."""
-    form = form_of(tuner.session.draft)
+    form = form_of(tuner.session.drafts.draft)
     form["criteria"][0]["scale"][1][1] = text
     do(tuner, do="form", form=form, step=step)
 
@@ -265,7 +265,9 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
     assert "(measured: " in change(tuner)["note"]
     assert not tuner.state["figures"]["measure"]
     row = ek.compare(
-        tuner.session.compared, tuner.session.evaluation, floor=tuner.session._floors[tuner.session.against]
+        tuner.session.runs.compared,
+        tuner.session.evaluation,
+        floor=tuner.session.repeats._tables[tuner.session.runs.against],
     )
     assert f"changes 0 to {row.table['chance_up_to'].iloc[0]:.0f} (measured" in change(tuner)["note"]
     note = change(tuner)["note"]
@@ -275,11 +277,11 @@ def test_chance_is_measured_by_one_button_that_names_its_price_first(tmp_path, c
 
 def test_measuring_chance_respects_the_budget_and_keeps_what_was_paid(tmp_path, counting):
     tuner = two_versions(tmp_path, counting)
-    tuner.session.budget_usd = 0.0
+    tuner.session.drafts.budget_usd = 0.0
     do(tuner, do="measure")
     assert counting.calls == 48
     assert tuner.state["figures"]["measure"]  # nothing is shown as measured
-    tuner.session.budget_usd = None
+    tuner.session.drafts.budget_usd = None
     do(tuner, do="measure")
     assert counting.calls == 72
 
@@ -288,16 +290,16 @@ def test_measuring_chance_can_be_stopped_and_goes_on_for_the_rest(tmp_path, coun
     tuner = two_versions(tmp_path, counting, concurrency=1)
 
     def stop(_progress):
-        tuner.session.stop()
+        tuner.session.runs.stop()
 
     counting.seconds = 0.1  # progress is reported ten times per second
-    text = tuner.session.measure_floor(stop)
+    text = tuner.session.repeats.measure(stop)
     counting.seconds = 0.0
     assert text.startswith("stopped: chance is not measured yet")
     assert tuner.session.floor_missing
     first = counting.calls
     assert 48 <= first < 72
-    assert tuner.session.measure_floor() == "chance measured on 12 items"
+    assert tuner.session.repeats.measure() == "chance measured on 12 items"
     assert counting.calls == 72
 
 
@@ -326,7 +328,7 @@ def test_sentences_about_chance():
 
 def test_an_edit_is_found_after_a_restart(tmp_path):
     tuner = start(tmp_path)
-    tuner.session.edit_draft(lambda base, _draft: rebase(base, RUBRIC.edit("c", scale={1: "x"}).to_dict()))
+    tuner.session.drafts.edit(lambda base, _draft: rebase(base, RUBRIC.edit("c", scale={1: "x"}).to_dict()))
     assert level_of(start(tmp_path)) == "x"
 
 
