@@ -154,7 +154,8 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
     from evalkit.core.validation_errors import explain
     from evalkit.errors import InputError
-    from evalkit.gate.config import CHECKS, Expected
+    from evalkit.gate.checks import CHECKS
+    from evalkit.gate.config import Expected
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__

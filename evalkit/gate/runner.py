@@ -11,13 +11,14 @@ import pandas as pd
 
 from evalkit.engine import Worklist
 from evalkit.errors import ConfigError, counted, listed
-from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
+from evalkit.gate.checks import CHECKS
+from evalkit.gate.config import Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
-from evalkit.gate.metrics import check_answer, compile_check, measure, notes_on, over_repeats
+from evalkit.gate.metrics import measure, over_repeats
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
@@ -56,7 +57,7 @@ class _Part:
         if expected.type not in CHECKS:
             return cls(expected, resolver.of(test.id, expected))
         try:
-            return cls(expected, check=compile_check(expected, config.folder))
+            return cls(expected, check=CHECKS[expected.type].compile(expected.of_check, config.folder))
         except ConfigError as problem:
             text = f"the schema cannot be used ({REDACTED})" if resolver.options.redact else str(problem)
             return cls(expected, check=ConfigError(f"{place_of(config, test.id)}: {text}"))
@@ -66,7 +67,8 @@ class _Part:
         measured = []
         for task in self.tasks:
             if task.judgment is None:
-                outcome = check_answer(self.expected, self.check, task.trace.answer, redact=options.redact)
+                check = CHECKS[self.expected.type]
+                outcome = check.status_of(self.check, task.trace.answer, redact=options.redact)
             else:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt
@@ -265,8 +267,9 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
     tests: dict[str, list[str]] = {}
     for test, mine in zip(config.tests, parts, strict=True):
         for part in mine:
-            for note in notes_on(part.check, redact=options.redact):
-                tests.setdefault(note, []).append(test.id)
+            if part.resolved is None and not isinstance(part.check, ConfigError):
+                for note in CHECKS[part.expected.type].notes(part.check, options.redact):
+                    tests.setdefault(note, []).append(test.id)
     for note, names in tests.items():
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 
