@@ -134,7 +134,8 @@ def parse_arguments(given: list[str]) -> argparse.Namespace:
     ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
     """
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
-        return _module("ci").record_parser().parse_args(given[1:])
+        recording: Parser = _module("ci").record_parser()
+        return recording.parse_args(given[1:])
     parser = parser_of_commands(given[0])
     args = (given[0] == "lighteval" and _module("lighteval").passed_on(given)) or parser.parse_args(given)
     if getattr(args, "json", False) and getattr(args, "out", None) == "-":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from evalkit.errors import counted
 from evalkit.gate.config import Expected
 from evalkit.gate.judgment import Judgment
+from evalkit.gate.precedence import Resolved
 from evalkit.gate.results_and_exit_code import Measured, MetricResult, Status, worst
 
 _TINY = 1e-9
@@ -47,7 +47,7 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     return ("warn", f"{reached}; the samples differ") if len(set(samples)) > 1 else ("pass", reached)
 
 
-def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any = None) -> MetricResult:
+def over_repeats(expected: Expected, measured: Sequence[Measured], resolved: Resolved | None = None) -> MetricResult:
     """The result of one expectation over the repeats of a test.
 
     If they reach different verdicts, it is ``flaky``, or ``fail`` if more than half of them fail.
@@ -59,4 +59,5 @@ def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any 
         failed = sum(one.status == "fail" for one in measured)
         status = "fail" if 2 * failed > len(measured) else "flaky"
         message = f"{len(measured)} repeats reach different verdicts ({failed} fail): {message}"
-    return MetricResult(expected.type, status, message, tuple(measured), expected.min_score, sources or {})
+    settings = (resolved.sources, resolved.of_profile) if resolved is not None else ({}, False)
+    return MetricResult(expected.type, status, message, tuple(measured), expected.min_score, *settings)

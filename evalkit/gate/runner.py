@@ -22,8 +22,8 @@ from evalkit.gate.metrics import measure, over_repeats
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
+from evalkit.gate.trace_matching import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
-from evalkit.gate.traces_of_tests import Match, match
 from evalkit.gate.verdict_keys import difference, input_hashes
 
 _PLAIN = GateOptions()
@@ -73,7 +73,7 @@ class _Part:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt
             measured.append(Measured(*outcome, *place, task.judgment, task.input_hash))
-        return over_repeats(self.expected, measured, None if self.resolved is None else self.resolved.sources)
+        return over_repeats(self.expected, measured, self.resolved)
 
 
 def run_gate(
@@ -221,7 +221,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         elif not task.resolved.has_judge:
             if task.resolved.live:
                 raise ConfigError(
-                    "the judge has no model, so it cannot be called; pass --judge-model MODEL, set "
+                    f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL, set "
                     "VERDICT_JUDGE_MODEL, or use a profile"
                 )
             error = (
@@ -232,8 +232,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
             )
     if options.refresh and any(not task.resolved.live for task in tasks):
-        flag = "--drift" if options.drift else "--judge-refresh"
-        raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with --judge")
+        flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")
+        raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with {judge}")
     groups = _works(task for task in unjudged if task.judgment is None)
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
