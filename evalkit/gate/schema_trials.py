@@ -49,30 +49,31 @@ _WRONG: tuple[Any, ...] = (None, 0, "a", [], {})
 
 def accepts_all(schema: Mapping[str, Any], fits: Callable[[Any], bool]) -> bool:
     """Whether all values that are tried fit a schema; False too if that takes too long, or cannot be decided."""
-    try:
-        with limited(_SECONDS):
-            if not all(fits(value) for value in _PLAIN):
-                return False
-            # without a limit of time, a schema of a few lines may take hours
-            tried = enumerate(_trial_values(schema)) if can_limit() else ()
-            return all(number < _MOST and fits(value) for number, value in tried)
-    except (TooSlowError, RecursionError):
-        return False
-    except Exception:  # noqa: BLE001  # for a $ref that leads nowhere, the library raises anything
-        return False
+
+    def accepts() -> bool:
+        if not all(fits(value) for value in _PLAIN):
+            return False
+        # without a limit of time, a schema of a few lines may take hours
+        tried = enumerate(_trial_values(schema)) if can_limit() else ()
+        return all(number < _MOST and fits(value) for number, value in tried)
+
+    return _decided(accepts)
 
 
 def takes_any_kind(schema: Mapping[str, Any], fits: Callable[[Any], bool]) -> bool:
     """Whether a schema without a type lets numbers, texts, lists or objects through, of which it says nothing."""
-    if "type" in schema:
-        return False
+    kinds: tuple[Any, ...] = (42, "text", [], {})
+    return "type" not in schema and _decided(lambda: sum(fits(value) for value in kinds) >= _LEAST_KINDS)
+
+
+def _decided(question: Callable[[], bool]) -> bool:
+    """The answer to a question about a schema; False if that takes too long, or cannot be decided."""
     try:
         with limited(_SECONDS):
-            kinds: tuple[Any, ...] = (42, "text", [], {})
-            return sum(fits(value) for value in kinds) >= _LEAST_KINDS
+            return question()
     except (TooSlowError, RecursionError):
         return False
-    except Exception:  # noqa: BLE001  # as in `accepts_all`
+    except Exception:  # noqa: BLE001  # for a $ref that leads nowhere, the library raises anything
         return False
 
 
