@@ -18,30 +18,25 @@ from evalkit.errors import EvalkitError
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _COMMANDS = {
-    "demo": "demo",
-    "evaluate": "evaluate_and_report",
-    "report": "evaluate_and_report",
-    "judge": "judge_and_plan",
-    "plan": "judge_and_plan",
-    "batch": "batch",
-    "vote": "vote_and_aggregate",
-    "aggregate": "vote_and_aggregate",
-    "summarize": "vote_and_aggregate",
-    "align": "align_and_compare",
-    "compare": "align_and_compare",
-    "freeze": "freeze",
-    "history": "history",
-    "ci": "ci",
-    "rubric": "rubrics",
-    "plugin": "plugins",
-    "template": "judge_templates",
-    "pack": "packs",
-    "run": "runs",
-    "cache": "cache",
-    "doctor": "doctor",
-    "lighteval": "lighteval",
+    "demo": ("demo",),
+    "evaluate_and_report": ("evaluate", "report"),
+    "judge_and_plan": ("judge", "plan"),
+    "batch": ("batch",),
+    "vote_and_aggregate": ("vote", "aggregate", "summarize"),
+    "align_and_compare": ("align", "compare"),
+    "freeze": ("freeze",),
+    "history": ("history",),
+    "ci": ("ci",),
+    "rubrics": ("rubric",),
+    "plugins": ("plugin",),
+    "judge_templates": ("template",),
+    "packs": ("pack",),
+    "runs": ("run",),
+    "cache": ("cache",),
+    "doctor": ("doctor",),
+    "lighteval": ("lighteval",),
 }
-"""Command -> the module that adds its parser, in the order of the help."""
+"""Module -> the commands whose parsers it adds, in the order of the help."""
 
 _END = """\
 first steps:
@@ -153,8 +148,7 @@ def parser_of_commands(command: str | None = None) -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"evalkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    names = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
-    for name in names:
+    for name in [name for name, own in _COMMANDS.items() if command in own] or _COMMANDS:
         _module(name).add(commands)
     return parser
 

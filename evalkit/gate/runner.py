@@ -138,7 +138,9 @@ def run_gate(
         for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
             task.input_hash = hashed
     if options.redact:
-        _hide_rationales(tasks)
+        for task in tasks:
+            if task.judgment is not None and task.judgment.rationale is not None:
+                task.judgment = replace(task.judgment, rationale=REDACTED)
     results = zip(config.tests, matches, parts, strict=True)
     tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
     suites = list(measure_suite(config.suite, tests))
@@ -146,12 +148,6 @@ def run_gate(
     suites += drifts
     notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
-
-
-def _hide_rationales(tasks: Iterable[_Task]) -> None:
-    for task in tasks:
-        if task.judgment is not None and task.judgment.rationale is not None:
-            task.judgment = replace(task.judgment, rationale=REDACTED)
 
 
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:

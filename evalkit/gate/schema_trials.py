@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from evalkit.gate.computing_time import TooSlowError, can_limit, limited
@@ -16,16 +17,8 @@ from evalkit.gate.pattern_trials import own_texts
 
 _PLAIN: tuple[Any, ...] = (0, -1, 1.5, "", "a", [], {}, None, True, False)
 _ODD: tuple[Any, ...] = (
-    -1e9,
-    1e9,
-    1 / 3,
-    "a" * 1000,
-    [None, None],
-    [1, "a", {}],
-    [[]],
-    {"evalkit": None},
-    {"a": {"a": []}},
-)
+    -1e9, 1e9, 1 / 3, "a" * 1000, [None, None], [1, "a", {}], [[]], {"evalkit": None}, {"a": {"a": []}},
+)  # fmt: skip
 _SECONDS = 0.5
 _DEPTH = 6
 _MOST, _MOST_VALUES = 20_000, 60
@@ -54,7 +47,8 @@ def accepts_all(schema: Mapping[str, Any], fits: Callable[[Any], bool]) -> bool:
         if not all(fits(value) for value in _PLAIN):
             return False
         # without a limit of time, a schema of a few lines may take hours
-        tried = enumerate(_trial_values(schema)) if can_limit() else ()
+        values = chain(_ODD, _Trials(schema).at(schema, lambda value: [value], 0))
+        tried = enumerate(values) if can_limit() else ()
         return all(number < _MOST and fits(value) for number, value in tried)
 
     return _decided(accepts)
@@ -113,11 +107,6 @@ def _subschemas(schema: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
             continue
         for part in inner:
             yield from _subschemas(part, depth + 1)
-
-
-def _trial_values(schema: Mapping[str, Any]) -> Iterator[Any]:
-    yield from _ODD
-    yield from _Trials(schema).at(schema, lambda value: [value], 0)
 
 
 class _Trials:
