@@ -44,15 +44,15 @@ def _rounded(value: Any, digits: int) -> str:
     return text if float(text) else text.removeprefix("-")
 
 
-def money(usd: float) -> str:
-    """A sum, with four decimals: the price of a single reply is not rounded to 0.
+def money(usd: float | None, unknown: str = "unknown price") -> str:
+    """A sum with four decimals, since a reply often costs less than a cent; `unknown` if it is None or NaN.
 
     Examples
     --------
-    >>> money(0.0036), money(12.5)
-    ('US$ 0.0036', 'US$ 12.5000')
+    >>> money(0.0036), money(12.5), money(None), money(float("nan"), "NA")
+    ('US$ 0.0036', 'US$ 12.5000', 'unknown price', 'NA')
     """
-    return f"US$ {usd:.4f}"
+    return unknown if _is_na(usd) else f"US$ {usd:.4f}"
 
 
 def count_of(n: Any, whole: Any) -> str:

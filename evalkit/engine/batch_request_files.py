@@ -11,13 +11,14 @@ from typing import Any, BinaryIO
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import SampleKeys, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.planning import BYTES_PER_TOKEN
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
+from evalkit.engine.request import Request
 from evalkit.engine.specification import TOKENS_PER_CRITERION
+from evalkit.engine.ticket_record import BatchRecord, State
 
 _JUDGE = (
     "provider",
@@ -65,15 +66,12 @@ class BatchFile:
         """The file until it is complete."""
         return self.path.with_name(f".{self.path.name}.part")
 
-    def details(self) -> dict[str, Any]:
-        """What a ticket keeps of it; see `evalkit.engine.ticket`."""
-        return {
-            "judge": {name: getattr(self.judge, name) for name in _JUDGE},
-            "state": "written", "batch": None, "uploaded": None, "word": "", "problem": "", "n_done": 0,
-            "n_requests": len(self.requests), "n_replies": self.n_replies, "n_stored": 0, "reasons": {},
-            "n_bytes": self.n_bytes, "sha256": self.sha256.hexdigest(), "path": str(self.path),
-            "usd": self.usd, "usd_at_most": self.usd_at_most, "cost_usd": 0.0,
-        }  # fmt: skip
+    def record(self, state: State) -> BatchRecord:
+        """What a ticket keeps of it."""
+        return BatchRecord(
+            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies, self.n_bytes,
+            self.sha256.hexdigest(), str(self.path), self.usd, self.usd_at_most, state,
+        )  # fmt: skip
 
 
 class FileWriter:

@@ -6,9 +6,6 @@ process may be killed at any moment: `collect` goes on from the ticket and from 
 
 from __future__ import annotations
 
-import logging
-import math
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +18,6 @@ import pandas as pd
 
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options, Refresh
 from evalkit.engine.batch_request_files import FILE_LIMITS, FileWriter
 from evalkit.engine.cache import ReplyStore
@@ -32,21 +28,18 @@ from evalkit.engine.calls.event_loop import wait_for
 from evalkit.engine.judging import missing_requests
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
+from evalkit.engine.request import Request
 from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.ticket import Ticket, is_overdue, shower
+from evalkit.engine.ticket import Ticket
 from evalkit.engine.ticket_in_progress import OpenTicket
+from evalkit.engine.ticket_record import TicketRecord
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-_FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 60.0
-_LONGEST_CANCEL_S = 900.0
 _TAKEN = "meanwhile, other processes sent, requested or stored all of these replies; see `evalkit batch list`"
 _KEYS_PER_CLAIM = 500
-_overdue_since: dict[str, float] = {}
-"""When this process first found a ticket overdue, by its monotonic clock: all calls together wait for it once."""
-_log = logging.getLogger("evalkit")
 
 
 def submit(
@@ -124,12 +117,8 @@ def submit(
     if not requests:
         return Ticket.of(store, why_none)
     store.check_writable()
-    details = {
-        "batches": [], "n_left_out": 0, "run": run, "live_after_s": live_after_s, "newer_than": newer_than,
-        "at": time.time(),
-    }  # fmt: skip
     keys = [key for request in requests for key in request.keys]
-    stored, held = store.open_ticket(details, keys)
+    stored, held = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
     ticket = OpenTicket(store, stored, [judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
@@ -137,13 +126,15 @@ def submit(
             paths = _numbered(Path(folder), None if to is None else Path(to), len({r.judge.name for r in requests}))
             writer = _write(ticket, _only(requests, own), paths, options, to_file=to is not None)
             left_out = sum(len(request.keys) for request in writer.left_out)
-            batches = [file.details() | ({} if to is None else {"state": "file"}) for file in writer.files]
+            batches = tuple(file.record("written" if to is None else "file") for file in writer.files)
             for file in writer.files:
                 file.part.replace(file.path)
-            changes = {"batches": batches, "n_left_out": left_out}
-            ticket.change(changes, manifest=writer.manifest, free=held - writer.keys, ended=not batches)
+            ticket.change(
+                batches=batches, n_left_out=left_out, manifest=writer.manifest, free=held - writer.keys,
+                ended=not batches,
+            )  # fmt: skip
         except BaseException:
-            ticket.change({}, ended=True)  # nothing was sent
+            ticket.change(ended=True)  # nothing was sent
             raise
         for at in range(len(writer.files) if to is None else 0):
             ticket.send(at)
@@ -208,55 +199,13 @@ def collect(
     servers = [base_url, *(ticket.servers if isinstance(ticket, Ticket) else ())]
     opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket), servers)
     files = [Path(one) for one in ([results] if isinstance(results, (str, Path)) else results)]
-    return _advanced(opened, files, wait=wait, cancel=cancel, progress=progress, until=math.inf)
+    return opened.collect(files, wait=wait, cancel=cancel, progress=progress)
 
 
 def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list[Ticket]:
     """The tickets of a cache, the oldest first."""
     store = ReplyStore.open(cache)
     return [Ticket.of(store, stored) for stored in store.tickets(only_open=only_open)]
-
-
-def take_overdue(store: ReplyStore, ids: Collection[str], servers: Collection[str | None]) -> bool:
-    """Cancel and collect those of the tickets that are older than their `live_after`; whether there were any.
-
-    All calls of a process together wait `_LONGEST_CANCEL_S` for a ticket; later calls take what has ended by then.
-    `servers` are base URLs that may get a key.
-    """
-    overdue = [stored for stored in store.tickets(only_open=True) if stored.ticket in ids and is_overdue(stored)]
-    for stored in overdue:
-        _log.info(
-            "ticket %s has waited for longer than live_after; its running batches are being cancelled", stored.ticket
-        )
-        until = _overdue_since.setdefault(stored.ticket, time.monotonic()) + _LONGEST_CANCEL_S
-        opened = OpenTicket(store, stored, servers)
-        if _advanced(opened, (), wait=True, cancel=True, progress=False, until=until).is_open:
-            _log.warning(
-                "ticket %s has waited for longer than live_after, but not all of its batches have ended", stored.ticket
-            )
-    return bool(overdue)
-
-
-def _advanced(
-    opened: OpenTicket, files: Sequence[Path], *, wait: bool, cancel: bool, progress: bool | None, until: float
-) -> Ticket:
-    """Take what has ended; with `wait`, until all has, or until this time by the monotonic clock."""
-    show, pause = shower(progress), _FIRST_POLL_S
-    try:
-        if files:
-            opened.take_files(files)
-        while True:
-            opened.advance(cancel=cancel, patient=wait, ends=cancel and math.isinf(until))
-            shown = opened.shown()
-            show(shown)
-            if not wait or not opened.waits or time.monotonic() >= until:
-                return shown
-            time.sleep(pause)
-            pause = min(1.5 * pause, _LONGEST_POLL_S)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"stopped; nothing is lost. To continue, call collect({opened.stored.ticket!r})"
-        ) from None
 
 
 def _seconds(live_after: str | timedelta | None) -> float | None:

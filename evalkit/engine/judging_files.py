@@ -17,7 +17,7 @@ import pandas as pd
 
 from evalkit._version import __version__
 from evalkit.core.files import write_whole
-from evalkit.core.formatting import Bill
+from evalkit.core.formatting import Bill, money
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import ENGINE_REASONS, OnMissing
 from evalkit.core.reply_keys import canonical_json, digest
@@ -70,12 +70,11 @@ class JudgedFiles:
         sums = self.parts[["n_items", "n_judgments", "n_unscored", "n_live", "cost_usd"]].sum(skipna=False)
         n_judgments = int(sums["n_judgments"])
         share = f", {1 - sums['n_unscored'] / n_judgments:.1%} scored" if n_judgments else ""
-        cost = "price unknown" if pd.isna(sums["cost_usd"]) else f"US$ {sums['cost_usd']:.4f}"
         text = (
             f"{self.folder}: {counted(len(self.parts), 'part')} ("
             f"{', '.join(f'{states[state]} {state}' for state in ('judged', 'kept', 'failed') if state in states)}); "
             f"{counted(n_judgments, 'judgment')} of {counted(int(sums['n_items']), 'item')}{share}; "
-            f"{int(sums['n_live'])} asked now ({cost})"
+            f"{int(sums['n_live'])} asked now ({money(sums['cost_usd'], 'price unknown')})"
         )
         failed = self.parts[self.parts["state"] == "failed"]
         return "\n".join([text, *(f"  {row.part} failed: {row.problem}" for row in failed.itertuples())])

@@ -9,26 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.core.reply_keys import digest
-from evalkit.errors import RubricError
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Criterion, Rubric
+from evalkit.rubrics.inputs import BEFORE_ANSWER, question_of
 from evalkit.rubrics.parsing.reply_cleanup import is_cut, is_refusal, take_apart
 from evalkit.rubrics.parsing.values_on_scale import Parsed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
-from evalkit.tables.messages import QUESTION
-
-if TYPE_CHECKING:
-    from evalkit.engine.specification import Spec
-    from evalkit.engine.worklist import Worklist
-
-_ASKED = ("question", "prompt", "instruction", "query", "conversation")
-_SHOWN = (*_ASKED, "context", "contexts", "source", "document", "documents")
 
 
 @dataclass(frozen=True)
@@ -39,26 +33,6 @@ class _FirstPrompts(PromptBuilder):
         text = self._blocks(criterion, inputs, others)["commit"]
         made = super().prompt(criterion, inputs, others)
         return replace(made, messages=(Message("user", text),), form="text", schema=None)
-
-
-def check_question(rubric: Rubric, template: str) -> None:
-    """RubricError if there is no question to answer first."""
-    if not {*_ASKED} & {*rubric.input_names}:
-        raise RubricError(
-            f"template {template} first asks the judge for its own answer to a question, so rubric {rubric.id!r} needs "
-            f"one of the inputs {', '.join(_ASKED)}; it has {', '.join(rubric.input_names)}; use another template"
-        )
-
-
-def question_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that a judge sees before it answers."""
-    shown = {name: value for name, value in inputs.items() if name in _SHOWN}
-    talk = shown.get("conversation")
-    if isinstance(talk, list) and QUESTION in talk:  # what follows it is part of the answer
-        shown["conversation"] = talk[: talk.index(QUESTION)]
-        if not shown["conversation"]:
-            del shown["conversation"]
-    return shown
 
 
 def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Worklist | None:
@@ -84,7 +58,7 @@ def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
     builders = []
     for at in judges:
         template = spec.prompt_builders[at].template
-        inputs = [name for name in spec.rubric.inputs if name.removesuffix("?") in _SHOWN]
+        inputs = [name for name in spec.rubric.inputs if name.removesuffix("?") in BEFORE_ANSWER]
         answered = {"name": OWN_ANSWER, "level": "nominal", "scale": {"answered": "", "not answered": ""}}
         rubric = Rubric(id=template.name, inputs=inputs, criteria=[answered], template=template.label)
         builders.append(_FirstPrompts(rubric, template, _read))
@@ -118,7 +92,7 @@ def own_answers(worklist: Worklist, answers: pd.DataFrame) -> dict[tuple[int, st
     }
 
 
-def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: set[str]) -> pd.DataFrame:
+def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame, live: frozenset[str]) -> pd.DataFrame:
     """The judgments with the first answer of their judge, its key, source and price; `live` are the keys asked now."""
     ids = worklist.items["item_id"].tolist()
     questions = {item: digest(question_of(inputs)) for item, inputs in zip(ids, worklist.inputs, strict=True)}

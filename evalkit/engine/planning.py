@@ -21,6 +21,7 @@ from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.own_answer_first import first_stage
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
+from evalkit.engine.request import asks_singly
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
@@ -248,7 +249,6 @@ def _prices(
         return 0.0, 0.0, 0.0
     from evalkit.engine.calls.budget import upper_bound
     from evalkit.engine.providers.batch_interface import batch_share, has_batches
-    from evalkit.engine.providers.judge_checks import asks_singly
     from evalkit.engine.providers.prices import price_of
 
     judge = work.spec.judges[at]

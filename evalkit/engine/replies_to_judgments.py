@@ -290,12 +290,13 @@ class Columns(VerdictColumns):
         if self._distributions is not None:
             columns |= dict(zip(COLUMNS, self._distributions.T.copy(), strict=True))
         remarks = remarks_on(self._is_cut, self._ids, self._created)
-        if (remarks.codes >= 0).any():
+        has_remarks = (remarks.codes >= 0).any()
+        if has_remarks:
             columns["remark"] = remarks
         if self._fingerprints:
             columns["fingerprint"] = _named(self._fingerprint, list(self._fingerprints))
         judgments = table("judgments", columns)
-        for note in remark_notes(judgments):
+        for note in remark_notes(judgments) if has_remarks else ():
             warnings.warn(note, EvalkitWarning, stacklevel=2)
         if self._distributions is not None:
             self._warn_without_logprobs(judgments)

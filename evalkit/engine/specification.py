@@ -23,9 +23,9 @@ from evalkit.core.settings import (
     check_criteria_per_call,
     check_samples,
 )
-from evalkit.engine.own_answer_first import check_question
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
+from evalkit.rubrics.inputs import check_question
 from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
@@ -242,7 +242,7 @@ class Spec:
             del settings["criteria_per_call"]
         commits = [builder.template.label for builder in prompt_builders if builder.template.commits]
         for label in commits:
-            check_question(rubric, label)
+            check_question(rubric.id, rubric.input_names, label)
         spec = cls(
             rubric, judges, prompt_builders, samples, profile, exact, rules, settings,
             criteria_per_call=per_call, commits=bool(commits),
@@ -321,7 +321,7 @@ def _panel(
     """The judges, each with the builder of its prompts; their names and identities are unique."""
     if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
         judges = [] if judges is None else [judges]
-    panel = tuple(Judge.of(judge) for judge in judges)
+    panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
     if not panel:
         raise ConfigError(
             "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"

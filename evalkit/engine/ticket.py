@@ -11,24 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.batch_tickets import StoredTicket
+from evalkit.engine.ticket_record import BatchRecord, TicketRecord
 from evalkit.errors import counted
 
 _NAMES = (
     "judge", "state", "n_requests", "n_replies", "n_answered", "n_stored", "n_unanswered", "usd", "usd_at_most",
     "cost_usd", "batch", "problem",
 )  # fmt: skip
-
-
-def is_overdue(stored: StoredTicket) -> bool:
-    """Whether a ticket is older than its `live_after`."""
-    live_after_s = orjson.loads(stored.details)["live_after_s"]
-    return live_after_s is not None and time.time() - stored.created > live_after_s
 
 
 @dataclass(frozen=True)
@@ -76,10 +70,10 @@ class Ticket:
         if isinstance(stored, str):
             none = pd.DataFrame(columns=list(_NAMES))
             return cls("", none, store.where, time.time(), is_open=False, store=store, why_none=stored)
-        details = orjson.loads(stored.details)
-        table = pd.DataFrame([_row(part) for part in details["batches"]], columns=list(_NAMES))
+        record = TicketRecord.of(stored)
+        table = pd.DataFrame(map(_row, record.batches), columns=list(_NAMES))
         return cls(
-            stored.ticket, table, store.where, stored.created, stored.state == "open", details["n_left_out"],
+            stored.ticket, table, store.where, stored.created, stored.state == "open", record.n_left_out,
             tuple(servers), store,
         )  # fmt: skip
 
@@ -134,21 +128,21 @@ class Ticket:
         ]
 
 
-def _row(part: dict[str, Any]) -> dict[str, Any]:
+def _row(batch: BatchRecord) -> dict[str, Any]:
     """A row of the table from what the store keeps of a batch."""
-    row = {name: part.get(name) for name in _NAMES}
-    over = part["state"] in ("ended", "unsent")
-    unanswered = part["n_replies"] - part["n_stored"] if over else 0
-    state = f"running ({part['word']})" if part["state"] == "running" and part["word"] else part["state"]
-    reasons = ", ".join(f"{n} {reason}" for reason, n in part["reasons"].items())
-    return row | {
-        "judge": part["judge"]["name"],
-        "state": state,
-        "n_answered": part["n_done"],
-        "n_unanswered": unanswered,
-        "batch": part["batch"] or (part["path"] if part["state"] == "file" else ""),
-        "problem": "; ".join(filter(None, [part["problem"], reasons])),
-        **{name: float("nan") if part[name] is None else part[name] for name in ("usd", "usd_at_most", "cost_usd")},
+    reasons = ", ".join(f"{n} {reason}" for reason, n in batch.reasons.items())
+    usd = {"usd": batch.usd, "usd_at_most": batch.usd_at_most, "cost_usd": batch.cost_usd}
+    return {
+        "judge": batch.judge["name"],
+        "state": f"running ({batch.word})" if batch.state == "running" and batch.word else batch.state,
+        "n_requests": batch.n_requests,
+        "n_replies": batch.n_replies,
+        "n_answered": batch.n_done,
+        "n_stored": batch.n_stored,
+        "n_unanswered": 0 if batch.is_open else batch.n_replies - batch.n_stored,
+        "batch": batch.batch or (batch.path if batch.state == "file" else ""),
+        "problem": "; ".join(filter(None, [batch.problem, reasons])),
+        **{name: float("nan") if value is None else value for name, value in usd.items()},
     }
 
 

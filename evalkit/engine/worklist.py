@@ -15,12 +15,13 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.lists_of_choices import SKIPPED, Reason
-from evalkit.core.prompts_and_replies import OWN_ANSWER, Request
+from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.own_answer_first import question_of
+from evalkit.engine.request import Request
 from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
-from evalkit.rubrics.prompts import PromptBuilder, item_inputs, swapped
+from evalkit.rubrics.inputs import item_inputs, question_of, swapped
+from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.files import LIST_INPUTS
 from evalkit.tables.items import as_frame

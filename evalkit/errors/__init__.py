@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, SupportsInt
+from typing import SupportsInt
 
 from evalkit.errors.secrets import without_keys
 
@@ -27,32 +27,10 @@ __all__ = [
 
 
 class EvalkitError(Exception):
-    """Base class of evalkit's own errors; keys are removed from their messages.
-
-    Attributes
-    ----------
-    place
-        Where it happened, such as a file or a task, if `at` put that before the message.
-    """
-
-    place = ""
+    """Base class of evalkit's own errors; keys are removed from their messages."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*map(without_keys, args))
-
-    def at(self, place: str) -> Self:
-        """The same error with this place before its message, in place of the one that it had.
-
-        Examples
-        --------
-        >>> problem = RubricError("no scale").at("tone.yaml")
-        >>> str(problem), str(problem.at("tone.yaml, line 3")), problem.place
-        ('tone.yaml: no scale', 'tone.yaml, line 3: no scale', 'tone.yaml')
-        """
-        text = str(self)
-        twin = type(self)(f"{place}: {text.removeprefix(f'{self.place}: ') if self.place else text}")
-        twin.__dict__.update(self.__dict__, place=place)
-        return twin
 
 
 class InputError(EvalkitError, ValueError):
@@ -89,13 +67,9 @@ class JudgeError(EvalkitError, RuntimeError):
     """
 
     def __init__(
-        self,
-        *args: object,
-        judge: str | None = None,
-        reason: str | None = None,
-        variable: str | None = None,
+        self, *args: object, judge: str | None = None, reason: str | None = None, variable: str | None = None,
         advice: str = "",
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(*(f"{text}; {advice}" if advice else text for text in args))
         self.judge, self.reason, self.variable, self.advice = judge, reason, variable, without_keys(advice)
 

@@ -23,7 +23,7 @@ from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubri
 from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.prompts import item_inputs, swapped
+from evalkit.rubrics.inputs import item_inputs, swapped
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize

@@ -210,7 +210,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     tally = config.stash[_TALLY]
     if not tally["checks"]:
         return
-    cost = "price unknown" if tally["n_unpriced"] else f"US$ {tally['cost_usd']:.4f}"
+    from evalkit.core.formatting import money
+
+    cost = money(None if tally["n_unpriced"] else tally["cost_usd"], "price unknown")
     terminalreporter.write_line(
         f"verdict: {tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live "
         f"({cost})"

@@ -32,7 +32,7 @@ from evalkit.evaluation.lighteval_rows import (
 )
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric, RubricLike
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import canonical
 from evalkit.tables.message_forms import Message, is_result, is_unseen, read_messages, said
 from evalkit.tables.messages import split

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
 from evalkit.engine.providers.prices import price_of
@@ -141,7 +142,7 @@ class RunPlan:
         prompts = ", ".join(f"{name} US$ {price[0]:g}" for name, price in prices.items() if price and price[0])
         if not usd and not prompts:
             return "free"
-        return f"replies at most US$ {usd:.4f}; prompts cost extra, per million tokens: {prompts}"
+        return f"replies at most {money(usd)}; prompts cost extra, per million tokens: {prompts}"
 
 
 def plan_run(

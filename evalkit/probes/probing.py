@@ -22,7 +22,7 @@ from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_table
 from evalkit.rubrics import Criterion, RubricLike, code_text
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import ItemsLike
 
 PLAIN = "plain"

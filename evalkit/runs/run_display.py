@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
+from evalkit.core.formatting import count_of, figure, html_page, html_table, money, text_table
 from evalkit.core.printable_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
@@ -135,7 +135,7 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "scored": count_of(receipt.n_scored, receipt.n_items),
         "empty": str(receipt.n_empty),
-        "paid now": "NA" if receipt.cost_usd is None else f"US$ {receipt.cost_usd:.4f}",
+        "paid now": money(receipt.cost_usd, "NA"),
     }
 
 

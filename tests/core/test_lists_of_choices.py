@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import import_module
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -43,6 +45,18 @@ def test_profiles_and_scoring_configs_take_every_rule():
         assert Profile(profile="p", aggregate=name).aggregate == name
         assert ScoringConfig.of({"aggregation": name}).aggregation == name
     assert set(lists_of_choices.BACKENDS) == {*lists_of_choices.PROVIDERS, "tgi"} - {"function"}
+
+
+def test_the_record_of_a_provider_names_what_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name, provider in lists_of_choices.PROVIDERS.items():
+        module = import_module(f"evalkit.engine.providers.{name.replace('-', '_')}")
+        assert callable(module.check)
+        assert callable(module.connect)
+        assert bool(provider.address) == (provider.host != "local")
+        assert not provider.packages or name in project["optional-dependencies"]
+        if provider.batches:
+            assert import_module(f"evalkit.engine.providers.{provider.batches}").Service.max_requests > 0
 
 
 DOCS = ROOT / "docs"

@@ -23,7 +23,7 @@ from batch_server import COMPLETION_TOKENS, PROMPT_TOKENS, BatchServer, batch_se
 from postgres import fresh_database
 
 import evalkit as ek
-from evalkit.engine import ReplyStore, batches, ticket_in_progress, tickets
+from evalkit.engine import ReplyStore, batches, overdue_tickets, ticket_in_progress, tickets
 from evalkit.engine.cache import budget_and_rate_leases
 from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
@@ -35,8 +35,8 @@ from evalkit.errors import ConfigError, InputError, JudgeError
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
     with batch_server() as running:
         yield running
 
@@ -505,7 +505,7 @@ def test_a_batch_that_was_never_created_is_free_again(
 def test_what_may_be_repeated_is_repeated(
     server: BatchServer, folder: str, path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     server.statuses[path] = [status, status]
     items, judges = some_items(5), jury(server, "gpt-4o")
     done = ek.collect(sent(items, judges, folder), progress=False)
@@ -517,7 +517,7 @@ def test_what_may_be_repeated_is_repeated(
 def test_a_request_to_create_is_repeated_only_if_it_was_refused(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     server.statuses["/v1/batches"] = [429]
     assert sent(some_items(2), jury(server, "gpt-4o"), folder).table["state"].tolist() == ["running (validating)"]
     server.statuses["/v1/batches"] = [500]
@@ -688,8 +688,10 @@ def test_judge_waits_for_a_cancelled_ticket_only_for_some_time(
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(batches, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time))
-    monkeypatch.setattr(batches, "_LONGEST_CANCEL_S", 0.5)
+    ticking = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
+    for module in (overdue_tickets, ticket_in_progress):
+        monkeypatch.setattr(module, "time", ticking)
+    monkeypatch.setattr(overdue_tickets, "_LONGEST_CANCEL_S", 0.5)
     items, judges, server.takes_s = some_items(10), jury(server), 3600
     ticket = sent(items, judges, cache, live_after="20h")
     stuck = server.batches[max(server.batches)]
@@ -1005,7 +1007,8 @@ def test_an_interrupted_collect_loses_nothing(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "time", SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time))
+        ticking = SimpleNamespace(monotonic=time.monotonic, sleep=interrupt, time=time.time)
+        patch.setattr(ticket_in_progress, "time", ticking)
         with pytest.raises(KeyboardInterrupt, match=f"nothing is lost. To continue, call collect\\('{ticket.id}'\\)"):
             ek.collect(ticket, progress=False)
     server.offset_s = 3601
@@ -1102,7 +1105,7 @@ def test_results_that_stay_cut_end_the_wait_with_an_error(
 def test_a_download_that_always_breaks_off_ends_the_wait_with_an_error(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     ticket = sent(some_items(20), jury(server, "gpt-4o"), folder)
     server.faults["broken_content"] = 1_000_000
     for options in ({}, {"cancel": True}):

@@ -17,7 +17,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import batches
+from evalkit.engine import ticket_in_progress
 from evalkit.engine.own_answer_first import first_stage
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
@@ -149,7 +149,7 @@ def test_no_own_answer_no_score(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_faults_cost_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     faults = [{"status": 500}, {"reset": True}, {"status": 429}]
     server_judge = Judge(fault=lambda n: faults[n // 5 % 3] if n % 5 == 0 else None)
     with judge_server(faults=server_judge) as server:
@@ -182,7 +182,7 @@ def test_refresh_asks_both_again_and_unscored_only_the_judgments(tmp_path: Path)
 
 @pytest.mark.long
 def test_batches_bring_first_the_answers_then_the_judgments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     with batch_server() as server:
         judge = ek.Judge("openai", "m", base_url=server.url, service="api.openai.com", api_key_env="OPENAI_API_KEY")

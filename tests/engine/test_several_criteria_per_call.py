@@ -20,7 +20,7 @@ import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import batches
+from evalkit.engine import ticket_in_progress
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
@@ -315,7 +315,7 @@ def test_each_kind_of_gap_leaves_the_other_criteria_as_they_are(tmp_path: Path) 
 
 @pytest.mark.long
 def test_faults_cost_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     faults = [{"status": 500}, {"reset": True}, {"status": 429}, {"status": 503}]
     grader = Grader(fault=lambda n: faults[n // 5 % 4] if n % 5 == 0 else None)  # every fifth call
     with judge_server(faults=grader) as server:
@@ -344,7 +344,7 @@ def test_a_call_that_fails_leaves_all_its_criteria_open_and_is_asked_again(tmp_p
 
 @pytest.mark.long
 def test_batches_bring_the_same_replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     with batch_server() as server:
         whole = {"explanation": "as it is", "clear": {"score": 1}, "true": {"score": 2}, "kind": {"score": 0}}

@@ -9,7 +9,7 @@ import pytest
 
 from evalkit.core.judges import Judge
 from evalkit.engine.providers import check_ready
-from evalkit.errors import CacheMiss, ConfigError, EvalkitError, JudgeError, MissingExtraError, counted
+from evalkit.errors import JudgeError, counted
 
 _FIELDS = ("judge", "reason", "variable", "advice", "fact")
 
@@ -39,17 +39,6 @@ def test_a_judge_error_without_facts_is_its_message() -> None:
         "",
         None,
     )
-
-
-@pytest.mark.parametrize("error", [ConfigError("no"), MissingExtraError("no"), CacheMiss("no"), JudgeError("no")])
-def test_a_place_stands_before_the_message_once(error: EvalkitError) -> None:
-    found = error.at("task 'qa'").at("task 'qa', metric 'tone'")
-    for twin in (found, pickle.loads(pickle.dumps(found))):
-        assert (type(twin), str(twin), twin.place) == (type(error), "task 'qa', metric 'tone': no", found.place)
-    assert (str(error), error.place) == ("no", "")
-    advised = JudgeError("no key", judge="gpt", variable="KEY", advice="set it").at("task 'qa'")
-    assert (str(advised), advised.fact) == ("task 'qa': no key; set it", "task 'qa': no key")
-    assert (advised.judge, advised.variable, advised.advice) == ("gpt", "KEY", "set it")
 
 
 def test_keys_are_removed_from_every_field(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
 from evalkit.tables.items import column_names
 

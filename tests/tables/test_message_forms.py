@@ -16,7 +16,7 @@ import pytest
 import evalkit as ek
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import split_messages
 from evalkit.tables.message_forms import read_messages, shown_value, unseen
 from evalkit.tables.messages import messages_of, value_text
@@ -499,7 +499,7 @@ def test_a_very_long_conversation_is_warned_of():
 
 
 def test_the_judges_own_answer_comes_before_what_the_candidate_did():
-    from evalkit.engine.own_answer_first import question_of
+    from evalkit.rubrics.inputs import question_of
 
     log = messages(("system", "S"), ("user", "Q"), CALLED, DONE, ("assistant", "A"))
     items = split_messages(pd.DataFrame({"log": pd.Series([log], dtype=object)}), "log")

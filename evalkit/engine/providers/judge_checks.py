@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
-from evalkit.core.reply_keys import has_seed
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
@@ -14,16 +14,11 @@ _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
 _OF_LIBRARIES = ("extra_headers", "extra_query", "extra_body")
 
 
-def asks_singly(judge: Judge) -> bool:
-    """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
-    return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)
-
-
-def check_extra(extra: str, *modules: str) -> None:
-    """Raise MissingExtraError if a module that an extra brings is not installed; imports nothing."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"judges of the provider '{extra}' need {module}: {advise_extra(extra)}")
+def check_packages(provider: str) -> None:
+    """Raise MissingExtraError if a package of a provider's extra is not installed; imports nothing."""
+    for package in PROVIDERS[provider].packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(f"judges of the provider '{provider}' need {package}: {advise_extra(provider)}")
 
 
 def check_key(judge: Judge) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.engine.request import Request
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import JudgeOptions, Options
@@ -176,7 +177,7 @@ def _price(run: SearchRun, tested: list[str]) -> float:
     if not math.isnan(price) and price > budget:
         raise ConfigError(
             f"budget_usd={budget:g} is too small: judging the {len(tested)} held-out items will cost about "
-            f"US$ {price:.4f}; raise it, or pass look=False"
+            f"{money(price)}; raise it, or pass look=False"
         )
     return 0.0 if math.isnan(price) else price
 

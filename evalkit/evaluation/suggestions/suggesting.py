@@ -10,12 +10,13 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes_and_progress import Progress
+from evalkit.engine.request import Request
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels

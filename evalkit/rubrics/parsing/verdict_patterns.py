@@ -240,8 +240,7 @@ REMARK = re.compile(r"\s(?://|#).*")
 # -- quotations
 
 ANY_MARK = re.compile(
-    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
-    re.IGNORECASE,
+    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)", re.IGNORECASE
 )
 FENCE = re.compile(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
