@@ -247,7 +247,7 @@ def cut(cell: str, size: int) -> str:
     return cell[: size - 1 - end] + "…" + cell[len(cell) - end :]
 
 
-_STYLE = (
+STYLE = (
     "<style>.ek{font:13px/1.45 system-ui,sans-serif;color:var(--jp-content-font-color1,inherit);max-width:1100px}"
     ".ek h4{margin:.9em 0 .3em;font-size:14px}.ek .tiles{display:grid;gap:8px;margin:.4em 0;"
     "grid-template-columns:repeat(auto-fill,minmax(max(150px,calc((100% + 8px)/var(--columns,6) - 8px)),1fr))}"
@@ -306,4 +306,4 @@ def html_text(text: str, note: str = "") -> str:
 
 def html_page(parts: Iterable[str]) -> str:
     """HTML parts with evalkit's style sheet, for a notebook's output: no scripts, nothing loaded from a network."""
-    return f"{_STYLE}<div class='ek'>{''.join(parts)}</div>"
+    return f"{STYLE}<div class='ek'>{''.join(parts)}</div>"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import pandas as pd
@@ -18,6 +19,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rules_fit_scales import try_rules
+from evalkit.evaluation.sampling_again import sample_again
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import cluster_names
@@ -119,6 +121,7 @@ def evaluate_worklist(
     clusters = cluster_names(items, work.clusters)
     # for later calls, without budgets and callbacks
     later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
+    again = partial(sample_again, half_width=0.02, progress=False)
     return Evaluation(
-        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs
+        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs, again
     )

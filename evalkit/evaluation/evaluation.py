@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -20,7 +20,6 @@ from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
 from evalkit.rubrics.inputs import item_inputs, swapped
@@ -29,7 +28,8 @@ from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
-from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_alignment import align as align_judges
+from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
 from evalkit.tables.grouping import cluster_names
@@ -65,6 +65,8 @@ class Evaluation:
         Judges, samples and templates; None for an evaluation made from a table.
     inputs
         For inputs of the rubric the column of `items` that holds them, where it has another name.
+    again
+        The function that samples it again, for `repeats`; None for an evaluation made from a table.
     """
 
     items: pd.DataFrame
@@ -77,6 +79,7 @@ class Evaluation:
     options: Options = field(default_factory=Options)
     spec: Spec | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
+    again: Callable[[Evaluation], pd.DataFrame] | None = None
 
     @classmethod
     def of(
@@ -206,7 +209,7 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        if self.rules.aggregate == "dawid_skene":  # it needs the votes on all items at once
+        if self.rules.rule.all_items:
             return aggregate(self.votes, **self.rules.aggregate_options)
         return self._of_votes["scores"]
 
@@ -237,7 +240,7 @@ class Evaluation:
         for votes in self._votes_by_part():
             flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
             made.append({"disagreement": disagreement(votes), "order_flips": flips})
-            if self.rules.aggregate != "dawid_skene":
+            if not self.rules.rule.all_items:
                 made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
         return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
 
@@ -250,13 +253,24 @@ class Evaluation:
     @cached_property
     def reliability(self) -> pd.DataFrame:
         """Agreement of the judges with each other (see `reliability`)."""
-        return reliability(self.judged, clusters=self.clusters)
+        return without_facts(self.noted_reliability)
+
+    @cached_property
+    def noted_reliability(self) -> pd.DataFrame:
+        """The same table, with the facts of its notes."""
+        return with_facts(reliability)(self.judged, clusters=self.clusters)
 
     @cached_property
     def alignment(self) -> pd.DataFrame | None:
         """Agreement of each judge, and the jury, with the human labels (see `align`); None without labels."""
+        return None if self.noted_alignment is None else without_facts(self.noted_alignment)
+
+    @cached_property
+    def noted_alignment(self) -> pd.DataFrame | None:
+        """The same table, with the facts of its notes."""
         if self.labels is None:
             return None
+        align = with_facts(align_judges)
         if len(self.judges) < 2:
             return align(self._votes_by_part(), self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
@@ -273,11 +287,9 @@ class Evaluation:
     @cached_property
     def repeats(self) -> pd.DataFrame | None:
         """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
-        if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+        if self.again is None or self.spec is None or any(judge.is_llm for judge in self.spec.judges):
             return None
-        if self.judgments["source"].eq("recorded").any():
-            return None
-        return sample_again(self, half_width=0.02, progress=False)
+        return None if self.judgments["source"].eq("recorded").any() else self.again(self)
 
     @cached_property
     def answer_notes(self) -> list[str]:

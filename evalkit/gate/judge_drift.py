@@ -20,7 +20,7 @@ from evalkit.gate.results_and_exit_code import Status, SuiteResult
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.drifts import drift
-from evalkit.stats.comparison.significance import Outcomes, holm, permuted_samples
+from evalkit.stats.significance import Outcomes, holm, permuted_samples
 from evalkit.stats.voting import vote
 
 LEVEL = 0.05

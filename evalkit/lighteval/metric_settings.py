@@ -139,11 +139,8 @@ def resolve(
     used = profile or declared.profile
     if used is not None and used.calibration is not None:
         origins["calibration"] = "not applied: scores are raw"
-    try:
-        try_rules(spec)
-    except ConfigError as problem:  # in the word of the place that named it
-        word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
-        raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
+    # in the word of the place that named it
+    try_rules(spec, "aggregation" if origins["aggregation"] == "config" else "aggregate")
     report = config.report_disagreement and scoring.mode == "jury"
     return MetricSettings(spec, origins, scoring.mode, binding, used, report)
 

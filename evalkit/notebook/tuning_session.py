@@ -41,7 +41,7 @@ from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.stats.comparison.comparison_table import SAME
-from evalkit.stats.comparison.noise_floors import NOT_ASKED
+from evalkit.stats.comparison.measured_floors import NOT_ASKED
 from evalkit.tables import LABEL_KEY, ItemsLike
 
 T = TypeVar("T")

@@ -1,6 +1,5 @@
 from .aggregation.aggregating import aggregate as aggregate
 from .aggregation.combining_criteria import combine as combine
-from .aggregation.judge_contributions import jury_value as jury_value
 from .aggregation.pairwise_wins import win_rates as win_rates
 from .aggregation.summaries import summarize as summarize
 from .aggregation.system_ranks import rank as rank
@@ -14,17 +13,18 @@ from .alignment.calibrations import Calibration as Calibration
 from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.judge_alignment import align as align
+from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
 from .alignment.label_draws import pick_examples as pick_examples
 from .alignment.label_splits import held_out_looks as held_out_looks
 from .alignment.label_splits import split_labels as split_labels
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
+from .alignment.sample_curves import k_curve as k_curve
 from .comparison.compare_evaluations import compare as compare
 from .comparison.comparison_table import Comparison as Comparison
 from .comparison.drifts import drift as drift
-from .comparison.floor_table import noise_floor as noise_floor
 from .comparison.halos import halo as halo
+from .comparison.noise_floors import noise_floor as noise_floor
 from .comparison.position_orders import position_inconsistency as position_inconsistency
-from .sample_curves import k_curve as k_curve
 from .touched_tables import rescore as rescore
 from .voting import vote as vote

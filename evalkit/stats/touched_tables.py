@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
@@ -32,6 +33,7 @@ from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
 _UNSCORED = re.compile(r"unscored=\S+")
+_FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
 _SHOWN = [*tables.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
 _NUMBERS = ["score", "score_norm", "score_sd"]
@@ -286,7 +288,7 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
-    averaged, has_score = method.ne("dawid_skene").to_numpy(bool), ~np.isnan(score)
+    averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
     for scale, own in rows.measured.parts():

@@ -20,7 +20,6 @@ from evalkit.notebook.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.aggregation.judge_contributions import jury_value
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.judge_pairs import judge_agreement
@@ -28,6 +27,7 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from evalkit._version import __version__
 from evalkit.core.files import whole
-from evalkit.core.formatting import html_page, html_table
+from evalkit.core.formatting import STYLE, html_table
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
@@ -108,10 +108,10 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         version=__version__,
         rubric=rubric,
         heading=heading,
-        styles=html_page([]).partition("<div")[0] + PLOT_STYLE,
+        styles=STYLE + PLOT_STYLE,
         table=html_table,
         tiles=overview.tiles(evaluation) if with_items else "",
-        figures=list(overview.sections(evaluation)) if with_items else [],
+        figures=list(overview.sections(evaluation, "the part 'Unscored judgments'")) if with_items else [],
         plots=_plots(evaluation) if with_items else "",
         changes=changes,
         unscored=_unscored(evaluation) if with_items else [],
@@ -147,15 +147,14 @@ def _changes(
     options: dict[str, Any] = {"labels": evaluation.labels, "across_modes": True, "clusters": evaluation.clusters}
     options["floor"] = floor
     comparison = compare(baseline, evaluation, **options)
-    changes = comparison._repr_html_().partition("</style>")[2]
-    changes = changes.replace("<table>", "<table><caption>From the baseline (a) to this evaluation (b)</caption>", 1)
+    changes = comparison.html("From the baseline (a) to this evaluation (b)")
     lines = [
         f"{row['criterion']}, {row['judge']}: {row['changed']} of {row['n_verdicts']} changed · {chance_sentences(row)}"
         for row in comparison.table.to_dict("records")
     ]
     plot = _drawn(partial(plot_versions, baseline, evaluation, **options))
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"{changes}<ul aria-label='What chance explains'>{items}</ul>{plot}"
+    return f"<div class='ek'>{changes}</div><ul aria-label='What chance explains'>{items}</ul>{plot}"
 
 
 def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:

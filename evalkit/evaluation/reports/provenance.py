@@ -15,7 +15,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics.prompts import Template
 
 _OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
-_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
+_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")
 
 
 def provenance(evaluation: Evaluation) -> dict[str, Any]:

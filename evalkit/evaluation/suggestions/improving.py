@@ -16,7 +16,7 @@ from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.planning import plan_worklist
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, counted, listed
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.inputs import labels_of, spec_of
+from evalkit.evaluation.inputs import known_spec, labels_of
 from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit, Suggestions
@@ -127,7 +127,7 @@ def improve(
         raise ConfigError(f"rounds must be a whole number from 1 to 100, not {rounds!r}")
     if (judge is None) == (candidate is None):
         raise ConfigError("improve needs either judge=, which suggests edits, or candidate=, a rubric to test")
-    spec = spec_of(evaluation, "improve")
+    spec = known_spec(evaluation.spec, "improve")
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("improve", own | options)

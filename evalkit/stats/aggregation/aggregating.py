@@ -111,7 +111,7 @@ def aggregate(
     check_choice("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
     parts = parts_of(votes, vote)
-    if method == "dawid_skene" or weights is not None:
+    if AGGREGATE_RULES[method].all_items or weights is not None:
         parts = iter([one_table(parts)])  # all items and judges are needed at once
     return one_table(_aggregate(part, method, quorum, weights) for part in parts)
 
@@ -125,14 +125,13 @@ def _aggregate(
     jury = _jury(frame, whole, vote_weights(frame, weights), method)
     measured = measures(frame).take(whole.first)
     pieces = frame.iloc[whole.first]
-    under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
-    if quorum == 1.0:
-        under = jury.scored_weight < jury.total_weight * (1 - _TINY)
+    total, scored = jury.total_weight, jury.groups.total(jury.weight, jury.scored)
+    under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
     # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
-    if method == "dawid_skene":
+    if AGGREGATE_RULES[method].all_items:
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
-        fitted = posteriors(pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
+        fitted = posteriors(method, pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
@@ -192,6 +191,11 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
     return found
 
 
+def no_weight(item: str) -> ConfigError:
+    """The error for an item whose judges are all left out."""
+    return ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
+
+
 @dataclass(frozen=True, slots=True)
 class _Jury:
     """One entry per vote that has weight, grouped by item and criterion; `of_pairs` has one per group."""
@@ -211,24 +215,26 @@ class _Jury:
     passes: Flags
     fails: Flags
     reason: pd.Series
-    total_weight: Floats
-    scored_weight: Floats
     of_pairs: Flags  # is the criterion that of a pairwise rubric?
 
+    @property
+    def total_weight(self) -> Floats:
+        return self.groups.total(self.weight)
 
-def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
+
+def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateRule) -> _Jury:
     there = weight > 0
     groups = Groups(whole.codes[there], whole.first)
     idle = groups.count() == 0
     if idle.any():
         item = frame["item_id"].iloc[int(whole.first[idle][0])]
-        raise ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
+        raise no_weight(str(item))
     rows = frame if there.all() else frame.loc[there]
     measured = measures(rows)
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     texts = list(rows["label"].cat.categories)
-    by_label = measured.nominal | (method in ("majority", "dawid_skene"))
+    by_label = measured.nominal | AGGREGATE_RULES[method].by_label
     answered = np.where(by_label, label >= 0, np.isfinite(score))
     tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
     among = np.full(len(rows), None, dtype=object)
@@ -242,24 +248,22 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
-        there,
-        groups,
-        measured,
-        rows["judge"].cat.codes.to_numpy().astype(np.int64),
-        weight,
-        score,
-        answer_norms(score, names[label], measured),
-        label,
-        names,
-        among,
-        answered,
-        answered | tied,
-        verdicts == 1,
-        verdicts == 0,
-        rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
-        groups.total(weight),
-        groups.total(weight, answered | tied),
-        np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
+        rows=there,
+        groups=groups,
+        measured=measured,
+        judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
+        weight=weight,
+        score=score,
+        norm=answer_norms(score, names[label], measured),
+        label=label,
+        names=names,
+        among=among,
+        answered=answered,
+        scored=answered | tied,
+        passes=verdicts == 1,
+        fails=verdicts == 0,
+        reason=rows["reason"] if "reason" in rows else pd.Series(None, rows.index, dtype="category"),
+        of_pairs=np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
     )
 
 

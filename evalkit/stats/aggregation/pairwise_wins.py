@@ -11,8 +11,9 @@ from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.stats.intervals import mean_interval, unit_codes
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
@@ -189,7 +190,7 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     scored = ~np.isnan(value)
     value, units = value[scored], units[scored]
     interval = mean_interval(value, units, bounds=(0.0, 1.0))
-    notes = [interval.reason] if interval.reason is not None else []
+    notes: Notes = [interval.reason] if interval.reason is not None else []
     if interval.reason is None:
         note_few_clusters(units, notes)
     notes += notes_on_orders(part)

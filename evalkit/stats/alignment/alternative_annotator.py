@@ -20,7 +20,8 @@ from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.result_tables import JUDGE_KEY, result_table, with_id_notes
+from evalkit.stats.notes import with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

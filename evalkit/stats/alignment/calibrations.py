@@ -35,9 +35,10 @@ from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, pan
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
-from evalkit.stats.comparison.significance import holm
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
+from evalkit.stats.significance import holm
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10

@@ -32,6 +32,14 @@ class HasVotes(Protocol):
         """One row per item, criterion and judge."""
 
 
+class HasJudgments(Protocol):
+    """An evaluation, or any object with a judgments table (and perhaps `votes`, `scores` and `rules`)."""
+
+    @property
+    def judgments(self) -> pd.DataFrame:
+        """One row per item, criterion, judge and sample."""
+
+
 JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]
 """Votes or scores; an evaluation: then its votes, with its items and clusters; a folder: then `vote(folder)`; or votes
 of some items after the other."""

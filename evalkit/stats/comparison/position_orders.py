@@ -10,8 +10,9 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.intervals import Interval, mean_interval, rate_interval, unit_codes
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Floats, group
 
@@ -106,7 +107,7 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
     row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
     lost = len(flips) - n_scored
-    notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
+    notes: Notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
     note_few_clusters(units, notes)
     return row | {"notes": notes}
 

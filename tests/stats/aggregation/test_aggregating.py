@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -389,6 +390,26 @@ def test_nominal_has_a_pass_rate_and_no_mean():
     row = summarize(scored(["art", "law"], NAMES)).iloc[0]
     assert row["n_scored"] == 2
     assert math.isnan(row["worst"])
+
+
+def test_no_note_calls_scored_items_unscored():
+    """Every mix of clear, tied and unreadable items, on scales with and without numbers and pass rules."""
+    for scale, clear, other in ((NAMES, "art", "law"), (TOPIC, "art", "law"), (ORDINAL, 2, 0), (BINARY, 1, 0)):
+        for n_clear, n_tied, n_silent in itertools.product((0, 1, 12), repeat=3):
+            kinds = [(clear, clear)] * n_clear + [(clear, other)] * n_tied + [("!empty", "!empty")] * n_silent
+            answers = {(f"i{n}", judge): [pair[at]] for n, pair in enumerate(kinds) for at, judge in enumerate("ab")}
+            if not answers:
+                continue
+            row = summarize(aggregate(vote(judgments(answers, scale)), method="majority")).iloc[0]
+            notes = "" if pd.isna(row["notes"]) else row["notes"]
+            case = (scale, n_clear, n_tied, n_silent, notes)
+            assert row["n_scored"] == n_clear + n_tied, case
+            assert ("nothing is scored" in notes) == (n_clear + n_tied == 0), case
+            only_ties = n_tied > 0 and row["n_mean"] == 0 and scale not in (NAMES, TOPIC)
+            assert ("no mean: every scored item is tied" in notes) == only_ties, case
+            assert ("no interval" in notes) == (row["n_mean"] == 1 or n_clear + n_tied == 0), case
+            fewest = min(filter(None, (row["n_mean"], row["n_verdicts"])), default=99)
+            assert ("only" in notes) == (fewest < 10 and "no interval" not in notes), case
 
 
 def test_by_a_column_of_the_items():

@@ -17,11 +17,11 @@ from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
-from evalkit.stats.comparison.floor_ranges import flip_rate_range
-from evalkit.stats.comparison.floor_table import noise_floor
-from evalkit.stats.comparison.noise_floors import Floor, chance_limit
-from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.comparison.measured_floors import Floor, chance_limit
+from evalkit.stats.comparison.noise_floors import noise_floor
+from evalkit.stats.comparison.possible_floors import flip_rate_range
 from evalkit.stats.intervals import Interval
+from evalkit.stats.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
 
 

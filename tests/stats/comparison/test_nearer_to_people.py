@@ -9,8 +9,8 @@ import pytest
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.stats.comparison.significance import mcnemar_midp
 from evalkit.stats.intervals import change_interval
+from evalkit.stats.significance import mcnemar_midp
 
 FIVE, SHARE = '{"codes":[1,2,3,4,5],"better":"high"}', '{"codes":[0,1],"better":"low"}'
 NAMES = '{"codes":["art","law"],"better":"high"}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,35 +13,25 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
-from evalkit.core.vote_aggregate_rules import AggregateRule
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.human_labels import as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
-from evalkit.stats.aggregation.independent_judges import effective_judges
-from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
-from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
+from evalkit.stats.alignment.independent_judges import effective_judges
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
+from evalkit.stats.alignment.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.intervals import jackknife_groups
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    JUDGE_KEY,
-    jackknife_row,
-    note_few_clusters,
-    result_table,
-    value_row,
-    with_id_notes,
-)
+from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.judgment_folders import one_table, parts_of
 from evalkit.tables.ties import Counting, check_counting
 
-WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
-_ON_KINDS = ("accuracy", "kappa")
 _COLUMNS = (
     JUDGE_KEY,
     "text: figure; number: value low high without effect± n_eff±; bool: best; count: n_judges n_items",
@@ -58,7 +48,7 @@ def jury_value(
     votes: JudgedLike,
     labels: LabelsLike,
     *,
-    figure: WorthFigure | None = None,
+    figure: str | None = None,
     method: AggregateRule = "mean",
     quorum: float = 0.5,
     weights: Mapping[str, float] | None = None,
@@ -145,10 +135,10 @@ def jury_value(
      ['c', 0.25, 0.875, -0.125, False]]
     """
     if figure is not None:
-        check_choice("figure", figure, get_args(WorthFigure))
+        check_choice("figure", figure, [name for name, known in FIGURES.items() if known.better])
     check_choice("reference", reference, REFERENCES)
     counting = check_counting("jury_value", ties, unscored)
-    if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
+    if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
         raise ConfigError(
             f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
         )
@@ -163,9 +153,8 @@ def jury_value(
     juries = [frame, whole.assign(judge=_WHOLE)]
     for judge in judges:
         rest = frame.loc[(frame["judge"] != judge).to_numpy()]
-        # Dawid-Skene needs three judges
         fewest = rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min()
-        if len(rest) and (method != "dawid_skene" or fewest > 2):
+        if len(rest) and fewest >= AGGREGATE_RULES[method].fewest_judges:
             juries.append(aggregate(rest, method=method, quorum=quorum).assign(judge=_WITHOUT + judge))
     together = pd.concat([_plain(part) for part in juries], ignore_index=True)
     together = tables.check(together, "votes", need=[*_NEED, "judge"])
@@ -195,7 +184,7 @@ class _Comparison:
         """The labelled items of a judge that count in the figure."""
         answers, there = self.panel.judges[judge]
         on_kinds = self.counting.counted(answers.kind >= 0, answers.tied)
-        counted = on_kinds if self.name in _ON_KINDS else ~np.isnan(answers.score)
+        counted = on_kinds if FIGURES[self.name].of == "kinds" else ~np.isnan(answers.score)
         return self.panel.annotators.labelled & there & counted
 
     def values(self, judge: str, rows: Flags) -> Floats:
@@ -222,7 +211,7 @@ def _rows(
         row |= _left_out(compared, row["judge"], known[_WHOLE] & common, row["notes"])
         if row["judge"] in families.own:
             row["notes"].append(families.own_sentence(row["judge"]))
-    values = np.array([-row["value"] if name == "mae" else row["value"] for row in rows[1:]])
+    values = np.array([row["value"] * FIGURES[name].better for row in rows[1:]])
     for row, value in zip(rows[1:], values, strict=True):
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
     best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]
@@ -235,29 +224,29 @@ def _rows(
 
 
 def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
-    notes: list[str] = []
+    notes: Notes = []
     n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
     why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
     unit = compared.panel.unit[rows]
-    row = value_row(name, values, TRANSFORM[name], notes, why, unit)
+    row = value_row(name, values, FIGURES[name].transform, notes, why, unit)
     if not np.isnan(values[0]):
         note_few_clusters(unit, notes)
     return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}
 
 
-def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: list[str]) -> dict[str, float]:
+def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: Notes) -> dict[str, float]:
     without = _WITHOUT + judge
     if without not in compared.panel.judges:
         notes.append("no jury is left without it")
         return {}
     rows = rows & compared.known(without)
     whole, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
-    effect = (rest - whole) if compared.name == "mae" else (whole - rest)
+    effect = (rest - whole) if FIGURES[compared.name].better < 0 else (whole - rest)
     why = "not defined on the items that the jury scores with and without it"
     return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])
 
 
-def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, float]:
+def _effective(panel: Panel, judges: list[str], notes: Notes) -> dict[str, float]:
     answers = [panel.judges[judge][0] for judge in judges]
     annotators, scale = panel.annotators, panel.scale
     if scale.level != "nominal" and not np.isnan(annotators.score).all():
@@ -267,11 +256,13 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         kinds = np.stack([one.kind for one in answers], axis=1)
         said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
-        notes.append("n_eff: errors cannot be measured, because the labels have neither an order nor a pass rule")
+        notes.append(
+            Note("errors cannot be measured, because the labels have neither an order nor a pass rule", ("n_eff",))
+        )
         return {}
     values, why = effective_judges(said, people, panel.unit)
     if why:
-        notes.append(f"n_eff: {why}")
+        notes.append(Note(why, ("n_eff",)))
     if np.isnan(values[0]):
         return {}
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -18,19 +18,10 @@ from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
-from evalkit.stats.alignment.label_values import clusters_for, labels_for
-from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
-from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.stats.alignment.label_values import HasJudgments, clusters_for, labels_for
 from evalkit.stats.intervals import jackknife_groups
-from evalkit.stats.result_tables import (
-    JUDGE_KEY,
-    check_whole_numbers,
-    note_few_clusters,
-    result_table,
-    value_row,
-    verdict_codes,
-    with_id_notes,
-)
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, value_row, verdict_codes
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -233,7 +224,7 @@ def _rows(
     for name in figures or [default]:
         for k in wanted:
             row = {"figure": name, "k": k, "extrapolated": k > most, "n_samples": most, "n_items": 0, "n_draws": 0}
-            notes: list[str] = []
+            notes: Notes = []
             row["phi"] = phis[0] / (phis[0] + phis[1] / k) if phis is not None else np.nan
             if k > most:
                 notes.append("extrapolated: phi alone")
@@ -277,13 +268,13 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting:
     return drawn
 
 
-def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> dict[str, Any]:
+def _figure(name: str, k: int, drawn: _Drawn, notes: Notes, most: int) -> dict[str, Any]:
     values = np.array([one[name][0] for one in drawn.each])
     left_out = np.mean([one[name][1:] for one in drawn.each[:_BAND_DRAWS]], axis=0)
     known = values[~np.isnan(values)]
     defined = bool(len(known)) and len(known) >= 0.95 * len(values)
     means = np.append(known.mean() if defined else np.nan, left_out)
-    row = value_row(name, means, TRANSFORM[name], notes, "not defined in over 5 % of the draws", drawn.unit)
+    row = value_row(name, means, FIGURES[name].transform, notes, "not defined in over 5 % of the draws", drawn.unit)
     if defined:
         note_few_clusters(drawn.unit, notes)
         if len(known) > 1 and 2 * k <= most:

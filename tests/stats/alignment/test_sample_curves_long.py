@@ -16,7 +16,7 @@ from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.sample_curves import k_curve
+from evalkit.stats.alignment.sample_curves import k_curve
 from evalkit.stats.voting import vote
 
 

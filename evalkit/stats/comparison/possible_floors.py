@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.errors import counted
 from evalkit.rubrics.row_scales import measures
-from evalkit.stats.comparison.noise_floors import NO_REPEATS, NO_RULE, NOT_MEASURED, Floor
+from evalkit.stats.comparison.measured_floors import NO_REPEATS, NO_RULE, NOT_MEASURED, Floor
 from evalkit.stats.intervals import Interval, cluster_variance, unit_codes
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
 

@@ -15,10 +15,10 @@ from evalkit import tables
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.aggregation.independent_judges import effective_judges
-from evalkit.stats.aggregation.judge_contributions import jury_value
-from evalkit.stats.aggregation.model_families import family, jury_families, models_of
+from evalkit.stats.alignment.independent_judges import effective_judges
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_contributions import jury_value
+from evalkit.stats.alignment.model_families import family, jury_families, models_of
 from evalkit.stats.voting import vote
 
 PLAIN = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""})
