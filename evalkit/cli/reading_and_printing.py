@@ -178,10 +178,12 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     """An object as indented JSON; tables inside become lists of records, NaN becomes null."""
     import orjson
 
-    return orjson.dumps(_plain(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    form = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(document, default=_plain, option=form)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
+    """What orjson does not know: tables, mappings of other types, paths and missing values."""
     import pandas as pd
 
     from evalkit.tables import is_missing, records
@@ -189,12 +191,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         return list(records(value))
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, Path):
-        return str(value)
-    return None if is_missing(value) else value
+        return dict(value)
+    if not is_missing(value) and not isinstance(value, Path):
+        raise TypeError
+    return str(value) if isinstance(value, Path) else None
 
 
 def _lines(frame: pd.DataFrame) -> Iterable[bytes]:

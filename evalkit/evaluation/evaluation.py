@@ -172,9 +172,7 @@ class Evaluation:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        if isinstance(self.judged, pd.DataFrame):
-            return self.judged
-        return one_table(read_parts(self.judged, tables.columns_of("judgments")))
+        return one_table(parts_of(self.judged, need=tables.columns_of("judgments")))
 
     def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
         """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.
