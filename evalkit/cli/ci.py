@@ -177,8 +177,7 @@ def _judge_of(result: GateResult) -> str | None:
         for one in metric.measured:
             if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
                 judge = one.judgment.parts["judges"][0]
-                own = not metric.sources.get("model", "profile").startswith("profile")
-                return f"{judge['provider']}:{judge['model']}" if own else "profile"
+                return "profile" if metric.of_profile else f"{judge['provider']}:{judge['model']}"
     return None
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from evalkit._version import __version__
 from evalkit.core.lists_of_choices import PROVIDERS
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, RubricError
 
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")
 KEYS = tuple(name for known in PROVIDERS.values() for name in (known.key_variable, known.url_variable) if name)
@@ -99,15 +99,16 @@ def _integrity(path: Path) -> str:
 
 
 def _rubrics(problems: list[str]) -> dict[str, Any]:
-    from evalkit.rubrics import list_rubrics, list_templates, rubric_folders
+    from evalkit.rubrics import list_templates, rubric_folders
+    from evalkit.rubrics.rubrics_by_name import rubric_files
 
-    known = list_rubrics()
-    broken = known[known["description"].astype(str).str.startswith("broken:")]
-    problems.extend(str(text).removeprefix("broken: ") for text in broken["description"])
+    files = list(rubric_files())
+    broken = {str(path): rubric for _, _, path, rubric in files if isinstance(rubric, RubricError)}
+    problems.extend(map(str, broken.values()))
     return {
         "folders": [str(folder) for folder in rubric_folders()],
-        "rubrics": len(known),
-        "broken": broken["path"].tolist(),
+        "rubrics": len(files),
+        "broken": list(broken),
         "templates": len(list_templates()),
     }
 

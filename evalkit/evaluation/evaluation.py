@@ -33,7 +33,7 @@ from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.voting import vote
 from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
 from evalkit.tables.grouping import cluster_names
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, parts_of, read_parts
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
 _ROWS = 10_000
@@ -137,8 +137,7 @@ class Evaluation:
         1.0
         """
         judged = judgments if is_folder(judgments) else check(judgments, "judgments")
-        parts = [judged] if isinstance(judged, pd.DataFrame) else read_parts(judged, _ASKED)
-        rows = one_table(part[_ASKED].drop_duplicates() for part in parts)
+        rows = one_table(part[_ASKED].drop_duplicates() for part in parts_of(judged, need=_ASKED))
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
@@ -173,9 +172,7 @@ class Evaluation:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        if isinstance(self.judged, pd.DataFrame):
-            return self.judged
-        return one_table(read_parts(self.judged, tables.columns_of("judgments")))
+        return one_table(parts_of(self.judged, need=tables.columns_of("judgments")))
 
     def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
         """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.

@@ -60,13 +60,14 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
             check_ready(judge)
         except JudgeError as problem:
             raise ConfigError(
-                f"{str(problem).partition('; ')[0]}; set it, name another variable with --judge-api-key-env, or use "
-                "recorded and cached judgments with --judge none"
+                f"{problem.fact}; set it, name another variable with {options.flag('judge-api-key-env')}, or use "
+                f"recorded and cached judgments with {options.flag('judge')} none"
             ) from None
         if options.budget_usd is not None and price_of(judge) is None:
             raise ConfigError(
-                f"the price of judge '{judge.name}' is unknown, so --budget-usd cannot be enforced; give it in a "
-                "profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit the budget"
+                f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced; "
+                "give it in a profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit "
+                "the budget"
             )
 
 

@@ -26,6 +26,7 @@ from evalkit.evaluation.lighteval_rows import (
     TIED,
     check_rubric,
     mean_row,
+    reason_of,
     sample_rows,
     unjudged_row,
 )
@@ -214,7 +215,7 @@ def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
     if judgments in texts:
         texts[judgments] = orjson.loads(texts[judgments])
     error = str(texts.get(f"{prefix}error") or "")
-    reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
+    reason = _REASONS.get(reason_of(error), "grader_failed") if error else None
     return Score(
         value=numbers,
         answer=answer,

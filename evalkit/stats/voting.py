@@ -28,7 +28,7 @@ from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import USED, FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import USED, FolderLike, one_table, parts_of
 from evalkit.tables.ties import tied_cells
 
 
@@ -115,9 +115,16 @@ def vote(
     [[1.667, '2', True, 0.333]]
     """
     _check_options(method, ties, unscored, min_self_agreement)
-    if is_folder(judgments):
-        options: Any = {"ties": ties, "unscored": unscored, "min_self_agreement": min_self_agreement}
-        return one_table(vote(part, method=method, **options) for part in read_parts(judgments))
+    return one_table(_vote(part, method, ties, unscored, min_self_agreement) for part in parts_of(judgments))
+
+
+def _vote(
+    judgments: pd.DataFrame,
+    method: VoteRule,
+    ties: VoteTies,
+    unscored: float | Literal["drop"],
+    min_self_agreement: float | None,
+) -> pd.DataFrame:
     frame = check_rows(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)

@@ -1,5 +1,6 @@
 """The command line inside one process: every command, what it prints where, and its exit code."""
 
+import argparse
 import inspect
 import json
 import re
@@ -15,7 +16,7 @@ from commandline import ITEMS, LABELS, ROOT, write_lines
 import evalkit as ek
 from evalkit import tables
 from evalkit.cli import main
-from evalkit.cli.arguments import moment
+from evalkit.cli.arguments import Parser, moment
 from evalkit.cli.doctor_checks import EXTRAS
 from evalkit.cli.main_command import parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
@@ -590,6 +591,20 @@ def test_every_command_explains_itself(run) -> None:
         for inner in re.findall(r"^    (\w+) ", out, re.MULTILINE) if command in ("rubric", "cache") else ():
             assert run(command, inner, "--help")[0] == 0
     assert run("--version")[1] == f"evalkit {ek.__version__}\n"
+
+
+def _parsers(parser: Parser) -> dict[str, Parser]:
+    (commands,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands)
+
+
+def test_a_command_builds_its_own_parser_as_the_help_of_all_has_it() -> None:
+    every = _parsers(parser_of_commands())
+    for command, parser in every.items():
+        alone = _parsers(parser_of_commands(command))
+        assert alone[command].format_help() == parser.format_help()
+        assert len(alone) <= 3  # those of its module
+    assert list(_parsers(parser_of_commands("comparison"))) == list(every)  # whose error lists all
 
 
 def test_debug_shows_where_an_error_came_from(run, monkeypatch: pytest.MonkeyPatch) -> None:

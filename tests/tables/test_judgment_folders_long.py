@@ -356,7 +356,7 @@ def test_the_figures_of_an_evaluation_do_not_read_explanations(evaluated, monkey
     of_table, _ = evaluated
     read: list[str] = []
     real = read_parts
-    for module in ("evalkit.evaluation.evaluation", "evalkit.stats.voting"):
+    for module in ("evalkit.evaluation.evaluation", "evalkit.tables.judgment_folders"):
         monkeypatch.setattr(
             f"{module}.read_parts",
             lambda folder, need=(), **more: read.extend(need) or real(folder, need, **more) if need else real(folder),

@@ -26,7 +26,7 @@ from evalkit.stats.touched_tables import check_rows, votes_options
 from evalkit.stats.voting import averaged, vote
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 from evalkit.tables.ties import labels_among, tied_cells
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
@@ -110,10 +110,15 @@ def aggregate(
     """
     check_choice("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
-    if is_folder(votes):
-        if not AGGREGATE_RULES[method].all_items and weights is None:
-            return one_table(aggregate(vote(part), method=method, quorum=quorum) for part in read_parts(votes))
-        votes = vote(votes)  # all items and judges are needed at once
+    parts = parts_of(votes, vote)
+    if AGGREGATE_RULES[method].all_items or weights is not None:
+        parts = iter([one_table(parts)])  # all items and judges are needed at once
+    return one_table(_aggregate(part, method, quorum, weights) for part in parts)
+
+
+def _aggregate(
+    votes: pd.DataFrame, method: AggregateRule, quorum: float, weights: Mapping[str, float] | None
+) -> pd.DataFrame:
     frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)

@@ -16,9 +16,10 @@ from evalkit.stats.intervals import Interval, effective_clusters, mean_interval,
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows
+from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
-from evalkit.tables.judgment_folders import FolderLike, is_folder
+from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
@@ -80,7 +81,7 @@ def summarize(
     >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
-    scores = aggregate(scores) if is_folder(scores) else scores
+    scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = check_rows(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])

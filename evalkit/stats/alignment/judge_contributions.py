@@ -29,7 +29,7 @@ from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row,
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
-from evalkit.tables.judgment_folders import is_folder
+from evalkit.tables.judgment_folders import one_table, parts_of
 from evalkit.tables.ties import Counting, check_counting
 
 _COLUMNS = (
@@ -143,7 +143,7 @@ def jury_value(
             f"figure {figure!r} uses scores, to which ties={ties!r} and unscored={unscored!r} do not apply; omit them"
         )
     clusters = clusters_for(votes, clusters)
-    votes = vote(votes) if is_folder(votes) else votes  # with their weights
+    votes = one_table(parts_of(votes, vote))  # with their weights
     frame, said = checked(votes, labels if items is None else as_labels(labels, items))
     frame = frame.assign(weight=vote_weights(frame, weights))
     whole = aggregate(frame, method=method, quorum=quorum)
