@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evalkit.errors import ConfigError
 from evalkit.lighteval.metric_settings import place_of
 from evalkit.runs.contract import MODE_VARIABLE, Scoring, asked_mode
 
@@ -41,6 +42,13 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
 def _waits(metric: Any) -> bool:
     """Whether a metric is judged only in another mode; POLLUX's own metric needs none."""
     return hasattr(metric.sample_level_fn, "declared") and Scoring.from_environ().mode == "deterministic"
+
+
+def raise_all(faults: Sequence[str], whole: str = "") -> None:
+    """Raise one fault as it is, and several as a list."""
+    if faults:
+        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(faults, start=1))
+        raise ConfigError(faults[0] if len(faults) == 1 else f"this run has {len(faults)} problems{whole}:{lines}")
 
 
 def cannot_run(metric: Any) -> str:

@@ -84,7 +84,6 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     _check_names(search, pack)
     if search.problems:
         raise ConfigError(_said(pack, search.problems))
-    ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
     hashes = {
         "pack": pack.content_hash,
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},

@@ -18,7 +18,7 @@ from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_facts import covers
-from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt
+from evalkit.runs.run_record import Run, RunScore, RunTask
 
 _BESIDE = ("_stderr", "_coverage")
 
@@ -195,7 +195,9 @@ def _notes(
         yield from receipt.warnings
     for one in tasks:
         if one.receipt_state == "not_consumed":
-            yield f"{one.task}: {no_receipt(mode)}"
+            is_quiet = mode == "deterministic"
+            why = "it is bound, and its metrics may call a judge" if is_quiet else "its judge plugin left no receipt"
+            yield f"{one.task}: {why}"
         yield from _unused_profiles(mode, one, receipts)
     for task, frame in details.items():
         n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
