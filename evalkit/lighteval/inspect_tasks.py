@@ -264,7 +264,11 @@ class EvalCommand:
 
         def run_and_read(tasks: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
             found = [made for made in tasks if made is not None]
-            self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in named["model"]}
+            models = [*named["model"], *(self._roles or {}).values()]
+            self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
+            if content := "-".join(filter(None, self._answering.values())):
+                for made in found:  # else a finished task of the same --log-dir would not run again
+                    made.version = content
             self._check_all(found, limit)
             settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
             # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
