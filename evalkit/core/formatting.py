@@ -44,6 +44,17 @@ def _rounded(value: Any, digits: int) -> str:
     return text if float(text) else text.removeprefix("-")
 
 
+def money(usd: float) -> str:
+    """A sum, with four decimals: the price of a single reply is not rounded to 0.
+
+    Examples
+    --------
+    >>> money(0.0036), money(12.5)
+    ('US$ 0.0036', 'US$ 12.5000')
+    """
+    return f"US$ {usd:.4f}"
+
+
 def count_of(n: Any, whole: Any) -> str:
     """``58 of 60``: the coverage of a figure."""
     return f"{int(n)} of {int(whole)}"
@@ -100,12 +111,12 @@ class Bill:
 
     def __str__(self) -> str:
         if not self.n_unpriced:
-            return f"US$ {self.known_usd:.4f}"
+            return money(self.known_usd)
         if self.n_unpriced == self.n_replies:
             return "unknown price"
         if self.known_usd:
             unknown = counted(self.n_unpriced, "reply", "replies")
-            return f"at least US$ {self.known_usd:.4f}; {unknown} of unknown price"
+            return f"at least {money(self.known_usd)}; {unknown} of unknown price"
         return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.formatting import figure, html_page, html_table, money, text_table
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.prompts_and_replies import Prompt, token_count
@@ -84,12 +84,12 @@ class Plan:
         return _total(self.table, "usd_at_most")
 
     def __str__(self) -> str:
-        return f"{self._head()}\n{text_table(self._rows())}"
+        return f"{self.head}\n{text_table(self._rows())}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
+        return html_page([f"<p>{html.escape(self.head)}</p>", html_table(self._rows())])
 
     def _rows(self) -> list[dict[str, str]]:
         table = self.table
@@ -100,13 +100,24 @@ class Plan:
             for row in self.table.drop(columns=empty).to_dict("records")
         ]
 
-    def _head(self) -> str:
+    @property
+    def price(self) -> str:
+        """What the calls cost, in words."""
+        if not self.n_to_call:
+            return "nothing to pay"
+        usd, most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
+        if np.isnan(usd):
+            return "price unknown"
+        limit = "no upper bound without max_tokens" if np.isnan(most) else f"at most {most:.4f}"
+        price = f"about {money(usd)}, {limit}" if most else "free"
+        return f"{price} (in batches about {in_batches:.4f})" if in_batches < usd else price
+
+    @property
+    def head(self) -> str:
+        """The plan in one line: items, judgments, the share in the cache, calls and price."""
         n = int(self.table["n_judgments"].sum())
         cached = int(self.table["n_cached"].sum())
         share = f" ({cached / n:.0%})" if n else ""
-        cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
-        if self.n_to_call and self.usd_in_batches < self.usd:
-            cost += f" (in batches about {self.usd_in_batches:.4f})"
         in_batch = int(self.table["n_in_batch"].sum())
         waiting = f", {in_batch} in batches" if in_batch else ""
         unique = [f"{self.n_unique} distinct"] if self.n_unique != self.n_items else []
@@ -114,15 +125,7 @@ class Plan:
         skipped = [f"{n} skipped for {reason}" for reason, n in reasons.items() if n]
         more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
         size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
-        return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {cost}"
-
-
-def _money(usd: float, most: float) -> str:
-    if np.isnan(usd):
-        return "price unknown"
-    if np.isnan(most):
-        return f"about US$ {usd:.4f}, no upper bound without max_tokens"
-    return f"about US$ {usd:.4f}, at most {most:.4f}" if most else "free"
+        return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {self.price}"
 
 
 def _total(table: pd.DataFrame, column: str) -> float:

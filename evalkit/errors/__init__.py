@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import SupportsInt
+from typing import Self, SupportsInt
 
 from evalkit.errors.secrets import without_keys
 
@@ -27,10 +27,32 @@ __all__ = [
 
 
 class EvalkitError(Exception):
-    """Base class of evalkit's own errors; keys are removed from their messages."""
+    """Base class of evalkit's own errors; keys are removed from their messages.
+
+    Attributes
+    ----------
+    place
+        Where it happened, such as a file or a task, if `at` put that before the message.
+    """
+
+    place = ""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*map(without_keys, args))
+
+    def at(self, place: str) -> Self:
+        """The same error with this place before its message, in place of the one that it had.
+
+        Examples
+        --------
+        >>> problem = RubricError("no scale").at("tone.yaml")
+        >>> str(problem), str(problem.at("tone.yaml, line 3")), problem.place
+        ('tone.yaml: no scale', 'tone.yaml, line 3: no scale', 'tone.yaml')
+        """
+        text = str(self)
+        twin = type(self)(f"{place}: {text.removeprefix(f'{self.place}: ') if self.place else text}")
+        twin.__dict__.update(self.__dict__, place=place)
+        return twin
 
 
 class InputError(EvalkitError, ValueError):
@@ -46,7 +68,41 @@ class RubricError(EvalkitError, ValueError):
 
 
 class JudgeError(EvalkitError, RuntimeError):
-    """No judge could be called: nothing was scored."""
+    """No judge could be called: nothing was scored.
+
+    Attributes
+    ----------
+    judge
+        The name of the judge; None: several, or unknown.
+    reason
+        Why there is no reply, as in the column `error` of judgments; None: no call was made.
+    variable
+        The environment variable of the key that is not set; None: no key is missing.
+    advice
+        What to do next; the end of the message.
+
+    Examples
+    --------
+    >>> problem = JudgeError("judge 'gpt' needs a key", judge="gpt", advice="set it")
+    >>> str(problem), problem.fact, problem.advice
+    ("judge 'gpt' needs a key; set it", "judge 'gpt' needs a key", 'set it')
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        judge: str | None = None,
+        reason: str | None = None,
+        variable: str | None = None,
+        advice: str = "",
+    ) -> None:
+        super().__init__(*(f"{text}; {advice}" if advice else text for text in args))
+        self.judge, self.reason, self.variable, self.advice = judge, reason, variable, without_keys(advice)
+
+    @property
+    def fact(self) -> str:
+        """The message without the advice."""
+        return str(self).removesuffix(f"; {self.advice}") if self.advice else str(self)
 
 
 class CacheError(EvalkitError, RuntimeError):

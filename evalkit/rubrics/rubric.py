@@ -383,4 +383,4 @@ def _parsed(path: Path, text: str) -> Rubric:
     try:
         return Rubric(**{str(key): value for key, value in values.items()})
     except RubricError as problem:
-        raise RubricError(f"{path}: {problem}") from None
+        raise problem.at(str(path)) from None

@@ -32,8 +32,11 @@ def check_key(judge: Judge) -> None:
     name = judge.api_key_env
     if name and not key_in(name):
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set; set it, name "
-            "another variable as api_key_env of the judge, or work without a key (judge 'fake:strict', or offline)"
+            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set",
+            judge=judge.name,
+            variable=name,
+            advice="set it, name another variable as api_key_env of the judge, or work without a key "
+            "(judge 'fake:strict', or offline)",
         )
 
 
@@ -43,7 +46,9 @@ def check_headers(judge: Judge) -> None:
     if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
         raise JudgeError(
             f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "
-            "or contains none; expected one header per line, as in 'X-Team: judges', in printable ASCII"
+            "or contains none",
+            judge=judge.name,
+            advice="expected one header per line, as in 'X-Team: judges', in printable ASCII",
         )
 
 

@@ -69,7 +69,10 @@ def check(judge: Judge) -> None:
         missing = litellm.validate_environment(judge.model)["missing_keys"]
     if missing:
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but {listed(missing)} is not set in the environment; set it"
+            f"judge '{judge.name}' needs an API key, but {listed(missing)} is not set in the environment",
+            judge=judge.name,
+            variable=missing[0],
+            advice="set it",
         )
 
 

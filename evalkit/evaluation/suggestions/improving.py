@@ -215,7 +215,7 @@ def _suggested(
             on_progress=options.on_progress,
         )  # fmt: skip
     except JudgeError as problem:
-        run.stop(str(problem), budget="budget" in str(problem))
+        run.stop(str(problem), budget=problem.reason == "budget")
         return None
     if found.source == "live":
         run.paid += found.cost_usd or 0.0

@@ -169,5 +169,6 @@ def _reply(
     if outcome.value is None:
         failure = outcome.failure
         why = "no reply" if failure is None else f"{failure.reason.replace('_', ' ')} {failure.detail}".strip()
-        raise JudgeError(f"{name} gave no suggestions: {why}")
+        reason = None if failure is None else failure.reason
+        raise JudgeError(f"{name} gave no suggestions: {why}", judge=name, reason=reason)
     return False, Reply.from_dict(orjson.loads(outcome.value))
