@@ -232,12 +232,12 @@ class EvalCommand:
     def prepare(self) -> None:
         """Wrap the functions of the command; called once, before it starts."""
         import lighteval.main_inspect
-        from inspect_ai.model import _model
+        from inspect_ai.model import _model as inspect_model
         from lighteval.tasks.registry import Registry
 
-        main_inspect: Any = lighteval.main_inspect
-        read, entry = main_inspect.hf_dataset, _model.CacheEntry
-        load, make, run = Registry.__init__, main_inspect.get_inspect_ai_task, main_inspect.inspect_ai_eval_set
+        command: Any = lighteval.main_inspect
+        models: Any = inspect_model
+        load, read = Registry.__init__, command.hf_dataset
 
         def load_with_tasks(registry: Any, *args: Any, **named: Any) -> None:
             try:
@@ -245,58 +245,60 @@ class EvalCommand:
             except ValueError as problem:  # such as a parameter that a metric lacks
                 raise ConfigError(_one_line(problem)) from None
 
-        def make_checked(config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
-            task = with_inspect_fields(config)
-            try:
-                self._refuse(task)
-                made = make(task, *args, **named)
-            except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
-                self._faults.setdefault(_one_line(problem), []).append(task.name)
-                return None
-            if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
-                return None
-            self._tasks[made.name] = task
-            return made
-
-        def stored(*, model: str, policy: CachePolicy, **named: Any) -> Any:
-            scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
-            return entry(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
-
-        def run_and_read(tasks: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
-            found = [made for made in tasks if made is not None]
-            models = [*named["model"], *(self._roles or {}).values()]
-            self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
-            if content := "-".join(filter(None, self._answering.values())):
-                for made in found:  # else a finished task of the same --log-dir would not run again
-                    made.version = content
-            self._check_all(found, limit)
-            settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
-            # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
-            own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
-            try:
-                success, logs = run(found, *args, **own | settings)
-            except PrerequisiteError as problem:
-                raise ConfigError(re.sub(r"\[/?[a-z]+\]", "", _one_line(problem))) from None
-            self.failed = not success
-            for log in logs:
-                if log.error is not None:  # with --display none, Inspect does not show it
-                    _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
-            ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
-            self._table = figures_table(
-                [row for log, task in ran for row in figures_of(log, task.name, _scorers(task))]
-            )
-            if not success:
-                sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
-            return success, logs
-
         Registry.__init__ = load_with_tasks  # type: ignore[assignment, method-assign]
-        # Inspect keeps answers by the model's name, and would not see that the files of that name changed
-        _model.CacheEntry = stored  # type: ignore[assignment, misc]
-        main_inspect.get_inspect_ai_task = make_checked
+        command.get_inspect_ai_task = partial(self._make, command.get_inspect_ai_task)
         # Inspect keeps the rows of a folder by its name, and would not see that they changed
-        main_inspect.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
-        main_inspect.inspect_ai_eval_set = run_and_read
-        main_inspect.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
+        command.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
+        command.inspect_ai_eval_set = partial(self._run, command.inspect_ai_eval_set)
+        command.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
+        models.CacheEntry = partial(self._entry, models.CacheEntry)
+
+    def _make(self, make: Callable[..., Any], config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
+        """Inspect's task; None for one that cannot run (a fault is noted) and one that is named twice."""
+        task = with_inspect_fields(config)
+        try:
+            self._refuse(task)
+            made = make(task, *args, **named)
+        except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
+            self._faults.setdefault(_one_line(problem), []).append(task.name)
+            return None
+        if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
+            return None
+        self._tasks[made.name] = task
+        return made
+
+    def _entry(self, make: Callable[..., Any], *, model: str, policy: CachePolicy, **named: Any) -> Any:
+        """Inspect keeps answers by the model's name, and would not see that the files of that name changed."""
+        scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
+        return make(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
+
+    def _run(
+        self, run: Callable[..., Any], tasks: list[Any], *args: Any, limit: int | None = None, **named: Any
+    ) -> Any:
+        """Check, run and read the tasks."""
+        found = [made for made in tasks if made is not None]
+        models = [*named["model"], *(self._roles or {}).values()]
+        self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
+        if content := "-".join(filter(None, self._answering.values())):
+            for made in found:  # else a finished task of the same --log-dir would not run again
+                made.version = content
+        self._check_all(found, limit)
+        settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
+        # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
+        own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
+        try:
+            success, logs = run(found, *args, **own | settings)
+        except PrerequisiteError as problem:
+            raise ConfigError(re.sub(r"\[/?[a-z]+\]", "", _one_line(problem))) from None
+        self.failed = not success
+        for log in logs:
+            if log.error is not None:  # with --display none, Inspect does not show it
+                _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
+        ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
+        self._table = figures_table([row for log, task in ran for row in figures_of(log, task.name, _scorers(task))])
+        if not success:
+            sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
+        return success, logs
 
     def _refuse(self, task: LightevalTaskConfig) -> None:
         if task.sample_fields is None:
@@ -321,11 +323,10 @@ class EvalCommand:
             name = f"{task.name}|0"
             docs[name] = [_document(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
             self._check(task, docs[name])
-            metrics = task.metrics if _scorers(task) else [
-                SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
-                for one in as_list(task.scorer or ())
-            ]  # fmt: skip
-            facts[name] = SimpleNamespace(metrics=metrics, config=task)
+            scorers: list[Any] = [] if _scorers(task) else as_list(task.scorer or ())
+            others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
+                      for one in scorers]  # fmt: skip
+            facts[name] = SimpleNamespace(metrics=others or task.metrics, config=task)
         raise_all(
             [f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
         )

@@ -101,8 +101,9 @@ def _word(name: str, metric: Any, task: Any) -> str | None:
     for code in (type(metric.sample_level_fn), getattr(getattr(task, "config", None), "prompt_function", None)):
         parts = str(getattr(code, "__module__", "")).split(".")
         for module in (".".join(parts[:n]) for n in range(len(parts), 0, -1)):  # a package may declare for its modules
-            declared = getattr(sys.modules.get(module), "EVALKIT_PLUGIN", None)
-            named = declared.get("deterministic") if isinstance(declared, Mapping) else None
+            given = getattr(sys.modules.get(module), "EVALKIT_PLUGIN", None)
+            declared = given if isinstance(given, Mapping) else {}
+            named = declared.get("deterministic")
             if named == name or (isinstance(named, (list, tuple, set)) and name in named):
                 return str(declared.get("name") or module)
     return None

@@ -185,8 +185,8 @@ def differences(before: Run, after: Run) -> list[Remark]:
             texts[about] = _changes(about.what, names, *sides)
             moved |= {about} if names == ["from"] else set()
     for run, other in ((before, after), (after, before)):
-        names = {one.task for one in other.tasks}
-        texts |= {About("tasks", one.task): f"only in {run.id}" for one in run.tasks if one.task not in names}
+        tasks = {one.task for one in other.tasks}
+        texts |= {About("tasks", one.task): f"only in {run.id}" for one in run.tasks if one.task not in tasks}
     return _merged(texts, moved)
 
 
