@@ -24,13 +24,7 @@ from evalkit.rubrics import Profile, load_profile
 from evalkit.runs.child_process import Child
 from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.lighteval_command import (
-    LIGHTEVAL,
-    TASKS_MODULE,
-    lighteval_environment,
-    lighteval_words,
-    model_facts,
-)
+from evalkit.runs.lighteval_command import LIGHTEVAL, TASKS_MODULE, lighteval_environment, lighteval_words, model_facts
 
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")

@@ -108,8 +108,7 @@ def judge_metric(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         )
     check_rubric(declared.rubric)
-    wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
-    if wrong:
+    if wrong := [one for one in fields or {} if one not in declared.rubric.input_names]:
         raise ConfigError(
             f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
             f"{listed(declared.rubric.input_names)}"
@@ -170,8 +169,7 @@ class RubricScore(SampleLevelComputation):
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
         self._fields, self._options, self._checked = fields, options, False
-        unknown = [option for option in options if option not in Options.__slots__]
-        if unknown:
+        if unknown := [option for option in options if option not in Options.__slots__]:
             raise ConfigError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(Options.__slots__)}")
         Options(**options)
 

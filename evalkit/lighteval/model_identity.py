@@ -141,21 +141,18 @@ def _snapshot(name: str, revision: str) -> Path | None:
 
 
 def _fingerprint(path: Path) -> str:
+    """The hash of a file; of a large one its size, time and the hash of some parts."""
+    some = hashlib.sha256()
     try:
-        return _hash(path)
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if state.st_size <= _WHOLE:
+                return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            for number in range(16):
+                file.seek((state.st_size - _PART) * number // 15)
+                some.update(file.read(_PART))
     except OSError as problem:  # no library can load it, either
         return f"cannot be read: {problem.strerror}"
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        state = os.fstat(file.fileno())
-        if state.st_size <= _WHOLE:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-        some = hashlib.sha256()
-        for number in range(16):
-            file.seek((state.st_size - _PART) * number // 15)
-            some.update(file.read(_PART))
     return f"{state.st_size} bytes of {state.st_mtime_ns}, some sha256:{some.hexdigest()}"
 
 

@@ -120,15 +120,13 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if wanted and all(name in own or name in groups for name in wanted):
         return own
     there, lost = _own_tasks(wanted, load_multilingual)
-    both = sorted(set(own) & set(there))
-    if both:
+    if both := sorted(set(own) & set(there)):
         raise ConfigError(
             f"tasks {', '.join(both)} of {custom_tasks} have the names of tasks of LightEval; rename them"
         )
     known = own | there
     heads = {name.split(":")[0] for name in known}
-    missing = [name for name in wanted if name not in known and name not in heads]
-    if missing:
+    if missing := [name for name in wanted if name not in known and name not in heads]:
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
         near = guess(missing[0], sorted({*known, *heads}))
         if any(one.plugin_path for one in TaskBindings.from_environ().root.values()):
@@ -257,8 +255,7 @@ def _loading(answering: list[str], plain: Callable[..., Any], pipeline: Any, con
         made = plain(config, model)
     identity = pipeline.model_identity = model_identity(config.model_dump())
     was, now = before.get("files", {}), identity.get("files", {})
-    changed = [name for name in was if name in now and now[name] != was[name]]
-    if changed:
+    if changed := [name for name in was if name in now and now[name] != was[name]]:
         raise ConfigError(f"{listed(changed)} changed while the model was loaded; run this again when it is complete")
     cache = getattr(made, "_cache", None)
     if identity != before and cache is not None:  # it was made with what was known before

@@ -150,8 +150,7 @@ def _hashes(files: Sequence[Path]) -> dict[str, Any]:
 def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """LightEval's flags without leading dashes; ConfigError for keys and for flags that the run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
-    ours = sorted(_OURS & plain.keys())
-    if ours:
+    if ours := sorted(_OURS & plain.keys()):
         raise ConfigError(
             f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples "
             "of the run)"

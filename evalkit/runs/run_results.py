@@ -39,8 +39,7 @@ def read_findings(run: Run) -> Ending:
     receipts = read_receipts(place) if place.is_file() else []
     receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
     facts = read_facts(place)
-    missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
-    if missing:
+    if missing := [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]:
         raise InputError(
             f"{artifacts.results_file} has no results for {listed(missing)}; it has results for "
             f"{listed(artifacts.results)}"
@@ -85,19 +84,19 @@ def applies_to(details: pd.DataFrame, metric: str) -> pd.Series:
 
     A check leaves open what does not apply; of an empty answer nothing is checked, so it counts as unscored.
     """
-    groups = [
-        next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
-        for row in details["metric"]
-    ]
-    notes = [[str(note) for name, note in group.items() if name.endswith("_note")] for group in groups]
-    return pd.Series([not one or "empty_answer" in one for one in notes], index=details.index)
+    found = []
+    for row in details["metric"]:
+        group = next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
+        notes = [note for name, note in group.items() if name.endswith("_note")]
+        found.append(not notes or "empty_answer" in notes)
+    return pd.Series(found, index=details.index)
 
 
 def sample_figures(row: Any) -> dict[str, Any]:
     """A sample's figures by name; a metric with several figures has a mapping of them."""
     found: dict[str, Any] = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
-        found.update(value if isinstance(value, Mapping) else {name: value})
+        found |= value if isinstance(value, Mapping) else {name: value}
     return found
 
 
@@ -135,8 +134,7 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
     if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
         return _verdicts(name, figures, details)
     rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
-    whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
-    if whose:
+    if whose := [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]:
         return figures[f"{max(whose, key=len)}_coverage"]
     if details is None or not has_samples(details, metric):
         return None
@@ -167,10 +165,9 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: 
         if covers(task.task, other)
         for metric in of_task.metrics.values()
     }
-    is_known = bool(scorers) and known.issuperset(scorers)
     if any(covers(task.task, one.task) for one in receipts):
         return "consumed"
-    if is_known and (task.binding or not is_asked):
+    if scorers and scorers <= known and (task.binding or not is_asked):
         return "deterministic"
     return "not_consumed" if task.binding else "own_config"
 
@@ -185,10 +182,7 @@ def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> I
 
 
 def _notes(
-    mode: str,
-    tasks: Sequence[RunTask],
-    receipts: Sequence[Receipt],
-    details: Mapping[str, pd.DataFrame | None],
+    mode: str, tasks: Sequence[RunTask], receipts: Sequence[Receipt], details: Mapping[str, pd.DataFrame | None]
 ) -> Iterator[str]:
     """Warnings to read before the figures; first the ones about metrics without any score."""
     for receipt in sorted(receipts, key=lambda one: not one.scored_nothing):

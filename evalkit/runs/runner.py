@@ -11,13 +11,7 @@ from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.child_process import Child
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.contract.scoring_config import as_given
-from evalkit.runs.lighteval_command import (
-    LIGHTEVAL,
-    check_flags,
-    lighteval_environment,
-    lighteval_words,
-    model_facts,
-)
+from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, lighteval_environment, lighteval_words, model_facts
 from evalkit.runs.pack_resolution import Resolution, resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
