@@ -19,6 +19,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.errors import ConfigError, LightevalError
+from evalkit.lighteval.metric_checks import NOTHING
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile, load_profile
 from evalkit.runs.child_process import Child
@@ -29,7 +30,6 @@ from evalkit.runs.lighteval_command import LIGHTEVAL, TASKS_MODULE, lighteval_en
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
 """Log lines that contain one of these are shown as progress."""
-_NOTHING = "nothing will be judged"
 _GRACE_S = 20.0  # judge calls in flight are waited for, so that nothing is paid twice
 
 
@@ -202,7 +202,7 @@ def run_lighteval(
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
     with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:
         for line in (line for lines in child.follow() for line in lines):
-            if _NOTHING in line or (progress and any(mark in line for mark in _SHOWN)):
+            if NOTHING in line or (progress and any(mark in line for mark in _SHOWN)):
                 sys.stderr.write(f"{line}\n")
     if child.code:
         raise LightevalError(f"LightEval {child.failure}")

@@ -13,6 +13,9 @@ from evalkit.errors import ConfigError
 from evalkit.lighteval.metric_settings import place_of
 from evalkit.runs.contract import MODE_VARIABLE, Scoring, asked_mode
 
+NOTHING = "nothing will be judged"
+"""The beginning of a line that `run_lighteval` always shows."""
+
 _OUT = "correct it, or leave the metric or its task out"
 
 
@@ -34,7 +37,7 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
     if not silent:
         return ""
     return (
-        f"nothing will be judged: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
+        f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
         f"answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
     )
 
