@@ -108,11 +108,14 @@ class _Samples:
 
 def _document(of: Any, name: Any) -> Doc:
     """The document of a sample, or of its state, with a name for messages."""
-    if "document" in (of.metadata or {}):
-        return Doc(task_name=of.metadata["task"], id=str(name), **of.metadata["document"])
-    texts = of.input if isinstance(of.input, str) else str([(one.role, one.text) for one in of.input])
-    golds = as_list(of.target)
-    return Doc(query=texts, choices=golds, gold_index=[*range(len(golds))], specific=of.metadata, id=str(name))
+    return Doc(task_name=of.metadata["task"], id=str(name), **of.metadata["document"])
+
+
+def _document_of_others(sample: Any, name: Any) -> Doc:
+    """The document of a sample that a task makes itself, for the facts."""
+    text = sample.input if isinstance(sample.input, str) else str([(one.role, one.text) for one in sample.input])
+    golds = as_list(sample.target)
+    return Doc(query=text, choices=golds, gold_index=[*range(len(golds))], specific=sample.metadata, id=str(name))
 
 
 @solver(name="evalkit_answer")
@@ -320,8 +323,8 @@ class EvalCommand:
         docs: dict[str, list[Doc]] = {}
         for made in found:
             task = self._tasks[made.name]
-            name = f"{task.name}|0"
-            docs[name] = [_document(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
+            name, read = f"{task.name}|0", _document if _scorers(task) else _document_of_others
+            docs[name] = [read(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
             self._check(task, docs[name])
             scorers: list[Any] = [] if _scorers(task) else as_list(task.scorer or ())
             others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
