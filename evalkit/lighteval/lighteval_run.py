@@ -18,6 +18,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
+from evalkit.core.settings import default_folder
 from evalkit.errors import ConfigError, LightevalError
 from evalkit.lighteval.metric_checks import NOTHING
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
@@ -214,12 +215,8 @@ def run_lighteval(
 
 
 def _place(folder: str | Path | None) -> Path:
-    from evalkit.core.settings import default_folder
-
-    if folder is None:
-        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
-        folder = default_folder() / "lighteval-runs" / name
-    place = Path(folder).resolve()
+    name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
+    place = Path(default_folder() / "lighteval-runs" / name if folder is None else folder).resolve()
     place.mkdir(parents=True, exist_ok=True)
     return place
 

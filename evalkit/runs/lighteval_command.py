@@ -123,7 +123,10 @@ def model_facts(backend: str, model: str) -> dict[str, Any]:
     files = [_custom(model)[1]] if backend == "custom" else []
     if model.endswith((".yaml", ".yml")):
         files = [Path(model).absolute()]
-    return _hashes(files)
+    try:
+        return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
+    except OSError as problem:
+        raise ConfigError(f"model file {problem.filename} cannot be read: {problem.strerror}") from None
 
 
 def _check_model(model: str) -> None:
@@ -138,13 +141,6 @@ def _check_model(model: str) -> None:
             f"--model contains {secret or 'an address with a name or password'}, which the registry would store and "
             "show: set the service's key variable, or use a YAML file, of which only a hash is stored"
         )
-
-
-def _hashes(files: Sequence[Path]) -> dict[str, Any]:
-    try:
-        return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
-    except OSError as problem:
-        raise ConfigError(f"model file {problem.filename} cannot be read: {problem.strerror}") from None
 
 
 def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,20 +85,16 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
     versions |= {name: version for name, version in packages.items() if name not in _OURS}
     given = run.artifacts.get("model", {}).get("files", {})  # those that were named as the model
     files = {path.rpartition("/")[2]: f"sha256:{sha}" for path, sha in given.items()}
+    n = run.options.get("max_samples")
+    limit = {} if n is None else {"max_samples": n}
     flags = {f"--{name}": value for name, value in (run.options.get("flags") or {}).items()}
+    weights = run.recorded.model or {"weights": None}
     facts: dict[About, dict[str, Any]] = {
-        About("model"): {
-            "name": run.model,
-            "back end": run.backend,
-            **files,
-            **(run.recorded.model or {"weights": None}),
-        },
+        About("model"): {"name": run.model, "back end": run.backend, **files, **weights},
         About("versions"): versions,
         About("LightEval"): {"version": run.lighteval},
-        About("options"): {"scoring mode": run.scoring_mode, **flags},
+        About("options"): {"scoring mode": run.scoring_mode, **flags, **limit},
     }
-    if run.options.get("max_samples") is not None:
-        facts[About("options")]["max_samples"] = run.options["max_samples"]
     for part in (_of_pack(run), _of_tasks(run), *map(_of_receipt, run.receipts)):
         facts |= dict(part)
     return facts

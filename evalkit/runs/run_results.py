@@ -56,15 +56,8 @@ def read_findings(run: Run) -> Ending:
         frames = [frame for part in _parts(task.task, artifacts.results) if (frame := details[part]) is not None]
         state = _receipt_state(run, task, receipts, facts)
         tasks.append(replace(task, receipt_state=state, n_samples=sum(map(len, frames)) if frames else None))
-    return Ending(
-        "succeeded",
-        exit_code=0,
-        tasks=tuple(tasks),
-        scores=tuple(scores),
-        receipts=tuple(receipts),
-        facts=facts,
-        notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
-    )
+    notes = tuple(_notes(run.scoring_mode, tasks, receipts, details))
+    return Ending("succeeded", None, 0, tuple(tasks), tuple(scores), tuple(receipts), notes, facts)
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:

@@ -115,20 +115,13 @@ class Runner:
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
         resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config)
-        artifacts = {
-            "model": model_facts(backend, model),
-            "notes": list(resolution.warnings),
-            "environment": environment_facts(),
-        }
+        artifacts = {"model": model_facts(backend, model), "notes": list(resolution.warnings)}
+        artifacts["environment"] = environment_facts()
+        options = {"max_samples": max_samples, "flags": check_flags(flags or {})}
         run_id = self.store.create(
-            resolution,
-            self.folder,
-            artifacts,
-            model=model,
-            backend=backend,
+            resolution, self.folder, artifacts, model=model, backend=backend, options=options,
             scoring_config=as_given(scoring_config),
-            options={"max_samples": max_samples, "flags": check_flags(flags or {})},
-        )
+        )  # fmt: skip
         ending = Ending("failed", "the runner itself failed; see its own error message")
         try:
             run = self.store.run(run_id)
