@@ -88,7 +88,7 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
     n = run.options.get("max_samples")
     limit = {} if n is None else {"max_samples": n}
     flags = {f"--{name}": value for name, value in (run.options.get("flags") or {}).items()}
-    weights = run.recorded.model or {"weights": None}
+    weights: Mapping[str, str | None] = run.recorded.model or {"weights": None}
     facts: dict[About, dict[str, Any]] = {
         About("model"): {"name": run.model, "back end": run.backend, **files, **weights},
         About("versions"): versions,
