@@ -145,7 +145,12 @@ def coverage_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, floa
 
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
     """Whether a sample is scored: it has a number, or its judges tie."""
-    return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
+    return not math.isnan(row[name]) or is_tied(row[f"{name}_error"])
+
+
+def is_tied(error: str) -> bool:
+    """Whether the reason of a sample or criterion without a number is a tie, whatever is in brackets after it."""
+    return error.split(" ", 1)[0] == TIED
 
 
 def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:

@@ -84,8 +84,7 @@ def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
 
 
 def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
-    lacking = [name for name in rubric.required_inputs if name not in row]
-    if lacking:
+    if lacking := [name for name in rubric.required_inputs if name not in row]:
         there = listed(doc.specific or {})
         raise InputError(
             f"task {doc.task_name!r}, document {doc.id!r}: rubric {rubric.id!r} needs {listed(lacking)}; put it into "

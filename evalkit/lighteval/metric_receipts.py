@@ -49,9 +49,7 @@ def leave_receipt(
         task=task,
         metric=metric,
         scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
-        plugin=settings.binding.plugin,
-        plugin_version=settings.binding.plugin_version,
-        plugin_hash=settings.binding.plugin_hash,
+        **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
         rubric=spec.rubric.id,
         rubric_version=spec.rubric.version,
         rubric_hash=spec.rubric.content_hash,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
-from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.contract.plugin_layout import PluginLayout, newest
 
 
 @dataclass(frozen=True)
@@ -215,12 +214,11 @@ def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, pro
 def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:
     """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
     bound = {f"{one.name}@{one.version}": one for one in binding.templates}
-    label = name if name in bound else _newest(name, bound)
-    if label is not None:
+    if label := newest(name, bound):
         return Template.of(bound[label].name, bound[label].version, bound[label].text)
     own = {} if layout is None else layout.templates
-    if layout is not None and any(name in (one, one.partition("@")[0]) for one in own):
-        return Template.of_file(*layout.template(name))
+    if label := newest(name, own):
+        return Template.of_file(label, own[label])
     try:
         return load_template(name)
     except RubricError:
@@ -230,11 +228,3 @@ def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> T
         places[", ".join(str(folder / "templates") for folder in rubric_folders())] = list_templates()
         searched = "; ".join(f"{place} ({listed(names, most=20)})" for place, names in places.items())
         raise RubricError(f"judge template {name!r} not found in {searched}") from None
-
-
-def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
-    mine = [label for label in bound if label.rpartition("@")[0] == name]
-    # v10 is newer than v9; who keeps templates elsewhere may call versions something else
-    return max(
-        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
-    )

@@ -38,11 +38,11 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
         alone = _orphans(figures, beside)
         heads = [one for one in figures if one not in beside and one.removesuffix("_coverage") not in alone] + alone
         for name in sorted(dict.fromkeys(heads), key=lambda one: not is_of(one, judged)):
-            found = {part: [f"{one}_{part}" for one in stems.get(name, [name])] for part in _BESIDE}
-            row = {
-                part: next((figures[at] for at in names if at in figures), math.nan) for part, names in found.items()
-            }
-            rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
+            row = {"task": task, "metric": name, "value": figures.get(name, math.nan)}
+            for part in _BESIDE:
+                names = [f"{one}_{part}" for one in stems.get(name, [name])]
+                row[part] = next((figures[at] for at in names if at in figures), math.nan)
+            rows.append(row)
     table = pd.DataFrame(rows, columns=_COLUMNS)
     whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
     return table.astype(dict.fromkeys(whole, "Int64"))

@@ -1,8 +1,7 @@
-"""The progress of a run, read from its row, log and receipts; any process may have started it."""
+"""The progress of a run, read from its row, log, progress and receipts; any process may have started it."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -11,12 +10,11 @@ from typing import Any
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.runs import Run, Runner
 from evalkit.runs.child_process import Tail
-from evalkit.runs.contract import RECEIPTS_FILE, read_receipts
+from evalkit.runs.contract import RECEIPTS_FILE, read_progress, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
 
 _EVERY_S = 0.5
 _KEPT_LINES, _SHOWN_LINES = 400, 14
-_JUDGED = re.compile(r"(\d+) of (\d+) calls judged")
 UNFINISHED = ("queued", "running")
 
 
@@ -85,14 +83,14 @@ class Follower:
         if self._tail is None or self._tail.path != run.log:  # a queued run has no folder yet
             self._tail = Tail(run.log)
         self._log.extend(self._tail.lines(whole=run.status not in UNFINISHED))
-        judged = next((found for line in reversed(self._log) if (found := _JUDGED.search(line))), None)
+        judged = read_progress(run.output / RECEIPTS_FILE)
         return {
             "id": run.id,
             "pack": run.pack,
             "model": run.model,
             "status": run.status,
             "error": run.error or "",
-            "judged": [int(judged[1]), int(judged[2])] if judged else [],
+            "judged": [judged.done, judged.total] if judged else [],
             "tasks": _tasks(run),
             "log": list(self._log)[-_SHOWN_LINES:],
             "here": run.status == "queued" or run.log.exists(),

@@ -79,33 +79,20 @@ def _row(run: Run, group: int, reference: Run) -> dict[str, Any]:
     differs = [str(one) for one in differences(reference, run) if one.what != "model"]
     if run.pack != reference.pack:
         differs.insert(0, f"pack: {reference.pack} -> {run.pack}")
-    notes = list(run.notes)
-    if missing:
-        metric = run.primary_metric or "first metric"
-        notes.insert(0, f"no score: {', '.join(missing)} has no {metric}")
+    notes = []
     if run.task_aggregation == "none":
-        notes.insert(0, "the pack does not combine its tasks")
+        notes.append("the pack does not combine its tasks")
     elif better == "mixed":
         score = stderr = math.nan
-        notes.insert(0, "no score: high is good in some of its tasks, and low in others")
-    return {
-        "group": group,
-        "pack": run.pack,
-        "scoring_mode": run.scoring_mode,
-        "judged_by": _judged_by(run),
-        "rank": None,
-        "model": run.model,
-        "run": run.id,
-        "score": score,
-        "stderr": stderr,
-        "coverage": coverage,
-        "better": better,
-        "n_tasks": len(run.tasks),
-        "tasks": {task: None if one is None else one.value for task, one in picked.items()},
-        "differs": "; ".join(differs),
-        "not_known": "; ".join(run.not_known),
-        "notes": "; ".join(notes),
-    }
+        notes.append("no score: high is good in some of its tasks, and low in others")
+    if missing:
+        notes.append(f"no score: {', '.join(missing)} has no {run.primary_metric or 'first metric'}")
+    figures_of_tasks = {task: None if one is None else one.value for task, one in picked.items()}
+    cells = (
+        group, run.pack, run.scoring_mode, _judged_by(run), None, run.model, run.id, score, stderr, coverage, better,
+        len(run.tasks), figures_of_tasks, *map("; ".join, (differs, run.not_known, [*notes, *run.notes])),
+    )  # fmt: skip
+    return dict(zip(LEADERBOARD_COLUMNS, cells, strict=True))
 
 
 def _model(run: Run) -> tuple[str, ...]:
@@ -145,7 +132,7 @@ def _judged_by(run: Run) -> str:
         scorers = [values["scorer"] for about, values in run.facts.items() if about.what == "metric"]
         return "unknown" if None in scorers else "-"
     used = [judge for receipt in run.receipts for judge in receipt.judges]
-    down = {judge.name for judge in used if judge.is_down} - {judge.name for judge in used if not judge.is_down}
-    names = dict.fromkeys(f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)
+    up = {judge.name for judge in used if not judge.is_down}
+    names = dict.fromkeys(judge.name if judge.name in up else f"{judge.name} (scored nothing)" for judge in used)
     rubrics = dict.fromkeys(f"{one.rubric}@{one.rubric_version}" for one in run.receipts)
     return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "unknown"

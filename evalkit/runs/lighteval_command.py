@@ -123,7 +123,10 @@ def model_facts(backend: str, model: str) -> dict[str, Any]:
     files = [_custom(model)[1]] if backend == "custom" else []
     if model.endswith((".yaml", ".yml")):
         files = [Path(model).absolute()]
-    return _hashes(files)
+    try:
+        return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
+    except OSError as problem:
+        raise ConfigError(f"model file {problem.filename} cannot be read: {problem.strerror}") from None
 
 
 def _check_model(model: str) -> None:
@@ -140,18 +143,10 @@ def _check_model(model: str) -> None:
         )
 
 
-def _hashes(files: Sequence[Path]) -> dict[str, Any]:
-    try:
-        return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
-    except OSError as problem:
-        raise ConfigError(f"model file {problem.filename} cannot be read: {problem.strerror}") from None
-
-
 def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
     """LightEval's flags without leading dashes; ConfigError for keys and for flags that the run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
-    ours = sorted(_OURS & plain.keys())
-    if ours:
+    if ours := sorted(_OURS & plain.keys()):
         raise ConfigError(
             f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples "
             "of the run)"

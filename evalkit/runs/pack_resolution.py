@@ -84,7 +84,6 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     _check_names(search, pack)
     if search.problems:
         raise ConfigError(_said(pack, search.problems))
-    ignored = [CONFIG_IGNORED] if config is not None and scoring.mode == "deterministic" else []
     hashes = {
         "pack": pack.content_hash,
         "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
@@ -117,8 +116,7 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
 def _check_names(search: Search, pack: Pack) -> None:
     names = [task.task for task in pack.tasks]
     for task in pack.tasks:
-        parts = [name for name in names if name.startswith(f"{task.task}:")]
-        if parts:
+        if parts := [name for name in names if name.startswith(f"{task.task}:")]:
             search.add(task, f"it contains {listed(parts)}, which the pack lists too; a run has one result per task")
 
 

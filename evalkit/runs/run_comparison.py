@@ -171,8 +171,7 @@ def _cautions(runs: tuple[Run, Run], task: str, metric: str) -> Iterator[str]:
     """Why two figures may differ although they are scored in the same way."""
     for run in runs:
         receipts = [receipt for receipt in run.receipts_of(task) if is_of(metric, [receipt.metric])]
-        down = [judge.name for receipt in receipts for judge in receipt.judges if judge.is_down]
-        if down:
+        if down := [judge.name for receipt in receipts for judge in receipt.judges if judge.is_down]:
             yield f"{', '.join(down)} scored nothing in {run.id}"
 
 

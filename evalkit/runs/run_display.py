@@ -201,8 +201,8 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
         yield "model", first_of(f"{name} {short(value)}" for name, value in model.items() if value)
     for task, facts in run.recorded.tasks.items():
         if facts.documents:
-            n, *parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items()]
-            yield f"documents of {task}", f"{n.removeprefix('n ')} ({', '.join(parts)})"
+            parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items() if name != "n"]
+            yield f"documents of {task}", f"{facts.documents.get('n')} ({', '.join(parts)})"
     words = [
         f"{task} {name} (declared by {metric.word})"
         for task, facts in run.recorded.tasks.items()

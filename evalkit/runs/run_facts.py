@@ -23,11 +23,17 @@ _LONG, _LONGEST, _MOST = ("params", "scoring config"), 70, 8
 
 
 class About(NamedTuple):
-    """The subject of facts: ``model``, ``documents``, ``judge NAME`` …, and the task and metric that they concern."""
+    """The subject of facts: ``model``, ``documents``, ``judge`` …, and the task, metric and judge that they concern."""
 
     what: str
     task: str = ""
     metric: str = ""
+    judge: str = ""
+
+    @property
+    def is_scoring(self) -> bool:
+        """Whether it may change figures of the same answers."""
+        return self.what not in ("model", "versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +43,21 @@ class Remark:
     what: str
     text: str
     places: tuple[About, ...]
-
-    @property
-    def is_scoring(self) -> bool:
-        """Whether it may change figures of the same answers; the model does not, nor where a plugin is from."""
-        return self.what not in ("model", "versions") and not self.text.startswith("from ")
+    is_scoring: bool = True
 
     def __str__(self) -> str:
-        places = dict.fromkeys(" ".join(filter(None, about[1:])) for about in self.places if about.task)
+        places = dict.fromkeys(f"{about.task} {about.metric}".rstrip() for about in self.places if about.task)
         return f"{self.what}: {self.text}" + (f" ({first_of(places)})" if places else "")
 
     def concerns(self, task: str, metric: str, metrics: Collection[str]) -> bool:
         """Whether it concerns a figure; `metrics` are those of the task: its name begins with that of its own."""
-        heads = [name for name in metrics if is_of(metric, [name])]
-        own = {max(heads, key=len)} if heads else {*metrics}
-        return any(
-            not about.task or (covers(about.task, task) and (not about.metric or about.metric in own))
-            for about in self.places
-        )
+        return any(_concerns(about, task, metric, metrics) for about in self.places)
+
+
+def _concerns(about: About, task: str, metric: str, metrics: Collection[str]) -> bool:
+    own = max((name for name in metrics if is_of(metric, [name])), key=len, default=None)
+    is_own = not about.metric or about.metric == own or (own is None and about.metric in metrics)
+    return not about.task or (covers(about.task, task) and is_own)
 
 
 def covers(task: str, other: str) -> bool:
@@ -80,21 +83,18 @@ def facts_of(run: Run) -> dict[About, dict[str, Any]]:
     packages = environment.get("packages") or {"packages": None}
     versions = {name: environment.get(name.lower()) for name in ("evalkit", "Python")}
     versions |= {name: version for name, version in packages.items() if name not in _OURS}
-    files = {name.rpartition("/")[2]: f"sha256:{sha}" for name, sha in run.model_files.items()}
+    given = run.artifacts.get("model", {}).get("files", {})  # those that were named as the model
+    files = {path.rpartition("/")[2]: f"sha256:{sha}" for path, sha in given.items()}
+    n = run.options.get("max_samples")
+    limit = {} if n is None else {"max_samples": n}
     flags = {f"--{name}": value for name, value in (run.options.get("flags") or {}).items()}
+    weights: Mapping[str, str | None] = run.recorded.model or {"weights": None}
     facts: dict[About, dict[str, Any]] = {
-        About("model"): {
-            "name": run.model,
-            "back end": run.backend,
-            **files,
-            **(run.recorded.model or {"weights": None}),
-        },
+        About("model"): {"name": run.model, "back end": run.backend, **files, **weights},
         About("versions"): versions,
         About("LightEval"): {"version": run.lighteval},
-        About("options"): {"scoring mode": run.scoring_mode, **flags},
+        About("options"): {"scoring mode": run.scoring_mode, **flags, **limit},
     }
-    if run.options.get("max_samples") is not None:
-        facts[About("options")]["max_samples"] = run.options["max_samples"]
     for part in (_of_pack(run), _of_tasks(run), *map(_of_receipt, run.receipts)):
         facts |= dict(part)
     return facts
@@ -139,7 +139,7 @@ def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, dict[str, Any]]]:
     for judge in receipt.judges:
         hashes = ", ".join(part[:8] for part in judge.template_hash.split(", "))
         yield (
-            About(f"judge {judge.name}", *place),
+            About("judge", *place, judge.name),
             {
                 "model": f"{judge.provider}:{judge.model}",
                 **_set(judge, _OF_JUDGE),
@@ -172,23 +172,30 @@ def differences(before: Run, after: Run) -> list[Remark]:
     """The facts that differ between two runs, where both are known; equal differences of several places are one."""
     first, second = before.facts, after.facts
     texts: dict[About, str] = {}
+    moved = set()
     for about in dict.fromkeys([*first, *second]):
         # what else one of them lacks is not known there, or is a judge that the rules name
         if about.what == "plugin" or (about in first and about in second):
-            texts[about] = _changes(about.what, first.get(about, {}), second.get(about, {}))
+            sides = first.get(about, {}), second.get(about, {})
+            names = _changed(about.what, *sides)
+            texts[about] = _changes(about.what, names, *sides)
+            moved |= {about} if names == ["from"] else set()
     for run, other in ((before, after), (after, before)):
-        names = {one.task for one in other.tasks}
-        texts |= {About("tasks", one.task): f"only in {run.id}" for one in run.tasks if one.task not in names}
-    return _merged(texts)
+        tasks = {one.task for one in other.tasks}
+        texts |= {About("tasks", one.task): f"only in {run.id}" for one in run.tasks if one.task not in tasks}
+    return _merged(texts, moved)
 
 
-def _changes(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
-    """The names that differ, with both values; blank if none does."""
+def _changed(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """The names that differ."""
     names = [name for name in dict.fromkeys([*a, *b]) if a.get(name, "-") != b.get(name, "-")]
     if None in (*a.values(), *b.values()):  # next to what is not known, what is missing is not known either
         names = [name for name in names if a.get(name) is not None and b.get(name) is not None]
-    if what == "model":
-        names = [name for name in names if name in ("name", "back end")] or names
+    return (what == "model" and [name for name in names if name in ("name", "back end")]) or names
+
+
+def _changes(what: str, names: Iterable[str], a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """The names that differ, with both values; blank if none does."""
     pairs = []
     for name in names:
         values = a.get(name, "-"), b.get(name, "-")
@@ -198,17 +205,21 @@ def _changes(what: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
     return first_of(pairs)
 
 
-def _merged(texts: Mapping[About, str]) -> list[Remark]:
-    """Texts by subject, except blank ones; equal ones of several places or judges are one."""
+def _merged(texts: Mapping[About, str], moved: Collection[About] = ()) -> list[Remark]:
+    """Texts by subject, except blank ones; equal ones of several places or judges are one.
+
+    `moved` are plugins that only come from another place, which changes no figure.
+    """
     groups: dict[tuple[str, str], list[About]] = {}
     for about, text in texts.items():
         if text:
-            groups.setdefault((about.what.partition(" ")[0], text), []).append(about)
-    judges = [", ".join(dict.fromkeys(about.what.partition(" ")[2] for about in places)) for places in groups.values()]
-    return [
-        Remark(f"{what} {names}".strip(), text, tuple(places))
-        for ((what, text), places), names in zip(groups.items(), judges, strict=True)
-    ]
+            groups.setdefault((about.what, text), []).append(about)
+    remarks = []
+    for (what, text), places in groups.items():
+        judges = ", ".join(dict.fromkeys(about.judge for about in places))
+        is_scoring = places[0].is_scoring and places[0] not in moved
+        remarks.append(Remark(f"{what} {judges}".strip(), text, tuple(places), is_scoring))
+    return remarks
 
 
 def metrics_of(run: Run, task: str) -> list[str]:
@@ -222,7 +233,7 @@ def is_lower_better(run: Run, task: str, metric: str) -> bool | None:
     words = {
         values["direction"]
         for about, values in run.facts.items()
-        if about.what == "metric" and Remark("", "", (about,)).concerns(task, metric, metrics)
+        if about.what == "metric" and _concerns(about, task, metric, metrics)
     }
     word = words.pop() if len(words) == 1 else None
     return None if word is None else bool(word == "lower is better")
@@ -234,17 +245,18 @@ def grouped(runs: Sequence[Run]) -> list[int]:
     A service may answer one run with several fingerprints; those of a group have one in common. The first group is the
     largest.
     """
-    groups: list[tuple[Any, dict[About, set[str]], list[int]]] = []
+    groups: list[tuple[Any, dict[Any, set[str]], list[int]]] = []
     for number, run in enumerate(runs):
-        facts = {about: dict(values) for about, values in run.facts.items() if Remark(about.what, "", ()).is_scoring}
-        prints = {about: set(str(values.pop("fingerprint", "")).split(", ")) for about, values in facts.items()}
-        for values in facts.values():
-            values.pop("from", None)
+        facts = {about: {name: value for name, value in values.items() if name not in ("from", "fingerprint")}
+                 for about, values in run.facts.items() if about.is_scoring}  # fmt: skip
+        prints = {(one.task, one.metric, judge.name): {*judge.fingerprints}
+                  for one in run.receipts for judge in one.judges}  # fmt: skip
         for other, seen, members in groups:
-            if other == (run.pack, facts) and all(seen[about] & found for about, found in prints.items()):
+            alike = other == (run.pack, facts)
+            if alike and all(seen[judge] & found or not seen[judge] | found for judge, found in prints.items()):
                 members.append(number)
-                for about, found in prints.items():
-                    seen[about] |= found
+                for judge, found in prints.items():
+                    seen[judge] |= found
                 break
         else:
             groups.append(((run.pack, facts), prints, [number]))

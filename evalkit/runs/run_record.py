@@ -169,11 +169,6 @@ class Run:
         """The metrics of a task, or of a group of tasks, that have receipts of judges."""
         return tuple(dict.fromkeys(one.metric for one in self.receipts_of(task)))
 
-    @property
-    def model_files(self) -> Mapping[str, str]:
-        """Path -> hash of the files that were given as the model."""
-        return dict(self.artifacts.get("model", {}).get("files", {}))
-
     @cached_property
     def recorded(self) -> RunFacts:
         """What LightEval's process recorded: model, documents and metrics; without tasks if nothing is recorded."""
@@ -219,7 +214,8 @@ class Run:
         values: dict[str, Any] = orjson.loads(
             orjson.dumps({name: getattr(self, name) for name in names}, default=Receipt.model_dump)
         )
-        facts = [{**about._asdict(), "values": values} for about, values in self.facts.items()]
+        facts = [{"what": f"{about.what} {about.judge}".rstrip(), "task": about.task, "metric": about.metric,
+                  "values": of_it} for about, of_it in self.facts.items()]  # fmt: skip
         return values | {"facts": facts, **{name: getattr(self, name) for name in _MORE}}
 
     def __str__(self) -> str:
@@ -227,10 +223,3 @@ class Run:
 
     def _repr_html_(self) -> str:
         return run_html(self)
-
-
-def no_receipt(mode: str) -> str:
-    """The message for a bound task without a receipt."""
-    if mode == "deterministic":
-        return "it is bound, and its metrics may call a judge"
-    return "its judge plugin left no receipt"

@@ -18,7 +18,7 @@ from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_facts import covers
-from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt
+from evalkit.runs.run_record import Run, RunScore, RunTask
 
 _BESIDE = ("_stderr", "_coverage")
 
@@ -39,8 +39,7 @@ def read_findings(run: Run) -> Ending:
     receipts = read_receipts(place) if place.is_file() else []
     receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
     facts = read_facts(place)
-    missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
-    if missing:
+    if missing := [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]:
         raise InputError(
             f"{artifacts.results_file} has no results for {listed(missing)}; it has results for "
             f"{listed(artifacts.results)}"
@@ -57,15 +56,8 @@ def read_findings(run: Run) -> Ending:
         frames = [frame for part in _parts(task.task, artifacts.results) if (frame := details[part]) is not None]
         state = _receipt_state(run, task, receipts, facts)
         tasks.append(replace(task, receipt_state=state, n_samples=sum(map(len, frames)) if frames else None))
-    return Ending(
-        "succeeded",
-        exit_code=0,
-        tasks=tuple(tasks),
-        scores=tuple(scores),
-        receipts=tuple(receipts),
-        facts=facts,
-        notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
-    )
+    notes = tuple(_notes(run.scoring_mode, tasks, receipts, details))
+    return Ending("succeeded", None, 0, tuple(tasks), tuple(scores), tuple(receipts), notes, facts)
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
@@ -85,19 +77,19 @@ def applies_to(details: pd.DataFrame, metric: str) -> pd.Series:
 
     A check leaves open what does not apply; of an empty answer nothing is checked, so it counts as unscored.
     """
-    groups = [
-        next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
-        for row in details["metric"]
-    ]
-    notes = [[str(note) for name, note in group.items() if name.endswith("_note")] for group in groups]
-    return pd.Series([not one or "empty_answer" in one for one in notes], index=details.index)
+    found = []
+    for row in details["metric"]:
+        group = next((one for one in row.values() if isinstance(one, Mapping) and metric in one), {})
+        notes = [note for name, note in group.items() if name.endswith("_note")]
+        found.append(not notes or "empty_answer" in notes)
+    return pd.Series(found, index=details.index)
 
 
 def sample_figures(row: Any) -> dict[str, Any]:
     """A sample's figures by name; a metric with several figures has a mapping of them."""
     found: dict[str, Any] = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
-        found.update(value if isinstance(value, Mapping) else {name: value})
+        found |= value if isinstance(value, Mapping) else {name: value}
     return found
 
 
@@ -135,8 +127,7 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
     if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
         return _verdicts(name, figures, details)
     rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
-    whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
-    if whose:
+    if whose := [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]:
         return figures[f"{max(whose, key=len)}_coverage"]
     if details is None or not has_samples(details, metric):
         return None
@@ -167,10 +158,9 @@ def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], facts: 
         if covers(task.task, other)
         for metric in of_task.metrics.values()
     }
-    is_known = bool(scorers) and known.issuperset(scorers)
     if any(covers(task.task, one.task) for one in receipts):
         return "consumed"
-    if is_known and (task.binding or not is_asked):
+    if scorers and scorers <= known and (task.binding or not is_asked):
         return "deterministic"
     return "not_consumed" if task.binding else "own_config"
 
@@ -185,17 +175,16 @@ def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> I
 
 
 def _notes(
-    mode: str,
-    tasks: Sequence[RunTask],
-    receipts: Sequence[Receipt],
-    details: Mapping[str, pd.DataFrame | None],
+    mode: str, tasks: Sequence[RunTask], receipts: Sequence[Receipt], details: Mapping[str, pd.DataFrame | None]
 ) -> Iterator[str]:
     """Warnings to read before the figures; first the ones about metrics without any score."""
     for receipt in sorted(receipts, key=lambda one: not one.scored_nothing):
         yield from receipt.warnings
     for one in tasks:
         if one.receipt_state == "not_consumed":
-            yield f"{one.task}: {no_receipt(mode)}"
+            is_quiet = mode == "deterministic"
+            why = "it is bound, and its metrics may call a judge" if is_quiet else "its judge plugin left no receipt"
+            yield f"{one.task}: {why}"
         yield from _unused_profiles(mode, one, receipts)
     for task, frame in details.items():
         n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])

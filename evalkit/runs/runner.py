@@ -11,13 +11,7 @@ from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.child_process import Child
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.contract.scoring_config import as_given
-from evalkit.runs.lighteval_command import (
-    LIGHTEVAL,
-    check_flags,
-    lighteval_environment,
-    lighteval_words,
-    model_facts,
-)
+from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, lighteval_environment, lighteval_words, model_facts
 from evalkit.runs.pack_resolution import Resolution, resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
@@ -121,20 +115,13 @@ class Runner:
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
         resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config)
-        artifacts = {
-            "model": model_facts(backend, model),
-            "notes": list(resolution.warnings),
-            "environment": environment_facts(),
-        }
+        artifacts = {"model": model_facts(backend, model), "notes": list(resolution.warnings)}
+        artifacts["environment"] = environment_facts()
+        options = {"max_samples": max_samples, "flags": check_flags(flags or {})}
         run_id = self.store.create(
-            resolution,
-            self.folder,
-            artifacts,
-            model=model,
-            backend=backend,
+            resolution, self.folder, artifacts, model=model, backend=backend, options=options,
             scoring_config=as_given(scoring_config),
-            options={"max_samples": max_samples, "flags": check_flags(flags or {})},
-        )
+        )  # fmt: skip
         ending = Ending("failed", "the runner itself failed; see its own error message")
         try:
             run = self.store.run(run_id)

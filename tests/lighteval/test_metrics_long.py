@@ -16,7 +16,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
-from evalkit.runs.contract import TaskBindings, read_receipts
+from evalkit.runs.contract import Progress, TaskBindings, note_progress, read_progress, read_receipts
 
 pytest.importorskip("lighteval")
 
@@ -577,17 +577,25 @@ def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
         run(judge_metric("correctness"), "judge", None, bindings={"sums": {"judge_profile": "nope"}})
 
 
-def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
+def test_the_log_and_a_file_say_how_far_judging_is(caplog, monkeypatch, tmp_path):
     from types import SimpleNamespace
 
     from evalkit.lighteval import metrics
 
     clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
     monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(place := tmp_path / "receipts.json"))
     told = metrics.ProgressLog("safety")
+    seen = []
     with caplog.at_level("INFO"):
         for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
             told(SimpleNamespace(done=done, n_failed=failed, total=4))
+            seen.append(read_progress(place))
+    assert seen == [None, *[Progress(done=2, total=4)] * 2, Progress(done=4, total=4)]
+    (tmp_path / "receipts.progress.json").write_text('{"done": 2')
+    assert read_progress(place) is None
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.progress.json" / "receipts.json"))
+    note_progress(Progress(done=1, total=2))  # what cannot be written stops no run
     assert caplog.messages == [
         "safety: 2 of 4 calls judged",
         "safety: 4 of 4 calls judged, 1 of them without a reply",

@@ -216,7 +216,7 @@ def test_a_run_from_start_to_end(registry: Registry, tmp_path: Path) -> None:
     assert (first["stderr"], first["coverage"], first["n_samples"]) == (0.1, 0.75, 4)
     assert not any(row["metric"].endswith(("_stderr", "_coverage")) for row in rows(run))
     assert run.not_known == ()
-    facts = {(about.what, about.task): values for about, values in run.facts.items()}
+    facts = {(f"{about.what} {about.judge}".rstrip(), about.task): values for about, values in run.facts.items()}
     assert facts["documents", "tone|0"]["golds"] == "g"
     assert facts["judge fake:lenient", "tone|0"]["weight"] == 2
     assert run.artifacts["environment"]["packages"]["pandas"]

@@ -127,21 +127,18 @@ class PolluxScore(RubricScore):
     ) -> None:  # fmt: skip
         super().__init__(declared, name, {}, dict(options))
         self.criteria, self.missing, self.shown = criteria, missing, shown
-        totals = [option for option in _TOTALS if option in options]
-        if totals:
+        if totals := [option for option in _TOTALS if option in options]:
             raise ConfigError(
                 f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
                 "criterion separately; omit it"
             )
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
-        taken = [key for key in shown if key in RESERVED]
-        if taken:
+        if taken := [key for key in shown if key in RESERVED]:
             raise ConfigError(
                 f"a criterion must not have the id {listed(taken)}, because a figure has this name; choose another id"
             )
-        unknown = [key for key in shown if key not in criteria]
-        if unknown:
+        if unknown := [key for key in shown if key not in criteria]:
             raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
 
     def __repr__(self) -> str:

@@ -2,12 +2,15 @@ from .receipts import RECEIPT_VARIABLE as RECEIPT_VARIABLE
 from .receipts import RECEIPTS_FILE as RECEIPTS_FILE
 from .receipts import JudgeUsed as JudgeUsed
 from .receipts import MetricFacts as MetricFacts
+from .receipts import Progress as Progress
 from .receipts import Receipt as Receipt
 from .receipts import RunFacts as RunFacts
 from .receipts import Scorer as Scorer
 from .receipts import TaskFacts as TaskFacts
 from .receipts import check_receipts as check_receipts
+from .receipts import note_progress as note_progress
 from .receipts import read_facts as read_facts
+from .receipts import read_progress as read_progress
 from .receipts import read_receipts as read_receipts
 from .receipts import receipt_place as receipt_place
 from .receipts import write_facts as write_facts
