@@ -14,10 +14,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import SampleKeys, canonical_json
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.planning import BYTES_PER_TOKEN
 from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
-from evalkit.engine.request import Request
-from evalkit.engine.specification import TOKENS_PER_CRITERION
+from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request
 from evalkit.engine.ticket_record import BatchRecord, State
 
 _JUDGE = (

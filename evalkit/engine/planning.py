@@ -21,14 +21,13 @@ from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.own_answer_first import first_stage
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
-from evalkit.engine.request import asks_singly
-from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
+from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
+from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-BYTES_PER_TOKEN = 4
 _SAMPLE = 200
 _PRICES = ("usd", "usd_at_most", "usd_in_batches")
 

@@ -9,6 +9,10 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.reply_keys import KeyParts, has_seed
 
+BYTES_PER_TOKEN = 4
+TOKENS_PER_CRITERION = 120
+"""Expected length of a reply on one criterion, with an explanation."""
+
 
 @dataclass(slots=True, eq=False)
 class Request:

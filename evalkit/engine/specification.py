@@ -23,6 +23,7 @@ from evalkit.core.settings import (
     check_criteria_per_call,
     check_samples,
 )
+from evalkit.engine.request import TOKENS_PER_CRITERION
 from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.inputs import check_question
@@ -30,8 +31,6 @@ from evalkit.rubrics.profiles import load_rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 DEFAULT_SAMPLES = 3
-TOKENS_PER_CRITERION = 120
-"""Expected length of a reply on one criterion, with an explanation."""
 _DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
 
 _NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)

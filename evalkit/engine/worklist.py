@@ -17,8 +17,8 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED, Reason
 from evalkit.core.prompts_and_replies import OWN_ANSWER
 from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
-from evalkit.engine.request import Request
-from evalkit.engine.specification import TOKENS_PER_CRITERION, Spec
+from evalkit.engine.request import TOKENS_PER_CRITERION, Request
+from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
 from evalkit.rubrics.inputs import item_inputs, question_of, swapped
 from evalkit.rubrics.prompts import PromptBuilder
