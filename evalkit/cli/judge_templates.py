@@ -69,7 +69,7 @@ def _of_files() -> pd.DataFrame:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from evalkit.runs.binding_tasks import find_template
+    from evalkit.runs.run.binding_tasks import find_template
 
     with opened(args) as registry:
         template, place = find_template(registry, args.template)

@@ -12,9 +12,9 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions, Options, as_cache
-from evalkit.engine.judging import judge_worklist
-from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec, is_none
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import labels_of

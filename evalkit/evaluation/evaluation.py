@@ -14,8 +14,8 @@ from evalkit import tables
 from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
-from evalkit.engine.specification import Spec, check_names
-from evalkit.engine.who_answered import answer_notes
+from evalkit.engine.judging.specification import Spec, check_names
+from evalkit.engine.judging.who_answered import answer_notes
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost

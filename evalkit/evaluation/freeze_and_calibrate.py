@@ -10,8 +10,8 @@ from typing import Any, Literal
 from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pandas as pd
 
-from evalkit.engine.specification import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
 from evalkit.rubrics.human_labels import as_labels

@@ -15,8 +15,8 @@ import pandas as pd
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Settings
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.specification import Spec, check_names
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec, check_names
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from evalkit.core.vote_aggregate_rules import AggregateRule
-from evalkit.engine.specification import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.stats.aggregation.aggregating import no_weight
 from evalkit.stats.aggregation.dawid_skene_scores import check_fit
 

@@ -12,9 +12,9 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.judging import judge_worklist
-from evalkit.engine.planning import Plan, plan_worklist
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.planning import Plan, plan_worklist
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
 from evalkit.evaluation.inputs import known_spec
 from evalkit.stats.comparison.comparison_table import JURY

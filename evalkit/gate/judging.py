@@ -10,10 +10,10 @@ from typing import Any
 from evalkit.core.formatting import Bill
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.reply_lookup import nearest
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
 from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.precedence import GateOptions, Resolved

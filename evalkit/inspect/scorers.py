@@ -15,10 +15,10 @@ from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.settings import Options
 from evalkit.engine import Spec
-from evalkit.engine.explain_unscored import ADVICE
+from evalkit.engine.judging.explain_unscored import ADVICE
+from evalkit.engine.judging.specification import check_names
+from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
-from evalkit.engine.specification import check_names
-from evalkit.engine.worklist import unseen_input
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import (

@@ -23,10 +23,16 @@ from evalkit.errors import ConfigError, LightevalError
 from evalkit.lighteval.metric_checks import NOTHING
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile, load_profile
-from evalkit.runs.child_process import Child
 from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.lighteval_command import LIGHTEVAL, TASKS_MODULE, lighteval_environment, lighteval_words, model_facts
+from evalkit.runs.processes.child_process import Child
+from evalkit.runs.processes.lighteval_command import (
+    LIGHTEVAL,
+    TASKS_MODULE,
+    lighteval_environment,
+    lighteval_words,
+    model_facts,
+)
 
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")

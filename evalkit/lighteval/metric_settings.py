@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
 from evalkit.engine import Spec
-from evalkit.engine.specification import named_by
+from evalkit.engine.judging.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders

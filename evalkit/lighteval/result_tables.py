@@ -14,7 +14,7 @@ from evalkit.evaluation.lighteval_rows import judgments_of
 from evalkit.evaluation.wide_table import wide_table
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.figure_name_rules import is_count, is_of, no_values
-from evalkit.runs.run_results import sample_figures
+from evalkit.runs.run.run_results import sample_figures
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 

@@ -11,14 +11,14 @@ from typing import Any
 from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, named_by
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
 from evalkit.runs import Registry, Run, resolve
 from evalkit.runs.contract import Receipt, ScoringConfig
 from evalkit.runs.registry import PackTask
-from evalkit.runs.run_store import RunStore
+from evalkit.runs.run.run_store import RunStore
 
 _ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}
 _OWN_DATA = Path(__file__).resolve().parent / "tasks" / "data"

@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.tables import as_items

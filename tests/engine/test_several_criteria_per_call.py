@@ -20,9 +20,9 @@ import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import ticket_in_progress
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.submit_and_collect import ticket_in_progress
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.lighteval.metric_receipts import _judges_used
 from evalkit.rubrics import Profile

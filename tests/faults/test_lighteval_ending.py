@@ -42,7 +42,7 @@ except KeyboardInterrupt:
 PARENT = """
 import os, signal, sys
 from pathlib import Path
-from evalkit.runs.child_process import Child
+from evalkit.runs.processes.child_process import Child
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Child([sys.executable, *sys.argv[2:]], os.environ, Path(sys.argv[1]), grace_s=20) as child:

@@ -31,9 +31,9 @@ from run_setup import (
     wait_for,
 )
 
+from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
-from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_owner import Owner
+from evalkit.runs.run.run_database_rows import Ending
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 

@@ -15,8 +15,8 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
-from evalkit.notebook.headline_numbers import confusion_cells
-from evalkit.notebook.item_table import Row
+from evalkit.notebook.judgments.headline_numbers import confusion_cells
+from evalkit.notebook.judgments.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine

@@ -13,7 +13,7 @@ from evalkit.core.formatting import money
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import JudgeOptions, Options
-from evalkit.engine.planning import plan_worklist
+from evalkit.engine.judging.planning import plan_worklist
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, counted, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec, labels_of

@@ -11,8 +11,8 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError, counted
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation

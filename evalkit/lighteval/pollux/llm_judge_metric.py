@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
 from evalkit.engine import Spec, Worklist
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret

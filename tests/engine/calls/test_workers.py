@@ -18,9 +18,9 @@ from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.workers import Workers
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.request import Request
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
 
 ITEMS = [{"item_id": str(at), "question": f"question {at}", "answer": "4", "reference": "4"} for at in range(3)]
 ASKED = Counter[str]()

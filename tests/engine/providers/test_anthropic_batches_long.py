@@ -19,7 +19,8 @@ from message_batch_server import INPUT_TOKENS, OUTPUT_TOKENS, MessageBatchServer
 from places import SUPPORT
 
 import evalkit as ek
-from evalkit.engine import ticket_in_progress, tickets
+from evalkit.engine import tickets
+from evalkit.engine.judging.submit_and_collect import ticket_in_progress
 from evalkit.errors import ConfigError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")

@@ -24,9 +24,9 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine import Spec
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.scores_from_logprobs import read_score
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.transport import Answer
-from evalkit.engine.scores_from_logprobs import read_score
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.gate.verdict_keys import verdict_parts
 from evalkit.rubrics import Profile, load_profile

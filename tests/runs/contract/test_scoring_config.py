@@ -28,7 +28,7 @@ from evalkit.runs.contract import (
     write_facts,
     write_receipt,
 )
-from evalkit.runs.lighteval_command import lighteval_environment
+from evalkit.runs.processes.lighteval_command import lighteval_environment
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
 OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}
