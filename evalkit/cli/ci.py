@@ -93,7 +93,8 @@ def _add_traces(parser: Parser) -> Any:
 
 
 def _ci(args: argparse.Namespace) -> int:
-    from evalkit.gate import load_gate, run_gate
+    from evalkit.gate import run_gate
+    from evalkit.gate.config_files import load_gate
     from evalkit.gate.reports import as_text
     from evalkit.gate.trace_enriching import stamp_of
 

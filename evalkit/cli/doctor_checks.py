@@ -99,7 +99,8 @@ def _integrity(path: Path) -> str:
 
 
 def _rubrics(problems: list[str]) -> dict[str, Any]:
-    from evalkit.rubrics import list_templates, rubric_folders
+    from evalkit.rubrics import list_templates
+    from evalkit.rubrics.files import rubric_folders
     from evalkit.rubrics.rubrics_by_name import rubric_files
 
     files = list(rubric_files())

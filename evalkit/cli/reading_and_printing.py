@@ -26,7 +26,8 @@ SETTINGS = "settings.json"
 
 def read_items(args: argparse.Namespace) -> pd.DataFrame:
     """The items of a command; labels and rubric columns with them."""
-    from evalkit.tables import as_items, load_items
+    from evalkit.tables import load_items
+    from evalkit.tables.items import as_items
 
     if args.items != "-":
         return load_items(args.items, item_id=args.item_id)
@@ -106,7 +107,7 @@ def _read_stdin() -> pd.DataFrame:
 
 def check_output(args: argparse.Namespace, out: str | Path) -> None:
     """InputError unless the output can be written and is not an input: checked before anything is paid."""
-    from evalkit.tables import check_target
+    from evalkit.tables.files import check_target
 
     if str(out) == "-":
         return
@@ -144,7 +145,7 @@ def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
     if args.out == "-":
         _bytes_out(line + b"\n" for line in _lines(frame))
     elif args.out is not None:
-        from evalkit.tables import write_frame
+        from evalkit.tables.files import write_frame
 
         write_frame(frame, args.out)
         note(args, f"wrote {counted(len(frame), 'row')} to {args.out}")
@@ -186,7 +187,8 @@ def _plain(value: object) -> Any:
     """What orjson does not know: tables, mappings of other types, paths and missing values."""
     import pandas as pd
 
-    from evalkit.tables import is_missing, records
+    from evalkit.tables.files import records
+    from evalkit.tables.items import is_missing
 
     if isinstance(value, pd.DataFrame):
         return list(records(value))
@@ -200,7 +202,7 @@ def _plain(value: object) -> Any:
 def _lines(frame: pd.DataFrame) -> Iterable[bytes]:
     import orjson
 
-    from evalkit.tables import records
+    from evalkit.tables.files import records
 
     return map(orjson.dumps, records(frame))
 

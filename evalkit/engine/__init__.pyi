@@ -5,15 +5,11 @@ from .calls.server_check import check_server as check_server
 from .judging.explain_unscored import explain as explain
 from .judging.judge import ajudge as ajudge
 from .judging.judge import judge as judge
-from .judging.judge import judge_worklist as judge_worklist
 from .judging.planning import Plan as Plan
 from .judging.planning import plan as plan
-from .judging.specification import Spec as Spec
 from .judging.submit_and_collect import collect as collect
 from .judging.submit_and_collect import submit as submit
 from .judging.submit_and_collect import tickets as tickets
-from .judging.worklist import Worklist as Worklist
-from .parallel.judging_files import JudgedFiles as JudgedFiles
 from .parallel.judging_files import judge_files as judge_files
 from .parallel.ray_and_dask import JudgeBatch as JudgeBatch
 from .providers.in_process_models import release_models as release_models

@@ -20,9 +20,10 @@ from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.evaluation.sampling_again import sample_again
-from evalkit.rubrics import LabelsLike, RubricLike
-from evalkit.tables import ItemsLike, as_items
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.grouping import cluster_names
+from evalkit.tables.items import ItemsLike, as_items
 
 
 def evaluate(

@@ -10,7 +10,6 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
@@ -21,8 +20,10 @@ from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
 from evalkit.evaluation.wide_table import wide_table
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.inputs import item_inputs, swapped
+from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
@@ -31,9 +32,11 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.judge_alignment import align as align_judges
 from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.voting import vote
-from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
+from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
+from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, parts_of, read_parts
+from evalkit.tables.schemas import SCORE_KEY, check
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
 _ROWS = 10_000
@@ -172,7 +175,7 @@ class Evaluation:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        return one_table(parts_of(self.judged, need=tables.columns_of("judgments")))
+        return one_table(parts_of(self.judged, need=schemas.columns_of("judgments")))
 
     def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
         """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.
@@ -273,12 +276,12 @@ class Evaluation:
             return align(self._votes_by_part(), self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
-        shared = [name for name in tables.columns_of("scores") if name in tables.columns_of("votes")]
+        shared = [name for name in schemas.columns_of("scores") if name in schemas.columns_of("votes")]
         whole = self.scores[shared].assign(judge=pd.Categorical([jury] * len(self.scores)))
         parts = (votes[[*shared, "judge"]] for votes in self._votes_by_part())
         made = align(chain([whole], parts), self.labels, clusters=self.clusters)
         judges = made["judge"].astype(object)
-        made = made.assign(judge=tables.categorical(judges.where(judges != jury, "jury").to_numpy()))
+        made = made.assign(judge=schemas.categorical(judges.where(judges != jury, "jury").to_numpy()))
         order = (judges != jury).to_numpy().argsort(kind="stable")
         return made.iloc[order].reset_index(drop=True)
 

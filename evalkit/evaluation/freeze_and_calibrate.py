@@ -15,8 +15,10 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import known_spec
-from evalkit.rubrics import LabelsLike, Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
+from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.files import file_versions, save_folder, write_new
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubrics_by_name import is_found
 from evalkit.stats.alignment.calibrations import Calibration, fit_calibration
 from evalkit.stats.alignment.corpus_estimates import FigureOption

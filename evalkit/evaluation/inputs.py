@@ -9,8 +9,8 @@ import pandas as pd
 
 from evalkit.engine.judging.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
-from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics import Criterion, Rubric, Scale, load_rubric
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
 from evalkit.tables.grouping import collected_notes
 

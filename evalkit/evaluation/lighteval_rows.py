@@ -10,12 +10,12 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import RubricError, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
 from evalkit.rubrics import Rubric
 from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.tables import files, schemas
 
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer is empty: it is not judged, because failed calls leave empty answers, too."""
@@ -85,7 +85,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         row[f"{name}_agreement"] = _agreement(mine)
         row[f"{name}_explanation"] = said.get(item, "")
         row[f"{name}_error"] = _error(score, mine)
-        row[f"{name}_judgments"] = orjson.dumps(list(tables.records(mine[kept]))).decode()
+        row[f"{name}_judgments"] = orjson.dumps(list(files.records(mine[kept]))).decode()
         if len(rubric.criteria) == 1:
             row[f"{name}_raw"] = float(score["score"])
         else:
@@ -178,9 +178,9 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
         for one in orjson.loads(row[f"{name}_judgments"] or "[]")
     ]
     if not packed:
-        return tables.empty("judgments")
+        return schemas.empty("judgments")
     more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []
-    return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
+    return schemas.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
 
 
 def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:

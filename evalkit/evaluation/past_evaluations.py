@@ -22,10 +22,11 @@ from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
-from evalkit.rubrics import LabelsLike, Rubric
-from evalkit.rubrics.prompts import Template
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.prompts.prompt_builder import Template
 from evalkit.stats.result_tables import columns, result_table
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 _SHORT = 10
 _COLUMNS = columns(

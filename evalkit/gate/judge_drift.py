@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure, p_value
-from evalkit.engine import Worklist
 from evalkit.engine.judging.judge import judge_worklist, missing_requests
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.gate.precedence import GateOptions
 from evalkit.gate.results_and_exit_code import Status, SuiteResult

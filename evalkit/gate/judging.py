@@ -8,10 +8,11 @@ from itertools import islice
 from typing import Any
 
 from evalkit.core.formatting import Bill
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.reply_lookup import nearest
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError, JudgeError, counted

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Place, Settings, check_samples
 from evalkit.core.validation_errors import explain
-from evalkit.engine import Spec
-from evalkit.engine.judging.specification import DEFAULT_SAMPLES, check_provider, named_by, with_changes
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by, with_changes
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.gate.config import Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings

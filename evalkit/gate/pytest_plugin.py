@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from evalkit.gate import Judgment, Measured, MetricResult, Trace
+    from evalkit.gate import Trace
+    from evalkit.gate.judgment import Judgment
+    from evalkit.gate.results_and_exit_code import Measured, MetricResult
 
 _OPTIONS: dict[str, tuple[str, type, str]] = {
     "judge": ("JUDGE", str, "provider:model, fake, profile (all its judges), or none (default; makes no calls)"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.engine import Worklist
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.gate.checks import CHECKS
 from evalkit.gate.config import Expected, GateConfig, GateTest

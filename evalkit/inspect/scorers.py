@@ -14,9 +14,8 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.settings import Options
-from evalkit.engine import Spec
 from evalkit.engine.judging.explain_unscored import ADVICE
-from evalkit.engine.judging.specification import check_names
+from evalkit.engine.judging.specification import Spec, check_names
 from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
@@ -31,9 +30,10 @@ from evalkit.evaluation.lighteval_rows import (
     unjudged_row,
 )
 from evalkit.evaluation.rules_fit_scales import try_rules
-from evalkit.rubrics import Rubric, RubricLike
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.tables import canonical
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import Message, is_result, is_unseen, read_messages, said
 from evalkit.tables.messages import split
 

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
-from evalkit.tables import canonical, is_missing
+from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.message_forms import Message, said
 from evalkit.tables.messages import conversation_value, is_question, split, value_text
 

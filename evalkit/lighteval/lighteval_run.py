@@ -16,15 +16,16 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.core.settings import default_folder
 from evalkit.errors import ConfigError, LightevalError
 from evalkit.lighteval.metric_checks import NOTHING
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile, load_profile
-from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, read_receipts
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.child_process import Child
 from evalkit.runs.processes.lighteval_command import (
     LIGHTEVAL,
@@ -33,6 +34,7 @@ from evalkit.runs.processes.lighteval_command import (
     lighteval_words,
     model_facts,
 )
+from evalkit.tables import schemas
 
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
@@ -101,7 +103,7 @@ class LightevalRun:
         """The judgments tables of all judged tasks; `item_id` is ``task/id``."""
         parts = [judgments_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
         found = [part for part in parts if len(part)]
-        return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+        return pd.concat(found, ignore_index=True) if found else schemas.empty("judgments")
 
     @property
     def _tasks(self) -> list[str]:

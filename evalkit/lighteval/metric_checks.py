@@ -11,7 +11,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.lighteval.metric_settings import place_of
-from evalkit.runs.contract import MODE_VARIABLE, Scoring, asked_mode
+from evalkit.runs.contract.scoring_config import MODE_VARIABLE, Scoring, asked_mode
 
 NOTHING = "nothing will be judged"
 """The beginning of a line that `run_lighteval` always shows."""

@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 
 from evalkit._version import __version__
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError
 from evalkit.evaluation.cost import Cost
 from evalkit.lighteval.metric_settings import MetricSettings
-from evalkit.runs.contract import Receipt, write_receipt
-from evalkit.runs.contract.receipts import JudgeUsed
+from evalkit.runs.contract.receipts import JudgeUsed, Receipt, write_receipt
 
 _log = logging.getLogger("evalkit")
 _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")

@@ -9,15 +9,16 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
-from evalkit.engine import Spec
-from evalkit.engine.judging.specification import named_by
+from evalkit.engine.judging.specification import Spec, named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rules_fit_scales import try_rules
-from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
+from evalkit.rubrics import Profile, Rubric, load_profile
+from evalkit.rubrics.files import rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
-from evalkit.rubrics.prompts import Template, list_templates, load_template
-from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
+from evalkit.rubrics.prompts.prompt_builder import Template, list_templates, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout, newest
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings
 
 
 @dataclass(frozen=True)

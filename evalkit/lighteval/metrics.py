@@ -16,9 +16,9 @@ from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
-from evalkit.evaluation import evaluate_spec
+from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import (
     EMPTY_ANSWER,
     alpha_of,
@@ -32,7 +32,9 @@ from evalkit.evaluation.lighteval_rows import (
 from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
 from evalkit.lighteval.metric_receipts import leave_receipt
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
-from evalkit.runs.contract import Progress, Scoring, TaskBindings, note_progress
+from evalkit.runs.contract.receipts import Progress, note_progress
+from evalkit.runs.contract.scoring_config import Scoring
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 _progress_log = logging.getLogger("evalkit.lighteval.progress")

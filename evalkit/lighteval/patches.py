@@ -23,7 +23,7 @@ from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
 from evalkit.lighteval.scorer_kinds import names_of, note_facts
 from evalkit.lighteval.unicode_repair import repair
-from evalkit.runs.contract import TaskBindings
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 

@@ -15,9 +15,11 @@ from evalkit.engine.judging.specification import DEFAULT_SAMPLES, named_by
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
-from evalkit.runs import Registry, Run, resolve
-from evalkit.runs.contract import Receipt, ScoringConfig
+from evalkit.runs import Registry, Run
+from evalkit.runs.contract.receipts import Receipt
+from evalkit.runs.contract.scoring_config import ScoringConfig
 from evalkit.runs.registry import PackTask
+from evalkit.runs.run.pack_resolution import resolve
 from evalkit.runs.run.run_store import RunStore
 
 _ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}

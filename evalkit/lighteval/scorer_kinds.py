@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from evalkit.runs.contract import MetricFacts, RunFacts, Scorer, TaskFacts, write_facts
+from evalkit.runs.contract.receipts import MetricFacts, RunFacts, Scorer, TaskFacts, write_facts
 
 _log = logging.getLogger("evalkit")
 _KNOWN = (

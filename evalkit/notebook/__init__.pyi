@@ -1,9 +1,6 @@
 from .judgments.judgment_browser import JudgmentBrowser as JudgmentBrowser
 from .runs.run_view import RunView as RunView
 from .runs.run_wizard import RunWizard as RunWizard
-from .start.column_roles import ColumnRoles as ColumnRoles
 from .start.column_roles import guess_columns as guess_columns
-from .start.start_card import StartCard as StartCard
 from .start.start_card import start as start
 from .tuner.rubric_tuner import RubricTuner as RubricTuner
-from .tuner.tuning_session import Session as Session

@@ -11,7 +11,7 @@ from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.stats import Calibration
+from evalkit.stats.alignment.calibrations import Calibration
 from evalkit.stats.result_tables import JUDGE_KEY
 
 _KEYS = (

@@ -16,7 +16,7 @@ from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters,
 from evalkit.stats.notes import Note, Notes, joined, note_few_clusters
 from evalkit.stats.result_tables import columns, figure_row, result_table
 from evalkit.stats.voting import vote
-from evalkit.tables import records
+from evalkit.tables.files import records
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
 
 ALL = "all"

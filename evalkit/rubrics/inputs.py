@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from evalkit.errors import RubricError
-from evalkit.tables import input_text, is_missing
+from evalkit.tables.items import input_text, is_missing
 from evalkit.tables.message_forms import is_plain_text, shown_value
 from evalkit.tables.messages import QUESTION, conversation_value
 

@@ -13,7 +13,7 @@ from evalkit.errors import RubricError, counted, listed
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import code_text
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion

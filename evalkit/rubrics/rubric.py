@@ -29,7 +29,7 @@ from evalkit.rubrics.files import (
 )
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(rf"{ID.pattern}(@{_VERSION.pattern})?")

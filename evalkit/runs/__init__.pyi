@@ -1,14 +1,5 @@
-from .registry import STARTER_PACK as STARTER_PACK
-from .registry import JudgeTemplate as JudgeTemplate
-from .registry import Pack as Pack
-from .registry import PackTask as PackTask
-from .registry import Plugin as Plugin
 from .registry import Registry as Registry
 from .run.leaderboards import leaderboard as leaderboard
-from .run.pack_resolution import Resolution as Resolution
-from .run.pack_resolution import resolve as resolve
 from .run.run_comparison import compare_runs as compare_runs
 from .run.run_record import Run as Run
-from .run.run_record import RunScore as RunScore
-from .run.run_record import RunTask as RunTask
 from .run.runner import Runner as Runner

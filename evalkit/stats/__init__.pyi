@@ -7,16 +7,13 @@ from .agreement.disagreements import disagreement as disagreement
 from .agreement.judge_pairs import judge_agreement as judge_agreement
 from .agreement.phi_grids import phi_grid as phi_grid
 from .agreement.reliabilities import reliability as reliability
-from .alignment.alternative_annotator import AltTest as AltTest
 from .alignment.alternative_annotator import alt_test as alt_test
-from .alignment.calibrations import Calibration as Calibration
 from .alignment.confusion_matrices import confusion as confusion
 from .alignment.corpus_estimates import corpus_estimate as corpus_estimate
 from .alignment.judge_alignment import align as align
 from .alignment.judge_contributions import jury_value as jury_value
 from .alignment.label_draws import next_labels as next_labels
 from .alignment.label_draws import pick_examples as pick_examples
-from .alignment.label_splits import held_out_looks as held_out_looks
 from .alignment.label_splits import split_labels as split_labels
 from .alignment.pass_thresholds import pass_threshold as pass_threshold
 from .alignment.sample_curves import k_curve as k_curve

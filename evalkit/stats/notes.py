@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import counted
 from evalkit.stats.intervals import FEW_CLUSTERS, LARGE_CLUSTER, NOT_PROMISED, effective_clusters
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Ints, collected_notes
 
 _P = ParamSpec("_P")
@@ -96,7 +96,7 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
             table: pd.DataFrame = getattr(result, name) if name else result
             if said and "notes" in table:
                 notes = [[*notes_of(row), *said] for _, row in table.iterrows()]
-                table = keep_facts(table.assign(notes=tables.categorical(map(joined, notes))), notes)
+                table = keep_facts(table.assign(notes=schemas.categorical(map(joined, notes))), notes)
                 result = replace(result, **{name: table}) if name else table
             if not facts:
                 table.attrs.pop(_FACTS, None)

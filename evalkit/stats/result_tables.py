@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.intervals import (
     Interval,
@@ -18,6 +17,7 @@ from evalkit.stats.intervals import (
     unit_codes,
 )
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
+from evalkit.tables import schemas
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group, small
 
@@ -86,7 +86,7 @@ def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.D
 
 def _column(values: list[Any], kind: str | None) -> Any:
     if kind == "category":
-        return tables.categorical([joined(value) if isinstance(value, list) else value for value in values])
+        return schemas.categorical([joined(value) if isinstance(value, list) else value for value in values])
     if kind == "float64":
         return np.array(values, dtype=np.float64)  # None becomes NaN
     return pd.Series(values, dtype=kind)

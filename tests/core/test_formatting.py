@@ -9,8 +9,8 @@ import pytest
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure, html_table
 from evalkit.errors import InputError
-from evalkit.evaluation import View
-from evalkit.tables import TABLES, columns_of, empty
+from evalkit.evaluation.display import View
+from evalkit.tables.schemas import TABLES, columns_of, empty
 
 JURY = ["fake:strict", "fake:noisy"]
 

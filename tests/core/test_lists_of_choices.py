@@ -16,7 +16,7 @@ from evalkit.core import vote_aggregate_rules as rules
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile
-from evalkit.runs.contract import ScoringConfig
+from evalkit.runs.contract.scoring_config import ScoringConfig
 
 
 def test_every_tuple_of_choices_is_that_of_its_type():

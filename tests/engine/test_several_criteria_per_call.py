@@ -20,14 +20,14 @@ import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.engine.judging.specification import Spec
-from evalkit.engine.judging.submit_and_collect import ticket_in_progress
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.lighteval.metric_receipts import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
-from evalkit.rubrics.prompts import load_template
+from evalkit.rubrics.prompts.prompt_builder import load_template
 from evalkit.stats import halo
 
 NAMES = ("clear", "true", "kind")
@@ -425,7 +425,8 @@ def test_templates_are_those_that_made_the_prompts() -> None:
 
 def test_scoring_config_metric_and_receipt() -> None:
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract import Scoring, TaskBindings
+    from evalkit.runs.contract.scoring_config import Scoring
+    from evalkit.runs.contract.task_bindings import TaskBindings
 
     judges = [{"judge_model_name": "strict", "judge_backend": "fake"}]
     config = {"judges": judges, "samples": 1, "criteria_per_call": "all"}

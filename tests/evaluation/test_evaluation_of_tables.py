@@ -15,7 +15,8 @@ import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.rubrics import Rubric
-from evalkit.tables import read_table, write_frame
+from evalkit.tables import read_table
+from evalkit.tables.files import write_frame
 
 JURY = ["fake:strict", "fake:lenient"]
 

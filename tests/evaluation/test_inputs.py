@@ -19,8 +19,9 @@ from evalkit.core.judges import Judge
 from evalkit.engine import explain
 from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError
 from evalkit.evaluation.sampling_again import sample_again
-from evalkit.notebook import JudgmentBrowser, Session
+from evalkit.notebook import JudgmentBrowser
 from evalkit.notebook.tuner.code_snippets import session_code
+from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.probes import probe_injection, probe_position, probe_verbosity
 
 RUBRIC = ek.Rubric(

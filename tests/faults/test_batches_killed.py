@@ -20,7 +20,7 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import tickets
-from evalkit.engine.judging.submit_and_collect import ticket_in_progress
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import JudgeError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9")

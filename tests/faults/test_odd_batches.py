@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from odd_batches import KEY, N_ITEMS, SAMPLES, Odd, became_of, odd_batches, odd_server
 
-from evalkit.engine.judging.submit_and_collect import ticket_in_progress
+from evalkit.engine.batches import ticket_in_progress
 
 
 def test_the_odd_ways_are_many_and_differ() -> None:

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
-from evalkit.gate import GateConfig, GateOptions, Trace, checks, load_gate, run_gate
+from evalkit.gate import GateConfig, GateOptions, Trace, checks, run_gate
 from evalkit.gate.config import Expected
+from evalkit.gate.config_files import load_gate
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 
 

@@ -39,7 +39,7 @@ from evalkit.lighteval import judge_metric
 from evalkit.lighteval.inspect_figures import Figure, _own_figures
 from evalkit.lighteval.inspect_tasks import _task_scorer
 from evalkit.lighteval.metrics import RubricScore
-from evalkit.runs.contract import read_facts, read_receipts
+from evalkit.runs.contract.receipts import read_facts, read_receipts
 
 # --- reducers: figures of generated logs, by hand -------------------------------------------------------------------
 

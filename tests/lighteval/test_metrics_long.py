@@ -16,7 +16,8 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
-from evalkit.runs.contract import Progress, TaskBindings, note_progress, read_progress, read_receipts
+from evalkit.runs.contract.receipts import Progress, note_progress, read_progress, read_receipts
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 pytest.importorskip("lighteval")
 
@@ -25,6 +26,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.evaluation.lighteval_rows import corpus_row, judgments_of
 from evalkit.lighteval import judge_metric, jury_metric
+from evalkit.rubrics.prompts.prompt_builder import load_template
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
@@ -281,7 +283,7 @@ def test_a_judges_own_template_comes_before_all(run, tmp_path):
 def test_a_template_of_the_registry_is_used_by_its_text(run, tmp_path):
     import hashlib
 
-    source = ek.rubrics.prompts.load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
+    source = load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
     text = {"name": "ours", "version": "v7", "text": source, "hash": hashlib.sha256(source.encode()).hexdigest()}
     bindings = {"sums": {"judge_template_id": "ours", "templates": [text]}}
     run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, bindings=bindings)
@@ -551,7 +553,7 @@ def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplo
 def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
     import hashlib
 
-    from evalkit.rubrics.prompts import load_template
+    from evalkit.rubrics.prompts.prompt_builder import load_template
 
     text = load_template("default@v1").source
     hashed = hashlib.sha256(text.encode()).hexdigest()

@@ -20,8 +20,9 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
-from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
-from evalkit.tables.items import column_names
+from evalkit.tables import load_items
+from evalkit.tables.files import write_frame
+from evalkit.tables.items import as_items, canonical, canonical_text, column_names, input_text, is_missing
 
 RUBRIC = Rubric(
     id="r",

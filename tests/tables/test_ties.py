@@ -31,6 +31,7 @@ from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
+from evalkit.tables import files, schemas
 from evalkit.tables.ties import check_counting
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
@@ -116,7 +117,7 @@ def test_a_table_saved_without_tied_labels_is_read_and_says_that_it_ties(tmp_pat
     votes = pairs_of({"x": "flip", "y": "A"})
     for name, table in (("votes", votes), ("scores", aggregate(votes))):
         old = table.drop(columns=[column for column in ("tied_labels", "first_rate") if column in table])
-        tables.write_frame(old, tmp_path / f"{name}.jsonl")
+        files.write_frame(old, tmp_path / f"{name}.jsonl")
         assert tables.read_table(tmp_path / f"{name}.jsonl", "votes", "scores")["tied"].tolist() == [True, False]
     row = aggregate(tables.read_table(tmp_path / "votes.jsonl", "votes")).set_index("item_id").loc["x"]
     assert (row["status"], row["n_scored"], pd.isna(row["tied_labels"])) == ("tied", 1, True)
@@ -555,7 +556,7 @@ def test_labels_of_a_choice_are_no_winners_of_pairs_even_on_the_same_scale():
     # two rubrics on one scale in one table: pairs, and questions that are answered with A or B
     pairs = pairs_of({"x": "A"}).astype({"rubric": "str"})
     choices = pairs.assign(rubric="choice", score=np.nan, score_norm=np.nan, order_flip=pd.NA, first_rate=np.nan)
-    scores = aggregate(tables.table("votes", dict(pd.concat([pairs, choices], ignore_index=True).items()))).set_index(
+    scores = aggregate(schemas.table("votes", dict(pd.concat([pairs, choices], ignore_index=True).items()))).set_index(
         "rubric"
     )
     assert scores["label"].tolist() == ["A", "A"]

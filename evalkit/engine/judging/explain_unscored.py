@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from evalkit.tables import check
+from evalkit.tables.schemas import check
 
 ADVICE = {
     "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",

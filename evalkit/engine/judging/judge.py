@@ -26,8 +26,8 @@ from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.engine.request import Request
 from evalkit.errors import JudgeError, counted
-from evalkit.rubrics import RubricLike
-from evalkit.tables import ItemsLike
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.budget import Budget

@@ -25,8 +25,8 @@ from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
 from evalkit.errors import counted
-from evalkit.rubrics import RubricLike
-from evalkit.tables import ItemsLike
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
 
 _SAMPLE = 200
 _PRICES = ("usd", "usd_at_most", "usd_in_batches")

@@ -18,10 +18,11 @@ from evalkit.engine.judging.scores_from_logprobs import COLUMNS, Verdict, read_s
 from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks_on
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import EvalkitWarning, listed
-from evalkit.rubrics import Scale, code_text
+from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing.reply_cleanup import broke_off
-from evalkit.tables import table
+from evalkit.rubrics.scales import code_text
 from evalkit.tables.grouping import Floats
+from evalkit.tables.schemas import table
 
 if TYPE_CHECKING:
     from evalkit.rubrics.parsing import Form, Parsed

@@ -35,8 +35,8 @@ from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.batch_interface import service_of
 from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError
-from evalkit.rubrics import RubricLike
-from evalkit.tables import ItemsLike
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
 
 _TAKEN = "meanwhile, other processes sent, requested or stored all of these replies; see `evalkit batch list`"
 _KEYS_PER_CLAIM = 500

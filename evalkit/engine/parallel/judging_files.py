@@ -28,8 +28,9 @@ from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.parallel.joblib_runs import run_parts
 from evalkit.engine.parallel.parts_of_items import ItemPart, prepare, split
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
-from evalkit.rubrics import RubricLike
-from evalkit.tables import ItemsLike, write_frame
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.files import write_frame
+from evalkit.tables.items import ItemsLike
 from evalkit.tables.judgment_folders import PARTS_FILE, part_name
 
 if TYPE_CHECKING:

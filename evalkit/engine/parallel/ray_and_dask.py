@@ -15,7 +15,7 @@ from evalkit.engine.judging.judge import judge_worklist
 from evalkit.engine.judging.specification import Spec, is_none
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import RubricLike
+from evalkit.rubrics.profiles import RubricLike
 
 
 class JudgeBatch:

@@ -20,9 +20,9 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging.specification import Spec
 from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
-from evalkit.rubrics import RubricLike
-from evalkit.tables import ItemsLike, check, is_missing
-from evalkit.tables.items import id_texts
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike, id_texts, is_missing
+from evalkit.tables.schemas import check
 
 Replies = Sequence[Any] | Mapping[Any, Any] | pd.Series | pd.DataFrame
 """Texts by item: in the items' order, by id, by index, or as a table."""

@@ -12,8 +12,7 @@ import pandas as pd
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
-from evalkit.tables import is_missing
-from evalkit.tables.items import id_texts
+from evalkit.tables.items import id_texts, is_missing
 
 Column = str | pd.Series | Mapping[Any, Any]
 """A column of the table by name, a Series on its index, or a mapping from item to value."""

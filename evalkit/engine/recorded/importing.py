@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
@@ -16,12 +15,13 @@ from evalkit.engine.judging.replies_to_judgments import UNSCORED, CodeReader, Ve
 from evalkit.engine.judging.scores_from_logprobs import Verdict
 from evalkit.engine.recorded.import_values import Column, Rows, Values
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
+from evalkit.rubrics import Rubric, Scale
 from evalkit.rubrics.parsing import Form
-from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import folded
-from evalkit.tables import is_missing
-from evalkit.tables.items import as_frame
+from evalkit.tables import schemas
+from evalkit.tables.items import as_frame, is_missing
 
 Codes = Mapping[Any, Any] | Callable[[Any], Any]
 """From the table's values to codes of the scale, or to reasons."""
@@ -170,7 +170,7 @@ def import_judgments(
     for name, given in (("system", system), ("group", group)):
         if given is not None:
             columns[f"{name}_id"] = pd.Series(rows.of_items(name, given), dtype="str")
-    judgments = tables.table("judgments", columns)
+    judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
     return judgments

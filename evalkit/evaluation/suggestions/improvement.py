@@ -11,9 +11,10 @@ import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, money, text_table, wrapped
 from evalkit.errors import InputError, counted
-from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, alpha_of
-from evalkit.tables import records
+from evalkit.tables.files import records
 
 Outcome = Literal["kept", "not kept", "nothing better", "not tested", "unfinished"]
 

@@ -23,8 +23,9 @@ from evalkit.evaluation.suggestions.edits import Edit, Suggestions
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.evaluation.suggestions.search_run import SearchRun
 from evalkit.evaluation.suggestions.suggesting import suggest_edits
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike, judge_dict, rubric_of
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash
 from evalkit.stats.alignment.held_out_tests import (
     ENOUGH_EVIDENCE,

@@ -23,7 +23,8 @@ from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
 from evalkit.evaluation.suggestions.suggestion_prompt import ID, TEMPLATE_HASH, question_of
-from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
 
 _MAX_TOKENS = 2_000
 

@@ -14,8 +14,8 @@ import pandas as pd
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.core.lists_of_choices import MISSING_CRITERIA
-from evalkit.engine import Spec
 from evalkit.engine.calls.event_loop import ending_signals
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError, listed
 from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.lighteval.items import items_of
@@ -24,7 +24,7 @@ from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, 
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")

@@ -13,8 +13,9 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
@@ -23,8 +24,9 @@ from evalkit.lighteval.pollux.judge_arguments import judge_and_options
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.unicode_repair import repaired
-from evalkit.runs.contract import TaskBinding, asked_mode
-from evalkit.tables import is_missing
+from evalkit.runs.contract.scoring_config import asked_mode
+from evalkit.runs.contract.task_bindings import TaskBinding
+from evalkit.tables.items import is_missing
 
 try:
     from lighteval.metrics.metrics_sample import SampleLevelComputation

@@ -13,9 +13,9 @@ from typing import Any
 
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.errors import RubricError
-from evalkit.rubrics import Criterion, Rubric, code_text
-from evalkit.rubrics.prompts import PromptBuilder, Template
-from evalkit.rubrics.scales import number
+from evalkit.rubrics import Criterion, Rubric
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.scales import code_text, number
 
 _TITLES = {
     "question": "Задание для оценки",

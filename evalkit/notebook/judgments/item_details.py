@@ -13,7 +13,7 @@ from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
 from evalkit.rubrics.scales import Scale
-from evalkit.tables import records
+from evalkit.tables.files import records
 from evalkit.tables.messages import value_text
 
 

@@ -15,7 +15,7 @@ from evalkit.notebook.labelling.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.comparison.measured_floors import NOT_ASKED
-from evalkit.tables import records
+from evalkit.tables.files import records
 from evalkit.tables.messages import value_text
 
 PAGE = 25

@@ -18,7 +18,8 @@ from evalkit.notebook.judgments.item_table import FILTERS, Query, filled_columns
 from evalkit.notebook.judgments.run_notices import alert_lines, notices
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
-from evalkit.tables import ItemsLike, as_items, check, empty
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.schemas import check, empty
 
 _FILTERS = ("split", "tied", "unscored")
 """Filters that need neither labels nor a second version."""

@@ -18,7 +18,8 @@ from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
-from evalkit.tables import LABEL_KEY, categorical, records, table
+from evalkit.tables.files import records
+from evalkit.tables.schemas import LABEL_KEY, categorical, table
 
 ENOUGH_LABELS = 10
 """If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from evalkit.core.validation_errors import problems
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import dump_yaml
-from evalkit.runs.contract import Scoring, ScoringConfig
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.processes.lighteval_command import model_facts
 
 _NUMBERS: dict[str, Callable[[str], Any]] = {"weight": float, "temperature": float, "max_tokens": int, "samples": int}

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.runs import Run, Runner
-from evalkit.runs.contract import RECEIPTS_FILE, read_progress, read_receipts
+from evalkit.runs.contract.receipts import RECEIPTS_FILE, read_progress, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.processes.child_process import Tail
 

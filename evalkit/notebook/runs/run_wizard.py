@@ -14,7 +14,7 @@ from evalkit.lighteval.run_cost_forecast import RunPlan, plan_run
 from evalkit.notebook.runs.run_form import RunForm
 from evalkit.notebook.runs.run_wizard_controller import WizardController, refuse
 from evalkit.runs import Run, Runner
-from evalkit.runs.contract import ScoringConfig
+from evalkit.runs.contract.scoring_config import ScoringConfig
 from evalkit.runs.registry import Registry
 
 ScoringConfigLike = ScoringConfig | Mapping[str, Any] | str | Path

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.rubrics import Rubric, Scale, load_rubric, number
+from evalkit.rubrics import Rubric, Scale, load_rubric
 from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.scales import number
 from evalkit.stats.intervals import FEW_CLUSTERS
-from evalkit.tables import is_missing
-from evalkit.tables.items import as_frame, canonical, canonical_text
+from evalkit.tables.items import as_frame, canonical, canonical_text, is_missing
 from evalkit.tables.messages import holds_chats, messages_of, turns
 
 NEW = "new"

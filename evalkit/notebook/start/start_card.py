@@ -14,8 +14,9 @@ from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.printable_text import one_line
 from evalkit.core.settings import as_cache, default_cache, shown_cache
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging.planning import plan_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
 from evalkit.notebook.start.column_roles import (
     NEW,
@@ -36,8 +37,8 @@ from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric, extract_labels, load_rubric
 from evalkit.rubrics.files import rubric_ids
-from evalkit.tables import ItemsLike, read_frame
-from evalkit.tables.items import as_frame
+from evalkit.tables import read_frame
+from evalkit.tables.items import ItemsLike, as_frame
 
 _STAND_INS = ("fake:strict", "fake:lenient")
 _CUT = 60

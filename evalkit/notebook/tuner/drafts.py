@@ -15,13 +15,16 @@ import pandas as pd
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
-from evalkit.engine import Plan, Spec, Worklist, plan
+from evalkit.engine import Plan, plan
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, RubricError
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
-from evalkit.tables import ItemsLike, as_items, load_items
+from evalkit.tables import load_items
+from evalkit.tables.items import ItemsLike, as_items
 
 _MOST_SAMPLES = 25
 

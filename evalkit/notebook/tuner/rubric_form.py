@@ -8,9 +8,9 @@ from typing import Any
 
 from evalkit.errors import RubricError
 from evalkit.notebook.tuner.version_history import rebase
-from evalkit.rubrics import Rubric, code_text
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.files import parse_yaml
-from evalkit.rubrics.scales import number
+from evalkit.rubrics.scales import code_text, number
 
 _FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
 

@@ -21,9 +21,12 @@ from evalkit.notebook.tuner.tuner_controller import TunerController
 from evalkit.notebook.tuner.tuner_html import page_html, page_text
 from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.alignment.label_splits import DEV
-from evalkit.tables import LABEL_KEY, ItemsLike
+from evalkit.tables.items import ItemsLike
+from evalkit.tables.schemas import LABEL_KEY
 
 _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost"}
 _TABLES |= {"alignment", "wide"}

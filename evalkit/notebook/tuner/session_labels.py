@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from evalkit.core.formatting import figure
-from evalkit.engine import Worklist
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
@@ -15,11 +15,11 @@ from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_a
 from evalkit.notebook.labelling.label_queue import LabelQueue
 from evalkit.notebook.tuner.drafts import Setup
 from evalkit.notebook.tuner.version_history import History
-from evalkit.rubrics import LabelsLike, Rubric
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import DEV
-from evalkit.tables import LABEL_KEY
+from evalkit.tables.schemas import LABEL_KEY
 
 
 class Labels:

@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import RubricError
 from evalkit.evaluation import Evaluation, promote
 from evalkit.notebook.judgments.headline_numbers import (
@@ -35,9 +35,11 @@ from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
 from evalkit.notebook.tuner.version_history import History
 from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.stats.comparison.comparison_table import SAME
-from evalkit.tables import ItemsLike
+from evalkit.tables.items import ItemsLike
 
 T = TypeVar("T")
 

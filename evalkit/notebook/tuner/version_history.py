@@ -17,8 +17,9 @@ from evalkit.core.files import whole
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import digest
 from evalkit.errors import CacheError, ConfigError, RubricError
-from evalkit.rubrics import Rubric, code_text
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics.scales import code_text
 
 _SCHEMA = 1
 DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}

@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import Options
-from evalkit.engine import ReplyStore, Worklist
+from evalkit.engine import ReplyStore
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, sample_again
 from evalkit.evaluation.evaluating import evaluate_worklist
@@ -24,6 +24,7 @@ from evalkit.notebook.tuner.drafts import Drafts, Setup
 from evalkit.notebook.tuner.session_labels import Labels
 from evalkit.notebook.tuner.version_history import History, Version
 from evalkit.stats.comparison.measured_floors import NOT_ASKED
+from evalkit.tables import schemas
 
 SHOWN_VERSIONS = 10
 """How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
@@ -327,5 +328,5 @@ def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
     )
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
-    marked = judgments.assign(error=tables.categorical(why), source=tables.categorical(source))
+    marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
     return replace(evaluation, judged=marked)

@@ -9,8 +9,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
-from evalkit.tables import as_items
-from evalkit.tables.items import ItemsLike, column_names
+from evalkit.tables.items import ItemsLike, as_items, column_names
 
 
 def build_prompt(

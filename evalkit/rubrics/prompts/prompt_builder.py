@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
-from evalkit.tables import canonical_text
+from evalkit.tables.items import canonical_text
 from evalkit.tables.message_forms import is_unseen, read_messages, shown_value
 from evalkit.tables.messages import as_json, content_text, turns
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
-from evalkit.rubrics.prompts import Template, load_template
-from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
+from evalkit.rubrics.prompts.prompt_builder import Template, load_template
 from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBinding, TemplateText
 from evalkit.runs.registry import PackTask, Plugin, Registry
 from evalkit.runs.registry.records import EntryError
 

@@ -10,8 +10,8 @@ from typing import Any
 from evalkit.core.lists_of_choices import SCORING_MODES
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics import Profile
-from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
-from evalkit.runs.contract.scoring_config import CONFIG_IGNORED
+from evalkit.runs.contract.scoring_config import CONFIG_IGNORED, Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings
 from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.run.binding_tasks import Search, bind
 

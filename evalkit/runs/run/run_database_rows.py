@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RegistryError
-from evalkit.runs.contract import Receipt, RunFacts
+from evalkit.runs.contract.receipts import Receipt, RunFacts
 from evalkit.runs.registry.database_tables import Base, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 from evalkit.runs.run.pack_resolution import Resolution
 from evalkit.runs.run.run_record import Run, RunScore, RunTask

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, money, text_table
 from evalkit.core.printable_text import printable
-from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import count_name, is_of, no_values
+from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 from evalkit.runs.run.run_facts import About, first_of, is_lower_better, short
 
 if TYPE_CHECKING:

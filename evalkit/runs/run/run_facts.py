@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.figure_name_rules import group_of, is_of
+from evalkit.runs.contract.receipts import JudgeUsed, Receipt
 
 if TYPE_CHECKING:
     from evalkit.runs.run.run_record import Run

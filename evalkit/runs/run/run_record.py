@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RegistryError
-from evalkit.runs.contract import Receipt, RunFacts
 from evalkit.runs.contract.figure_name_rules import is_count
+from evalkit.runs.contract.receipts import Receipt, RunFacts
 from evalkit.runs.run.run_display import run_html, run_text
 from evalkit.runs.run.run_facts import About, covers, facts_of, not_known
 

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, counted, listed
-from evalkit.runs.contract import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
 from evalkit.runs.contract.figure_name_rules import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, RunFacts, read_facts, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run.run_database_rows import Ending
 from evalkit.runs.run.run_facts import covers

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
-from evalkit.runs.contract import ScoringConfig
-from evalkit.runs.contract.scoring_config import as_given
+from evalkit.runs.contract.scoring_config import ScoringConfig, as_given
 from evalkit.runs.processes.child_process import Child
 from evalkit.runs.processes.lighteval_command import (
     LIGHTEVAL,

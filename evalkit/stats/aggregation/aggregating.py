@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit import tables
 from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
@@ -24,9 +23,10 @@ from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows, votes_options
 from evalkit.stats.voting import averaged, vote
-from evalkit.tables import SCORE_KEY, VOTE_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
+from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, tied_cells
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
@@ -100,7 +100,7 @@ def aggregate(
 
     Examples
     --------
-    >>> votes = tables.table("votes", {
+    >>> votes = schemas.table("votes", {
     ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
     ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
     ...     "passed": [True, True, False], "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
@@ -144,15 +144,15 @@ def _aggregate(
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, tied, verdict, score, label)
-    columns["method"] = tables.categorical(methods)
+    columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, whole)
-    columns["tied_labels"] = tables.categorical(among)
-    return tables.table("scores", columns | _of_orders(frame, jury))
+    columns["tied_labels"] = schemas.categorical(among)
+    return schemas.table("scores", columns | _of_orders(frame, jury))
 
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
@@ -172,7 +172,7 @@ def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.C
     made = np.asarray(own, dtype=object)
     for text, rows in votes_options(frame).items():
         made = np.where(whole.count(rows) > 0, made + " " + text, made)
-    return tables.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
+    return schemas.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
@@ -379,7 +379,7 @@ def _status(
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]
-    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}
+    return {"reason": schemas.categorical(reason), "status": schemas.categorical(status)}
 
 
 def _methods(method: str, measured: Measures) -> Objects:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -17,8 +16,9 @@ from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
+from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
@@ -73,7 +73,7 @@ def summarize(
 
     Examples
     --------
-    >>> scores = tables.table("scores", {
+    >>> scores = schemas.table("scores", {
     ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
     ...     "score": [0.0, 1.0, 2.0, 2.0], "score_norm": [0.0, 0.5, 1.0, 1.0], "passed": [False, False, True, True],
     ...     "status": ["ok"] * 4, "n_judges": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
@@ -97,7 +97,7 @@ def summarize(
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
     columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
-    return tables.table("summary", columns)
+    return schemas.table("summary", columns)
 
 
 _FIGURES = (

@@ -13,8 +13,8 @@ from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
-from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
+from evalkit.tables.items import ItemsLike
 
 _COLUMNS = "count: wins losses ties n_items n_scored; text: notes"
 
@@ -90,8 +90,9 @@ def rank(
     Examples
     --------
     >>> import evalkit as ek
+    >>> from evalkit.tables.schemas import table
     >>> n = 12
-    >>> votes = ek.tables.table("votes", {
+    >>> votes = table("votes", {
     ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [str(i) for i in range(n)],
     ...     "criterion": ["c"] * n, "judge": ["j"] * n, "label": ["A", "A", "B"] * 4, "n_samples": [2] * n,
     ...     "n_scored": [2] * n, "tied": [False] * n, "level": ["nominal"] * n,

@@ -12,9 +12,9 @@ from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
+from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 

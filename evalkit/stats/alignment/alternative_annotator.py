@@ -13,7 +13,7 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, not
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.held_out_tests import flip_p

@@ -12,10 +12,9 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
@@ -39,6 +38,7 @@ from evalkit.stats.intervals import mean_interval
 from evalkit.stats.notes import joined, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
@@ -106,7 +106,7 @@ class Calibration:
         InputError
             When the table is of another rubric or version, or of none of the judges of the calibration.
         """
-        frame, _ = _checked(judged, tables.empty("labels"))
+        frame, _ = _checked(judged, schemas.empty("labels"))
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
@@ -212,7 +212,7 @@ class Calibration:
         made = result_table(rows, *_CHECK)
         made["p_holm"] = holm(made["p"].to_numpy())
         status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
-        return made.assign(status=tables.categorical(status), notes=tables.categorical(notes))
+        return made.assign(status=schemas.categorical(status), notes=schemas.categorical(notes))
 
     def _check_same(self, frame: pd.DataFrame) -> None:
         own, other = (set(_versions(one)) for one in (self.table, frame))

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights

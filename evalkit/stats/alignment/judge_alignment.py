@@ -20,7 +20,7 @@ from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.errors import counted as counted_items
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.independent_judges import effective_judges
@@ -27,8 +25,9 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import CRITERION_KEY, JUDGE_KEY, jackknife_row, result_table, value_row
 from evalkit.stats.voting import vote
-from evalkit.tables import ItemsLike
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
+from evalkit.tables.items import ItemsLike
 from evalkit.tables.judgment_folders import one_table, parts_of
 from evalkit.tables.ties import Counting, check_counting
 
@@ -123,7 +122,7 @@ def jury_value(
     Examples
     --------
     >>> said = {"a": "1101", "b": "1100", "c": "0111"}
-    >>> votes = tables.table("votes", {
+    >>> votes = schemas.table("votes", {
     ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": list("wxyz") * 3, "criterion": ["c"] * 12,
     ...     "judge": [judge for judge in said for _ in range(4)], "score": [float(c) for s in said.values() for c in s],
     ...     "label": [c for s in said.values() for c in s], "passed": [c == "1" for s in said.values() for c in s],
@@ -157,7 +156,7 @@ def jury_value(
         if len(rest) and fewest >= AGGREGATE_RULES[method].fewest_judges:
             juries.append(aggregate(rest, method=method, quorum=quorum).assign(judge=_WITHOUT + judge))
     together = pd.concat([_plain(part) for part in juries], ignore_index=True)
-    together = tables.check(together, "votes", need=[*_NEED, "judge"])
+    together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in panels(together, said, clusters=clusters):
         rows += _rows(panel, figure, reference, families, counting)

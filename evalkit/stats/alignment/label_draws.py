@@ -10,15 +10,15 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.result_tables import check_whole_numbers, result_table
-from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
 from evalkit.tables.grouping import ClustersLike, Floats
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.schemas import VOTE_KEY, check, empty
 
 DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
 

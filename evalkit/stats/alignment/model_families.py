@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 # Token of a model's name -> family: those of one house, trained on much the same.
 _FAMILIES = dict.fromkeys(["gpt", "chatgpt", "davinci", "o"], "gpt")

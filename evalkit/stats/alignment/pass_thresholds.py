@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels

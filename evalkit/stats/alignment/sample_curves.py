@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
@@ -23,6 +22,7 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, value_row, verdict_codes
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -103,7 +103,7 @@ def k_curve(
     Examples
     --------
     >>> said = {"a": "110", "b": "111", "c": "001", "d": "000"}
-    >>> judgments = tables.table("judgments", {
+    >>> judgments = schemas.table("judgments", {
     ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": [i for i in said for _ in range(3)],
     ...     "criterion": ["c"] * 12, "judge": ["j"] * 12, "sample": [0, 1, 2] * 4,
     ...     "score": [float(c) for s in said.values() for c in s], "label": [c for s in said.values() for c in s],
@@ -116,9 +116,9 @@ def k_curve(
     _check_options(figures, ks, method, draws)
     counting = check_counting("k_curve", ties, unscored)
     clusters = clusters_for(judgments, clusters)
-    said = tables.empty("labels") if labels is None else labels_for(judgments, labels)
+    said = schemas.empty("labels") if labels is None else labels_for(judgments, labels)
     judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
-    frame = tables.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
+    frame = schemas.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame

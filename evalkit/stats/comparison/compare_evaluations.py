@@ -11,11 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
@@ -36,8 +34,9 @@ from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
 from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
 from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.tables import LABEL_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
+from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
@@ -336,8 +335,8 @@ def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes:
 
 def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
     """The majority of people on each item."""
-    said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
-    refuse_doubles(said, tables.LABEL_KEY, "labels")
+    said = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    refuse_doubles(said, schemas.LABEL_KEY, "labels")
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
     return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority")
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import Bill
 from evalkit.errors import InputError
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of

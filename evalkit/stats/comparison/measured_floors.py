@@ -18,8 +18,8 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.stats.intervals import Interval, cluster_variance, effective_clusters, mean_interval, unit_codes
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import ClustersLike, Flags, Ints, group
+from evalkit.tables.schemas import JUDGMENT_KEY
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"

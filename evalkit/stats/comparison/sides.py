@@ -19,8 +19,8 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.measured_floors import Decide
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Floats, refuse_doubles
+from evalkit.tables.schemas import JUDGMENT_KEY
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]

@@ -20,10 +20,12 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.core.settings import JudgeOptions, Options
-from evalkit.engine import Spec, Worklist, judge_worklist
 from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
-from evalkit.tables import columns_of
+from evalkit.tables.schemas import columns_of
 
 FAKE = "fake:strict"
 RECORDED = "openai:gpt-4o-mini"

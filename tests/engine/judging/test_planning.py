@@ -13,11 +13,12 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.tables import empty
+from evalkit.tables.schemas import empty
 
 RUBRIC = ek.Rubric(
     id="one", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "bad", 1: "good"}}]

@@ -19,11 +19,11 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import REASONS
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.judging.replies_to_judgments import Columns
-from evalkit.engine.judging.worklist import gc_paused
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist, gc_paused
 from evalkit.rubrics.parsing import parse_reply
-from evalkit.tables import TABLES, columns_of
+from evalkit.tables.schemas import TABLES, columns_of
 
 JUDGES = ["fake:strict", Judge("fake", "noisy", template="tagged@v1", weight=2.5)]
 RUBRIC = ek.Rubric(

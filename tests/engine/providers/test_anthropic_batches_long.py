@@ -20,7 +20,7 @@ from places import SUPPORT
 
 import evalkit as ek
 from evalkit.engine import tickets
-from evalkit.engine.judging.submit_and_collect import ticket_in_progress
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import ConfigError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")

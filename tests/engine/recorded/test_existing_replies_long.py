@@ -16,7 +16,8 @@ from places import ROOT
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import recorded_hash
-from evalkit.engine import Spec, Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.gate.precedence import GateOptions
 
 sys.path.insert(0, str(ROOT / "benchmarks"))

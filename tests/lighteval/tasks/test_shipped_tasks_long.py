@@ -24,7 +24,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_receipts
 
 pytest.importorskip("lighteval")
 

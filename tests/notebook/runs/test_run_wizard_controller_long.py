@@ -33,11 +33,12 @@ from evalkit.notebook.runs.run_form import RunForm
 from evalkit.notebook.runs.run_progress import Follower
 from evalkit.notebook.runs.run_view import run_payload
 from evalkit.rubrics.files import parse_yaml
-from evalkit.runs import RunScore
-from evalkit.runs.contract import JudgeUsed, Receipt, Scoring, ScoringConfig
-from evalkit.runs.contract.scoring_config import JudgeConfig
+from evalkit.runs.contract.receipts import JudgeUsed, Receipt
+from evalkit.runs.contract.scoring_config import JudgeConfig, Scoring, ScoringConfig
 from evalkit.runs.processes.run_owner import Owner
+from evalkit.runs.registry import STARTER_PACK
 from evalkit.runs.registry.database import Database
+from evalkit.runs.run.run_record import RunScore
 
 TEXTS = st.text(max_size=12)
 
@@ -161,7 +162,7 @@ def test_an_empty_registry_offers_a_starter_pack_that_is_created_on_request(tmp_
     with closing(ek.runs.Registry.open(tmp_path / "empty.sqlite")) as empty:
         wizard = ek.notebook.RunWizard(empty, model="gpt2", max_samples=7)
         offered = parse_yaml(tmp_path, wizard.state["choices"]["starter"])
-        assert offered == dict(ek.runs.STARTER_PACK)
+        assert offered == dict(STARTER_PACK)
         assert empty.packs().empty, "nothing is created without the click"
         wizard.receive({"do": "starter"})
         assert wizard.wait_idle()

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.notebook import guess_columns
-from evalkit.tables import split_messages, write_frame
+from evalkit.tables import split_messages
+from evalkit.tables.files import write_frame
 
 
 def said(role, content):

@@ -20,14 +20,15 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import figure
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
-from evalkit.notebook import Session
 from evalkit.notebook.judgments.item_table import FILTERS, Query, Row, page_of
 from evalkit.notebook.labelling.label_queue import draw_disputed, random_order
 from evalkit.notebook.tuner.code_snippets import session_code
 from evalkit.notebook.tuner.rubric_form import form_of, from_form, from_yaml
 from evalkit.notebook.tuner.suggested_edits import SuggestedEdits
+from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.notebook.tuner.version_history import History, Version, rebase
 from evalkit.notebook.widget_base import Worker
+from evalkit.stats.alignment.label_splits import held_out_looks
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -288,7 +289,7 @@ def test_each_look_at_held_out_labels_counts(tmp_path):
     session.run()
     assert session.look_held_out()["looks"] == "look 1, at 1 version"
     assert session.look_held_out()["looks"] == "look 2, at 1 version"
-    assert ek.stats.held_out_looks()["n_looks"].sum() == 2
+    assert held_out_looks()["n_looks"].sum() == 2
 
 
 def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
@@ -1280,7 +1281,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     edit = session.suggestions.edits.rows[0].edit
     # after the edit the judge is right on every second of those that it passed wrongly
     ek.record(items, edit.apply(RUBRIC), JUDGES[0], [["0" if at % 3 == 1 else "2"] for at in range(n)])
-    assert ek.stats.held_out_looks().empty
+    assert held_out_looks().empty
     session.suggestions.try_edit(0)
     dev, held = session.suggestions.edits.rows[0].effects
     assert (dev["part"], held["part"]) == ("dev", "held-out")
@@ -1293,7 +1294,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect["changed"] == "40 verdicts changed, unlabelled items included · cannot tell change from noise"
         assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
-    assert ek.stats.held_out_looks()["n_looks"].sum() == 2
+    assert held_out_looks()["n_looks"].sum() == 2
     assert held["coverage"].endswith("look 2")
     assert len(session.suggestions.edits.rows[0].effects[1]["agreement"].split("→")) == 2
 

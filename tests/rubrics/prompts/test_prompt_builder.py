@@ -14,8 +14,7 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
 from evalkit.rubrics.inputs import item_inputs, swapped
-from evalkit.rubrics.prompts import fenced, reply_schema
-from evalkit.rubrics.prompts.prompt_builder import list_templates
+from evalkit.rubrics.prompts.prompt_builder import fenced, list_templates, reply_schema
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
 

@@ -15,9 +15,10 @@ import pytest
 pytest.importorskip("sqlalchemy")
 
 from evalkit.errors import RegistryError
-from evalkit.runs import Run, RunTask
-from evalkit.runs.contract import Receipt
+from evalkit.runs import Run
+from evalkit.runs.contract.receipts import Receipt
 from evalkit.runs.run.run_facts import differences, grouped, is_lower_better, metrics_of, not_known
+from evalkit.runs.run.run_record import RunTask
 
 DOCUMENTS = {name: name[0] * 16 for name in ("ids", "questions", "golds", "context", "examples")}
 TASKS = ("qa|0", "sums|0")

@@ -20,14 +20,16 @@ from run_setup import JUDGE, JURY, TEMPLATE, bound, left_running, make_plugin, p
 
 from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
-from evalkit.runs import Run, Runner, RunScore, compare_runs, leaderboard
-from evalkit.runs.contract import Receipt, TaskBindings
+from evalkit.runs import Run, Runner, compare_runs, leaderboard
+from evalkit.runs.contract.receipts import Receipt
+from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.child_process import Tail
 from evalkit.runs.processes.lighteval_command import LIGHTEVAL, check_flags, model_facts
 from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import ReceiptRow, RunRow
 from evalkit.runs.run.run_display import run_tables
+from evalkit.runs.run.run_record import RunScore
 from evalkit.runs.run.run_results import _scores, read_findings
 
 SECRET = "sk-of-somebody"

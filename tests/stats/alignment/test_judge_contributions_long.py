@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, TOPIC, judgments
 from llmbar import juries
 
-from evalkit import tables
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -20,6 +19,7 @@ from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.model_families import family, jury_families, models_of
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 PLAIN = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""})
 
@@ -311,7 +311,7 @@ def test_degenerate_input_gives_na_with_reasons_and_no_warnings(answers, scale, 
 
 
 def test_empty_shuffled_and_dawid_skene():
-    assert len(jury_value(tables.empty("votes"), tables.empty("labels"))) == 0
+    assert len(jury_value(schemas.empty("votes"), schemas.empty("labels"))) == 0
     answers = {"a": [1, 0, 1, 1], "b": [1, 1, 0, 1], "c": [0, 0, 1, 1]}
     votes, labels = votes_of(answers), labels_of({"p": [1, 0, 1, 0]})
     first = jury_value(votes, labels)

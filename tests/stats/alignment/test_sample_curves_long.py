@@ -12,12 +12,12 @@ import pytest
 from judgment_tables import BINARY, NAMES, ORDINAL, PAIR, PLAIN, imported, judgments, published_rows
 from scipy.stats import spearmanr
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.sample_curves import k_curve
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def table_of(answers, scale=BINARY, judge="j"):
@@ -183,7 +183,7 @@ def test_what_is_refused_and_empty():
         k_curve(judgments({("i", "j"): {"AB": ["A"]}}, PAIR), labels)
     with pytest.raises(InputError, match="missing"):
         k_curve(vote(table), labels)
-    assert len(k_curve(tables.empty("judgments"), labels)) == 0
+    assert len(k_curve(schemas.empty("judgments"), labels)) == 0
 
 
 @pytest.mark.parametrize("prompt", ["naturalness/geval", "engagingness/geval"])

@@ -41,7 +41,7 @@ from evalkit.lighteval import (
     pollux_corpus,
 )
 from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, judge_and_options
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_receipts
 
 SECRET = "sk-literal-of-the-constructor"
 RUBRICS = {"0": "Ответа нет.", "1": "Ответ неполный.", "2": "Ответ полный."}
