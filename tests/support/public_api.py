@@ -1,6 +1,7 @@
 """The public names of evalkit and their parameters: `python tests/support/public_api.py > tests/public_api.txt`.
 
-Public is what a facade (a package's ``__init__.pyi``) names. A parameter or its default changes on purpose only: a test compares.
+Public is what a facade (a package's ``__init__.pyi``) names. A parameter or its default changes on purpose only: a
+test compares.
 """
 
 from __future__ import annotations
