@@ -10,7 +10,6 @@ import ast
 import inspect
 import re
 from importlib import import_module
-from pathlib import Path
 
 from places import ROOT
 
