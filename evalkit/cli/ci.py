@@ -63,10 +63,7 @@ def record_parser() -> Parser:
 def _add_traces(parser: Parser) -> Any:
     """Traces, and who judges them; returns the group of output flags."""
     parser.add_argument(
-        "--config",
-        metavar="FILE",
-        required=True,
-        help="YAML or JSON: settings, tests, limits for all tests together",
+        "--config", metavar="FILE", required=True, help="YAML or JSON: settings, tests, limits for all tests together"
     )
     parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
     group = parser.add_argument_group("who judges")

@@ -21,11 +21,7 @@ Counts = npt.NDArray[np.int64]
 
 _MOST_CODES = 9
 _NONE = ("tied", "unscored")
-_KEYS = (
-    Key("same label", "good"),
-    Key("different label", "bad", "////"),
-    Key(" or ".join(_NONE), "chance", "xxx"),
-)
+_KEYS = (Key("same label", "good"), Key("different label", "bad", "////"), Key(" or ".join(_NONE), "chance", "xxx"))
 _NOTE = "every label of every annotator counts once; percentages are shares of the row"
 
 

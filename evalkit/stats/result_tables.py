@@ -9,13 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import ConfigError
-from evalkit.stats.intervals import (
-    Interval,
-    Transform,
-    effective_clusters,
-    jackknife,
-    unit_codes,
-)
+from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
 from evalkit.stats.notes import Note, Notes, joined, keep_facts
 from evalkit.tables import schemas
 from evalkit.tables.files import release_memory

@@ -57,10 +57,7 @@ class TestTables:
         assert "(no rows)" in str(ek.show(empty(name), width=80))
 
     @pytest.mark.long
-    @pytest.mark.parametrize(
-        "name",
-        [*TABLES, "disagreement", "reliability", "alignment", "items"],
-    )
+    @pytest.mark.parametrize("name", [*TABLES, "disagreement", "reliability", "alignment", "items"])
     def test_every_table_of_an_evaluation(self, support, name):
         table = getattr(support, name)
         view = ek.show(table, rows=5, width=None)

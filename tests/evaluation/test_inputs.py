@@ -95,11 +95,7 @@ class TestNames:
                 ConfigError,
                 "inputs= names 'anwser', which rubric 'r' does not have; did you mean",
             ),
-            (
-                {"answer": "respnse"},
-                InputError,
-                "which the items do not have; did you mean 'response'",
-            ),
+            ({"answer": "respnse"}, InputError, "which the items do not have; did you mean 'response'"),
             ({"question": "prompt", "answer": "response", "hint": "tip"}, InputError, "inputs= maps 'hint' to column"),
             ({"item_id": "nr"}, ConfigError, "pass the column of ids as item_id='nr'"),
             ({"answer": ["response"]}, ConfigError, "expected a mapping from input to column"),

@@ -136,11 +136,7 @@ metric.sample_level_fn.compute([ModelResponse(text=[f"ITEM-{n} "]) for n in rang
 
 
 @pytest.mark.parametrize(
-    ("number", "codes"),
-    [
-        (signal.SIGTERM, (143,)),
-        pytest.param(signal.SIGINT, (1, 130, -signal.SIGINT)),
-    ],
+    ("number", "codes"), [(signal.SIGTERM, (143,)), pytest.param(signal.SIGINT, (1, 130, -signal.SIGINT))]
 )
 def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
     tmp_path: Path, number: signal.Signals, codes: tuple[int, ...]

@@ -598,10 +598,7 @@ def test_the_log_and_a_file_say_how_far_judging_is(caplog, monkeypatch, tmp_path
     assert read_progress(place) is None
     monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.progress.json" / "receipts.json"))
     note_progress(Progress(done=1, total=2))  # what cannot be written stops no run
-    assert caplog.messages == [
-        "safety: 2 of 4 calls judged",
-        "safety: 4 of 4 calls judged, 1 of them without a reply",
-    ]
+    assert caplog.messages == ["safety: 2 of 4 calls judged", "safety: 4 of 4 calls judged, 1 of them without a reply"]
 
 
 def test_replies_that_cannot_be_read_are_told_by_judge_with_their_reasons(run, tmp_path, caplog):

@@ -273,10 +273,7 @@ class TestIds:
     @pytest.mark.parametrize(
         ("ids", "message"),
         [
-            (
-                ["a", "b", "a", "b", "c"],
-                r"repeated in column 'item_id': 'a', 'b';.*reset_index",
-            ),
+            (["a", "b", "a", "b", "c"], r"repeated in column 'item_id': 'a', 'b';.*reset_index"),
             (["1", 1.0], "repeated in column 'item_id': '1'"),
             (["é", "e\u0301"], "repeated in column 'item_id': 'é'"),
             (["a", None], "row 1 has an invalid id in column 'item_id': None; ids must be strings or numbers"),

@@ -325,8 +325,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ek.Evaluation, 
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment", "judgments"],
+    "name", ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment", "judgments"]
 )
 def test_every_table_of_an_evaluation_of_a_folder_is_that_of_one_table(evaluated, name):
     expected, found = (getattr(evaluation, name) for evaluation in evaluated)

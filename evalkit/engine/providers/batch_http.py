@@ -76,9 +76,7 @@ class BatchRequests:
         raise ProviderError("malformed", f"the list of {path} has no end: {len(seen)} entries were read")
 
     async def created(
-        self,
-        create: Callable[[], Awaitable[Batch]],
-        find: Callable[[], Awaitable[Batch | str | None]],
+        self, create: Callable[[], Awaitable[Batch]], find: Callable[[], Awaitable[Batch | str | None]]
     ) -> Batch:
         """Create a batch with `create`, which sends one request.
 

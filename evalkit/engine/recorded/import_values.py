@@ -204,8 +204,7 @@ class Rows:
             number = None if is_missing(value) or isinstance(value, bool) else pd.to_numeric(value, errors="coerce")
             if number is None or not number >= 0 or number % 1:
                 raise values.error(
-                    at,
-                    f"sample {value!r} is not a whole number ≥ 0; to number the rows in their order, omit sample=",
+                    at, f"sample {value!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
             if (before := first.setdefault((*keys[at], int(number)), at)) != at:
                 raise values.error(

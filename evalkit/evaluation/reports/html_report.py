@@ -20,14 +20,7 @@ from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
 from evalkit.evaluation.reports.items_to_review import items_to_review
 from evalkit.evaluation.reports.provenance import provenance
-from evalkit.plots import (
-    plot_agreement,
-    plot_confusion,
-    plot_cost,
-    plot_disagreement,
-    plot_scores,
-    plot_versions,
-)
+from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions
 from evalkit.plots.theme import STYLE as PLOT_STYLE
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import chance_sentences

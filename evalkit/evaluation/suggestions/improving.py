@@ -27,13 +27,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.profiles import RubricLike, judge_dict, rubric_of
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash
-from evalkit.stats.alignment.held_out_tests import (
-    ENOUGH_EVIDENCE,
-    HeldOutLog,
-    alpha_of,
-    evidence,
-    flip_p,
-)
+from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, HeldOutLog, alpha_of, evidence, flip_p
 from evalkit.stats.alignment.label_draws import drop_picked
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 

@@ -22,13 +22,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.stats.alignment.held_out_log import ItemSet
-from evalkit.stats.alignment.held_out_tests import (
-    FEWEST_TESTED,
-    FEWEST_TESTED_CLUSTERS,
-    HeldOutLog,
-    alpha_of,
-    power_of,
-)
+from evalkit.stats.alignment.held_out_tests import FEWEST_TESTED, FEWEST_TESTED_CLUSTERS, HeldOutLog, alpha_of, power_of
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.tables.grouping import Ints, clusters_of

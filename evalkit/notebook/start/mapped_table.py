@@ -46,10 +46,7 @@ def map_table(
         [(criterion, [score])] = labels.items()
         lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
         table = table.drop_duplicates(key).join(people, on=key)
-        source, labels = (
-            f"table.drop_duplicates({key!r}).join(people, on={key!r})",
-            {criterion: list(people.columns)},
-        )
+        source, labels = (f"table.drop_duplicates({key!r}).join(people, on={key!r})", {criterion: list(people.columns)})
     items = load_items(table, item_id=key)
     lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
     if chat is not None:

@@ -30,11 +30,7 @@ _COLUMNS = (
 
 @with_id_notes
 def judge_agreement(
-    judged: pd.DataFrame,
-    *,
-    ties: Ties = "na",
-    unscored: Unscored = "drop",
-    clusters: ClustersLike | None = None,
+    judged: pd.DataFrame, *, ties: Ties = "na", unscored: Unscored = "drop", clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """How far every two judges agree, per criterion.
 

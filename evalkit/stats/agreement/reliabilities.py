@@ -31,11 +31,7 @@ _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1±
 
 @with_id_notes
 def reliability(
-    judged: pd.DataFrame | FolderLike,
-    *,
-    full: bool = False,
-    ties: Ties = "na",
-    clusters: ClustersLike | None = None,
+    judged: pd.DataFrame | FolderLike, *, full: bool = False, ties: Ties = "na", clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 

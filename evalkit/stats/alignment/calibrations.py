@@ -158,12 +158,7 @@ class Calibration:
 
     @with_id_notes
     def check(
-        self,
-        judged: JudgedLike,
-        labels: LabelsLike,
-        *,
-        margin: float = 0.05,
-        clusters: ClustersLike | None = None,
+        self, judged: JudgedLike, labels: LabelsLike, *, margin: float = 0.05, clusters: ClustersLike | None = None
     ) -> pd.DataFrame:
         """Whether the maps hold on other items, from fresh labels of at least 30 of them.
 

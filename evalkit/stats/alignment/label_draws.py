@@ -156,12 +156,7 @@ def poisson_draw(sizes: Mapping[str, float], n: float, name: str) -> dict[str, f
 
 
 def pick_examples(
-    labels: LabelsLike,
-    items: ItemsLike,
-    *,
-    n: int = 5,
-    seed: int = 0,
-    clusters: ClustersLike | None = None,
+    labels: LabelsLike, items: ItemsLike, *, n: int = 5, seed: int = 0, clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """Labelled items to show as examples in the prompt, for `Rubric.with_examples`; never one that is held out.
 

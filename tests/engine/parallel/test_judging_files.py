@@ -214,11 +214,7 @@ def test_parts_that_the_source_no_longer_has_are_named(tmp_path: Path) -> None:
     [
         ({"rows": 0}, ConfigError, "rows= must be 1 or more"),
         ({"shard": (4, 3)}, ConfigError, "shard="),
-        (
-            {"on_progress": print, "n_jobs": 2},
-            ConfigError,
-            "on_progress= works only with n_jobs=1, got n_jobs=2",
-        ),
+        ({"on_progress": print, "n_jobs": 2}, ConfigError, "on_progress= works only with n_jobs=1, got n_jobs=2"),
         ({"shard": (3, 3)}, InputError, "no part for shard="),
     ],
 )

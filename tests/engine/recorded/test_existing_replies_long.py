@@ -149,10 +149,7 @@ class TestShapes:
             ({"a": "1", "z": {"x": 1}}, "replies= has 1 item id that the items do not have: 'z'"),
             ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
             ("1", r"replies= must be a list with one entry per item \(2 items\), a Series, .* or a table, got str"),
-            (
-                3,
-                r"one entry per item \(2 items\), a Series, a mapping from item id to replies, or a table, got int",
-            ),
+            (3, r"one entry per item \(2 items\), a Series, a mapping from item id to replies, or a table, got int"),
             (pd.DataFrame({"id": ["a"], "reply": ["1"]}), "without the column 'item_id'; it has 'id', 'reply'"),
             (pd.DataFrame({"item_id": ["a", "a"], "sample": [0, 0], "reply": list("12")}), "item 'a', sample 0 twice"),
             (pd.DataFrame({"item_id": ["a", "a"], "judge": ["x", "y"], "reply": list("12")}), "several .* 'judge'"),

@@ -56,14 +56,7 @@ class TestScores:
         columns = [name for name in columns_of("judgments") if name != "key"]
         pd.testing.assert_frame_equal(imported[columns], replayed[columns], check_categorical=False)
 
-    @pytest.mark.parametrize(
-        "score",
-        [
-            "mark",
-            pd.Series([2, 3], index=["q", "p"]),
-            {"p": 3, "q": 2},
-        ],
-    )
+    @pytest.mark.parametrize("score", ["mark", pd.Series([2, 3], index=["q", "p"]), {"p": 3, "q": 2}])
     def test_columns_series_and_mappings_are_one(self, score):
         rows = pd.DataFrame({"mark": [3, 2]}, index=["p", "q"])
         table = ek.import_judgments(rows, RUBRIC, judge=ek.Judge("openai", "m", name="me", weight=2), score=score)

@@ -194,10 +194,7 @@ class TestAsking:
         assert "agree on all 4 dev items" in made.problem
 
     def test_a_judge_that_does_not_answer(self):
-        with (
-            judge_server(always={"status": 401}) as server,
-            pytest.raises(JudgeError, match="gave no suggestions: "),
-        ):
+        with judge_server(always={"status": 401}) as server, pytest.raises(JudgeError, match="gave no suggestions: "):
             asked(server, judged())
 
     def test_offline_and_options(self):

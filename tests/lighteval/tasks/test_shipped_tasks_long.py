@@ -859,11 +859,7 @@ def test_the_same_tasks_read_rows_of_the_hub(tmp_path, monkeypatch, kind):
 @pytest.mark.parametrize(
     ("task", "column", "wanted"),
     [
-        (
-            "conversation_helpfulness",
-            "turns",
-            "lighteval/mt-bench lacks the column 'turns'; expected turns, category",
-        ),
+        ("conversation_helpfulness", "turns", "lighteval/mt-bench lacks the column 'turns'; expected turns, category"),
         ("safety_guardrail", "label", "walledai/XSTest lacks the column 'label'; expected prompt, type, label, got"),
         ("tool_use", "answers", r"lacks the column 'answers'.*got 'id', 'query', 'tools'"),
         ("pollux", "difficulty", "lacks the column 'difficulty'; expected instruction"),

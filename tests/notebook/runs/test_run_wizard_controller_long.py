@@ -688,12 +688,7 @@ def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
 def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(registry, tmp_path):
     run, evaluation = judged_run(registry, tmp_path)
     page = ek.notebook.RunView(run)._repr_html_()
-    for shown in (
-        ">0.100<",
-        "4 of 4",
-        "those that need review first",
-        "fake:broken unscored (scored 0 of 2)",
-    ):
+    for shown in (">0.100<", "4 of 4", "those that need review first", "fake:broken unscored (scored 0 of 2)"):
         assert shown in page
     said = evaluation.judgments.set_index(["item_id", "judge"])["explanation"]
     first = said[(evaluation.items["item_id"].iloc[0], "fake:strict")].iloc[0]

@@ -96,10 +96,7 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
     edit(session)
     tiles = {tile.title: tile for tile in session.tiles()}
     assert tiles["Agreement with people"].value.startswith("0.75")
-    assert (tiles["Agreement with people"].moved, tiles["Agreement with people"].mark) == (
-        "▲ 0.25 from v1",
-        "better",
-    )
+    assert (tiles["Agreement with people"].moved, tiles["Agreement with people"].mark) == ("▲ 0.25 from v1", "better")
     assert tiles["Changed"].value == "1 of 4"
     assert tiles["Changed"].moved == "▲ 1 fixed ▼ 0 broke on dev labels"
 

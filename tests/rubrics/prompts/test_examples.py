@@ -51,12 +51,7 @@ def test_a_tie_of_annotators_is_no_example():
 
 @pytest.mark.long
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(0, 1), min_size=50, max_size=60),
-    st.integers(1, 70),
-    st.integers(0, 5),
-    st.integers(1, 4),
-)
+@given(st.lists(st.integers(0, 1), min_size=50, max_size=60), st.integers(1, 70), st.integers(0, 5), st.integers(1, 4))
 def test_examples_are_never_held_out(codes, n, seed, size):
     clusters = {f"i{at}": f"g{at // size}" for at in range(60)}
     labels = labels_of(codes)

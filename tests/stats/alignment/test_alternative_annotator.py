@@ -273,10 +273,7 @@ def test_confusion_of_verdicts_intervals_and_nothing():
         ["true", "true", 1],
     ]
     decimal = confusion(votes_of([0, 1], DECIMAL), labels_of({"ann": [1, 0.25]}))
-    assert decimal.loc[decimal["n"] > 0, ["label_judge", "label_human"]].values.tolist() == [
-        ["0", "1"],
-        ["1", "0.25"],
-    ]
+    assert decimal.loc[decimal["n"] > 0, ["label_judge", "label_human"]].values.tolist() == [["0", "1"], ["1", "0.25"]]
     # A number between the codes is no label; nor is a criterion without labels an error.
     assert confusion(votes_of([1, 2]), labels_of({"ann": [1.5, 2]}))["n"].sum() == 1
     assert len(confusion(schemas.empty("votes"), labels_of({"ann": [1]}))) == 0
