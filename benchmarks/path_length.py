@@ -26,7 +26,7 @@ from typing import Any
 import evalkit as ek
 
 HOUSE = Path(ek.__file__).parent
-MOST = {"cold": (216, 31), "warm": (81, 18)}
+MOST = {"cold": (236, 38), "warm": (92, 21)}
 ITEMS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n), "reference": str(2 * n)} for n in range(12)]
 
 

@@ -13,55 +13,15 @@ import argparse
 import ast
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from local_names import empty_names  # noqa: E402
+
 HOUSE = ROOT / "evalkit"
-EMPTY = frozenset(
-    [
-        "asked",
-        "at",
-        "both",
-        "drawn",
-        "each",
-        "enough",
-        "found",
-        "given",
-        "had",
-        "held",
-        "here",
-        "how",
-        "kept",
-        "known",
-        "left",
-        "made",
-        "meant",
-        "mine",
-        "most",
-        "named",
-        "one",
-        "other",
-        "others",
-        "own",
-        "part",
-        "place",
-        "read",
-        "said",
-        "same",
-        "seen",
-        "shown",
-        "such",
-        "taken",
-        "that",
-        "there",
-        "this",
-        "told",
-        "wanted",
-        "what",
-        "whole",
-    ]
-)
 CUTS = {
     "partition",
     "rpartition",
@@ -217,22 +177,6 @@ def sentences(trees: dict[str, ast.Module]) -> list[str]:
     return found
 
 
-def local_names(trees: dict[str, ast.Module]) -> dict[str, Counter[str]]:
-    """For each package the local names that functions bind, counted once per function; ``(all)`` is their number."""
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, tree in trees.items():
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-                bound = {
-                    node.id
-                    for node in ast.walk(function)
-                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-                }
-                counts[name.split(".")[0]]["(all)"] += len(bound)
-                counts[name.split(".")[0]].update(bound & EMPTY)
-    return counts
-
-
 def main() -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -272,13 +216,10 @@ def main() -> int:
             show(f"{kind}: {word!r} is written in {len(holding)} modules", holding)
     money = [f"{n}: {s.count('US$ {')}" for n, s in sources.items() if "US$ {" in s]
     show(f"sums of money are formatted in {len(money)} modules", money)
-    for package, counts in sorted(local_names(trees).items()):
-        total = counts.pop("(all)")
-        empty = sum(counts.values())
-        show(
-            f"local names of {package or 'evalkit'}: {total}, of which say nothing: {empty} ({empty / total:.1%})",
-            [", ".join(f"{word} {n}" for word, n in counts.most_common())],
-        )
+    places, totals = empty_names()
+    for package, total in sorted(totals.items()):
+        n = len(places[package])
+        show(f"local names of {package}: {total}, of which say nothing: {n} ({n / total:.1%})", places[package])
     return 0
 
 
