@@ -3,3 +3,5 @@ from .files import read_frame as read_frame
 from .files import read_table as read_table
 from .items import as_frame as as_frame
 from .messages import split_messages as split_messages
+from .schemas import empty as empty
+from .schemas import table as table

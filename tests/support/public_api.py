@@ -12,6 +12,7 @@ import re
 from importlib import import_module
 
 from places import ROOT
+from pydantic import BaseModel
 
 HOUSE = ROOT / "evalkit"
 
@@ -59,6 +60,8 @@ def package_of(name: str) -> str:
 
 def _signature(value: object) -> str:
     value = getattr(value, "__func__", value)  # of a static or class method
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        value.model_rebuild()  # until then pydantic knows no signature
     if not callable(value):
         return ""
     try:

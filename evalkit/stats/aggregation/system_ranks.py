@@ -90,9 +90,8 @@ def rank(
     Examples
     --------
     >>> import evalkit as ek
-    >>> from evalkit.tables.schemas import table
     >>> n = 12
-    >>> votes = table("votes", {
+    >>> votes = ek.tables.table("votes", {
     ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [str(i) for i in range(n)],
     ...     "criterion": ["c"] * n, "judge": ["j"] * n, "label": ["A", "A", "B"] * 4, "n_samples": [2] * n,
     ...     "n_scored": [2] * n, "tied": [False] * n, "level": ["nominal"] * n,
