@@ -33,7 +33,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from batch_runs import judged, jury, sent, some_items
 import evalkit as ek
-from evalkit.engine import ticket_in_progress, tickets
+from evalkit.engine import tickets
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import JudgeError
 
 cache, n_items = sys.argv[3], int(sys.argv[4])

@@ -670,10 +670,10 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
 
 SLOW_PARTS = """\
 import time
-from evalkit.notebook import tuner_controller as screens
-def late(made):
-    return lambda *given: (time.sleep(0.7), made(*given))[1]
-screens.page_payload, screens.figures_payload = late(screens.page_payload), late(screens.figures_payload)"""
+from evalkit.notebook.tuner.tuner_payload import PAYLOADS
+def late(payload):
+    return lambda *given: (time.sleep(0.7), payload(*given))[1]
+PAYLOADS |= {name: late(PAYLOADS[name]) for name in ("page", "figures")}"""
 
 
 def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_before(notebook):

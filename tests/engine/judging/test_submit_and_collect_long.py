@@ -24,10 +24,10 @@ from postgres import fresh_database
 
 import evalkit as ek
 from evalkit.engine import ReplyStore, tickets
+from evalkit.engine.batches import overdue_tickets, ticket_in_progress
 from evalkit.engine.batches.ticket import shower
 from evalkit.engine.cache import budget_and_rate_leases
-from evalkit.engine.judging.judge import submit_and_collect as batches
-from evalkit.engine.judging.submit_and_collect import overdue_tickets, ticket_in_progress
+from evalkit.engine.judging import submit_and_collect
 from evalkit.engine.providers import batch_http
 from evalkit.engine.providers.openai_batches import answer_of
 from evalkit.engine.providers.provider_interface import ProviderError
@@ -1069,7 +1069,7 @@ def test_an_empty_ticket_says_that_others_were_faster(
     server: BatchServer, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items, judges = some_items(2), jury(server, "gpt-4o")
-    find = batches.missing_requests
+    find = submit_and_collect.missing_requests
 
     def slow(*args: Any) -> Any:
         missing = find(*args)
@@ -1078,7 +1078,7 @@ def test_an_empty_ticket_says_that_others_were_faster(
         judged(items, judges, folder)
         return missing
 
-    monkeypatch.setattr(batches, "missing_requests", slow)
+    monkeypatch.setattr(submit_and_collect, "missing_requests", slow)
     assert "nothing to send: meanwhile, other processes sent, requested" in str(sent(items, judges, folder))
     assert server.batches == {}
 

@@ -340,7 +340,7 @@ LABELLER = """
 import sys
 import pandas as pd
 import evalkit as ek
-from evalkit.notebook import Session
+from evalkit.notebook.tuner.tuning_session import Session
 items = pd.DataFrame({"item_id": [f"i{at}" for at in range(400)], "answer": [f"answer {at}" for at in range(400)]})
 scale = {0: "no", 1: "yes"}
 rubric = ek.Rubric(id="r", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": scale}])
