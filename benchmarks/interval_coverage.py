@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.stats.agreement.krippendorff import Cells, alpha
-from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
-from evalkit.stats.alignment.within_and_between_systems import TRANSFORM
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.intervals import Interval, change_interval, jackknife, mean_interval, rate_interval
 
 SIZES = (30, 60, 200)
@@ -106,7 +105,7 @@ def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clu
         "difference": mean_interval((sample.second - sample.judge) / 4, sample.unit),
         "win rate": mean_interval(wins(sample), sample.unit, bounds=(0, 1)),
     } | {
-        name: jackknife(float(made[figure][0]), made[figure][1:], transform=TRANSFORM[figure])
+        name: jackknife(float(made[figure][0]), made[figure][1:], transform=FIGURES[figure].transform)
         for name, figure in FIGURES_OF.items()
     }
 

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bars import bar
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import counted
+from evalkit.tables import files, schemas
 
 LIMIT_GB = 2.0
 N_JUDGMENTS, ROWS = 10_000_000, 5000
@@ -55,8 +55,8 @@ def write_part(folder: Path, number: int, n_items: int, n_judges: int, samples: 
         "key": [f"{value:016x}" * 4 for value in draw.integers(0, 2**63, n)],
         "level": constant("ordinal"), "scale": constant(SCALE),
     }  # fmt: skip
-    frame = tables.table("judgments", made)
-    tables.write_frame(frame, folder / f"part-{number:06d}.parquet")
+    frame = schemas.table("judgments", made)
+    files.write_frame(frame, folder / f"part-{number:06d}.parquet")
     said = pd.DataFrame({"item_id": ids, "criterion": "c", "annotator": "person", "label": truth.astype(str)})
     said[::2].to_parquet(folder / "labels" / f"{number:06d}.parquet")
 

@@ -24,9 +24,9 @@ import time
 import numpy as np
 import pandas as pd
 
-from evalkit.stats.comparison.floor_ranges import design_effect, flip_rate_range
-from evalkit.stats.comparison.noise_floors import Floor, chance_limit, measured_floor
-from evalkit.stats.comparison.significance import Outcomes, permuted_samples
+from evalkit.stats.comparison.measured_floors import Floor, chance_limit, measured_floor
+from evalkit.stats.comparison.possible_floors import design_effect, flip_rate_range
+from evalkit.stats.significance import Outcomes, permuted_samples
 
 KINDS = ("uniform", "Beta", "few", "none")
 ERROR, COINS, ALPHA, BETA = 0.0744, 1 / 16, 0.35, 0.35 / 11

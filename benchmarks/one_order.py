@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.stats import win_rates
 from evalkit.stats.intervals import mean_interval
+from evalkit.tables import schemas
 
 N, SPREAD, PAIR = 400, 1.5, '{"codes":["A","B","tie"],"better":"high"}'
 ALWAYS, EASY, AT_ONCE, LOW = 50.0, 0.25, 50, 0.93
@@ -52,7 +52,7 @@ def votes(chosen: np.ndarray, read: np.ndarray) -> pd.DataFrame:
     known, first = read.transpose(0, 2, 1).ravel(), chosen.transpose(0, 2, 1).ravel()
     score, m = np.where(known, first, np.nan).astype(float), 2 * rounds * n
     text = {"rubric": "r", "rubric_version": "v1", "judge": "j", "level": "nominal", "scale": PAIR}
-    judgments = tables.table(
+    judgments = schemas.table(
         "judgments",
         {name: pd.Categorical.from_codes(np.zeros(m, int), [value]) for name, value in text.items()}
         | {"criterion": np.repeat(np.arange(rounds), 2 * n).astype(str)}

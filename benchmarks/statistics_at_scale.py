@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from bars import bar
 
 import evalkit as ek
-from evalkit import tables
+from evalkit.tables import schemas
 
 N_ITEMS, JUDGES = 100_000, ("a", "b", "c", "d", "e")
 SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'
@@ -40,7 +40,7 @@ def made(n_items: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     unscored = draw.random(n) < 0.02
     score = np.where(unscored, np.nan, verdict.astype(float))
     ids = [f"item-{number}" for number in range(n_items)]
-    judgments = tables.table(
+    judgments = schemas.table(
         "judgments",
         {
             "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": np.repeat(ids, len(JUDGES)),

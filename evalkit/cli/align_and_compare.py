@@ -21,7 +21,6 @@ from evalkit.errors import ConfigError
 
 _HEAD = ("rubric", "rubric_version", "criterion", "judge")
 _COUNTS = ("n_scored", "n_labelled", "n_tied", "n_left_out", "n_annotators", "notes")
-_FIGURES = ("accuracy", "kappa", "false_pass_rate", "false_fail_rate", "quadratic_kappa", "spearman", "bias")
 _ALIGN = """\
   evalkit align votes.jsonl labels.csv                          each judge against people
   evalkit align scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""
@@ -82,6 +81,7 @@ def add(commands: Commands) -> None:
 
 def _align(args: argparse.Namespace) -> None:
     from evalkit import align
+    from evalkit.stats.alignment.agreement_measures import SHOWN
 
     aligned = align(
         read_table(args.judged, "votes", "scores"),
@@ -89,7 +89,7 @@ def _align(args: argparse.Namespace) -> None:
         clusters=read_groups(args),
         **{name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")},
     )
-    figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_people")]
+    figures = [f"{name}{end}" for name in args.figures or SHOWN for end in ("", "_low", "_high", "_people")]
     put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
         print(f"ties: {args.ties}, unscored: {args.unscored}")

@@ -67,7 +67,7 @@ def add_group(commands: Commands, name: str, text: str) -> Commands:
     return add_command(commands, name, None, text).add_subparsers(title="commands", metavar="COMMAND", required=True)
 
 
-def meanings(choices: Mapping[Any, str]) -> str:
+def meanings(choices: Mapping[Any, object]) -> str:
     """Each choice with its meaning, for a help text."""
     return "; ".join(f"{name}: {meaning}" for name, meaning in choices.items())
 

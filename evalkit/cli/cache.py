@@ -88,6 +88,7 @@ def _store(args: argparse.Namespace) -> ReplyStore:
 def _stats(args: argparse.Namespace) -> None:
     import pandas as pd
 
+    from evalkit.core.formatting import money
     from evalkit.evaluation import cache_stats
 
     stats = cache_stats(args.cache)
@@ -100,7 +101,7 @@ def _stats(args: argparse.Namespace) -> None:
         f"{file}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
         f"{stats['n_bytes'] / 1e6:.1f} MB; "
         f"{stats['n_live']} live, {stats['n_batch']} from batches, {stats['n_recorded']} recorded, "
-        f"{stats['n_promoted']} promoted; US$ {stats['cost_usd']:.4f}"
+        f"{stats['n_promoted']} promoted; {money(stats['cost_usd'])}"
     )
     for rows in (stats["judges"], stats["rubrics"]):
         if rows:

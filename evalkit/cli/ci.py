@@ -63,10 +63,7 @@ def record_parser() -> Parser:
 def _add_traces(parser: Parser) -> Any:
     """Traces, and who judges them; returns the group of output flags."""
     parser.add_argument(
-        "--config",
-        metavar="FILE",
-        required=True,
-        help="YAML or JSON: settings, tests, limits for all tests together",
+        "--config", metavar="FILE", required=True, help="YAML or JSON: settings, tests, limits for all tests together"
     )
     parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
     group = parser.add_argument_group("who judges")
@@ -93,7 +90,8 @@ def _add_traces(parser: Parser) -> Any:
 
 
 def _ci(args: argparse.Namespace) -> int:
-    from evalkit.gate import load_gate, run_gate
+    from evalkit.gate import run_gate
+    from evalkit.gate.config_files import load_gate
     from evalkit.gate.reports import as_text
     from evalkit.gate.trace_enriching import stamp_of
 
@@ -177,8 +175,7 @@ def _judge_of(result: GateResult) -> str | None:
         for one in metric.measured:
             if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
                 judge = one.judgment.parts["judges"][0]
-                own = not metric.sources.get("model", "profile").startswith("profile")
-                return f"{judge['provider']}:{judge['model']}" if own else "profile"
+                return "profile" if metric.of_profile else f"{judge['provider']}:{judge['model']}"
     return None
 
 

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from evalkit.evaluation import Evaluation
 
 JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
-EDIT = {
-    2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable.",
-}
+EDIT = {2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable."}
 """The demo's edit of the rubric: it accepts side remarks, which the labels do not."""
 
 _WIDEST, _NARROWEST = 118, 60

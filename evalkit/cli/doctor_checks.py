@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 from evalkit._version import __version__
-from evalkit.errors import CacheError
+from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.errors import CacheError, RubricError
 
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")
-KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "HF_TOKEN")
+KEYS = tuple(name for known in PROVIDERS.values() for name in (known.key_variable, known.url_variable) if name)
 """Variables that judges read; only whether they are set is shown."""
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")
 EXTRAS = {
@@ -26,11 +27,7 @@ EXTRAS = {
     "gate": ("jsonschema",),
     "lighteval": ("lighteval",),
     "inspect": ("inspect_ai",),
-    "anthropic": ("anthropic",),
-    "litellm": ("litellm",),
-    "inference-providers": ("huggingface_hub",),
-    "transformers": ("torch", "transformers"),
-    "vllm": ("vllm",),
+    **{name: provider.packages for name, provider in PROVIDERS.items() if provider.packages},
     "registry": ("alembic", "sqlalchemy"),
     "postgres": ("psycopg",),
     "dask": ("distributed",),
@@ -102,15 +99,17 @@ def _integrity(path: Path) -> str:
 
 
 def _rubrics(problems: list[str]) -> dict[str, Any]:
-    from evalkit.rubrics import list_rubrics, list_templates, rubric_folders
+    from evalkit.rubrics import list_templates
+    from evalkit.rubrics.files import rubric_folders
+    from evalkit.rubrics.rubrics_by_name import rubric_files
 
-    known = list_rubrics()
-    broken = known[known["description"].astype(str).str.startswith("broken:")]
-    problems.extend(str(text).removeprefix("broken: ") for text in broken["description"])
+    files = list(rubric_files())
+    broken = {str(path): rubric for _, _, path, rubric in files if isinstance(rubric, RubricError)}
+    problems.extend(map(str, broken.values()))
     return {
         "folders": [str(folder) for folder in rubric_folders()],
-        "rubrics": len(known),
-        "broken": broken["path"].tolist(),
+        "rubrics": len(files),
+        "broken": list(broken),
         "templates": len(list_templates()),
     }
 

@@ -89,7 +89,7 @@ def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str
 
 def _evaluate(args: argparse.Namespace) -> None:
     from evalkit.core.files import write_whole
-    from evalkit.tables import write_frame
+    from evalkit.tables.files import write_frame
 
     folder = None if args.out is None else _folder(args)
     evaluation = _evaluation(args)

@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
 
 
 def _freeze(args: argparse.Namespace) -> None:
-    from evalkit.evaluation import write_profile
+    from evalkit.evaluation.freeze_and_calibrate import write_profile
 
     profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
     note(args, f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")

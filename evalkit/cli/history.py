@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from math import isnan
 from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -54,7 +53,8 @@ def _history(args: argparse.Namespace) -> None:
 
 def _what(row: pd.Series) -> str:
     """What was judged, when, by what and at what cost."""
-    paid, cost = ("unknown price" if isnan(row[name]) else f"US$ {row[name]:.4f}" for name in ("paid_usd", "cost_usd"))
+    from evalkit.core.formatting import money
+
     parts = [
         row["evaluation"],
         f"{row['time']:%Y-%m-%d %H:%M} UTC",
@@ -62,7 +62,7 @@ def _what(row: pd.Series) -> str:
         f"{row['judges']}, {counted(row['samples'], 'sample')}",
         f"template {row['template']}",
         row["rules"],
-        f"cost {cost}, of which {paid} paid then",
+        f"cost {money(row['cost_usd'])}, of which {money(row['paid_usd'])} paid then",
     ]
     width = get_terminal_size((100, 24)).columns
     return fill(one_line(" · ".join(parts)), width, subsequent_indent="  ")

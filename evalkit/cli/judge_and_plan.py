@@ -112,7 +112,7 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
 def _plan(args: argparse.Namespace) -> None:
     from evalkit import plan
     from evalkit.core.settings import Settings
-    from evalkit.engine import Spec
+    from evalkit.engine.judging.specification import Spec
 
     arguments: dict[str, Any] = spec_arguments(args) | data_arguments(args)
     spec = Spec.of(**arguments, rules=rules_of(args), source="flag")

@@ -61,7 +61,7 @@ def _of_files() -> pd.DataFrame:
     import pandas as pd
 
     from evalkit.rubrics import list_templates
-    from evalkit.rubrics.prompts import load_template
+    from evalkit.rubrics.prompts.prompt_builder import load_template
 
     templates = [load_template(label) for label in list_templates()]
     rows = [(template.name, template.version, template.hash, _FILES) for template in templates]
@@ -69,7 +69,7 @@ def _of_files() -> pd.DataFrame:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from evalkit.runs.binding_tasks import find_template
+    from evalkit.runs.run.binding_tasks import find_template
 
     with opened(args) as registry:
         template, place = find_template(registry, args.template)

@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 def passed_on(given: list[str]) -> argparse.Namespace | None:
     """The command with its arguments unchanged; None if evalkit's own parser reads them."""
-    if given[0] != "lighteval" or len(given) == 1 or given[1] in _HELP:
+    if len(given) == 1 or given[1] in _HELP:
         return None
     return argparse.Namespace(handler=_run, arguments=given[1:])
 

@@ -1,4 +1,4 @@
-"""`main`: the parser of all commands, and the exit codes."""
+"""`main`: the parser of the command that is called, and the exit codes."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 from evalkit._version import __version__
-from evalkit.cli import ci, lighteval
 from evalkit.cli.arguments import Parser
 from evalkit.cli.reading_and_printing import check_output
 from evalkit.cli.stderr_messages import tell, warnings_as_messages
 from evalkit.errors import EvalkitError
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
-_MODULES = (
-    "demo",
-    "evaluate_and_report",
-    "judge_and_plan",
-    "batch",
-    "vote_and_aggregate",
-    "align_and_compare",
-    "freeze",
-    "history",
-    "ci",
-    "rubrics",
-    "plugins",
-    "judge_templates",
-    "packs",
-    "runs",
-    "cache",
-    "doctor",
-    "lighteval",
-)
-"""The modules with commands, in the order of the help."""
+_COMMANDS = {
+    "demo": ("demo",),
+    "evaluate_and_report": ("evaluate", "report"),
+    "judge_and_plan": ("judge", "plan"),
+    "batch": ("batch",),
+    "vote_and_aggregate": ("vote", "aggregate", "summarize"),
+    "align_and_compare": ("align", "compare"),
+    "freeze": ("freeze",),
+    "history": ("history",),
+    "ci": ("ci",),
+    "rubrics": ("rubric",),
+    "plugins": ("plugin",),
+    "judge_templates": ("template",),
+    "packs": ("pack",),
+    "runs": ("run",),
+    "cache": ("cache",),
+    "doctor": ("doctor",),
+    "lighteval": ("lighteval",),
+}
+"""Module -> the commands whose parsers it adds, in the order of the help."""
 
 _END = """\
 first steps:
@@ -129,16 +129,17 @@ def parse_arguments(given: list[str]) -> argparse.Namespace:
     ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
     """
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
-        return ci.record_parser().parse_args(given[1:])
-    parser = parser_of_commands()
-    args = lighteval.passed_on(given) or parser.parse_args(given)
+        recording: Parser = _module("ci").record_parser()
+        return recording.parse_args(given[1:])
+    parser = parser_of_commands(given[0])
+    args = (given[0] == "lighteval" and _module("lighteval").passed_on(given)) or parser.parse_args(given)
     if getattr(args, "json", False) and getattr(args, "out", None) == "-":
         parser.error("--out - and --json both go to stdout; choose one")
     return args
 
 
-def parser_of_commands() -> Parser:
-    """The parser of all commands."""
+def parser_of_commands(command: str | None = None) -> Parser:
+    """The parser of one command (and of others in its module), or else of all commands."""
     parser = Parser(
         prog="evalkit",
         description="LLM judges and juries: judge items by a rubric, see their spread and their agreement\n"
@@ -147,6 +148,10 @@ def parser_of_commands() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"evalkit {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in _MODULES:
-        import_module(f"evalkit.cli.{name}").add(commands)
+    for name in [name for name, own in _COMMANDS.items() if command in own] or _COMMANDS:
+        _module(name).add(commands)
     return parser
+
+
+def _module(name: str) -> Any:
+    return import_module(f"evalkit.cli.{name}")

@@ -75,7 +75,7 @@ def _show(args: argparse.Namespace) -> None:
     columns = ("task", "fewshot", "weight")
     rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]
     metric = pack.primary_metric or "the first of each task"
-    print(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
+    print(one_line(f"{pack.label}: {pack.description}" if pack.description.strip() else pack.label))
     print(f"primary metric: {one_line(metric)}; tasks are combined by: {pack.task_aggregation}\n")
     put_shown(pd.DataFrame(rows), rows=200, fit=False)
 

@@ -6,8 +6,7 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,16 +26,24 @@ SETTINGS = "settings.json"
 
 def read_items(args: argparse.Namespace) -> pd.DataFrame:
     """The items of a command; labels and rubric columns with them."""
-    from evalkit import load_items
+    from evalkit.tables import load_items
+    from evalkit.tables.items import as_items
 
-    return _read(args.items, lambda path: load_items(path, item_id=args.item_id))
+    if args.items != "-":
+        return load_items(args.items, item_id=args.item_id)
+    frame = _read_stdin()
+    if not len(frame.columns):
+        raise InputError("stdin has no rows")
+    return as_items(frame, item_id=args.item_id)
 
 
 def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
     """One of evalkit's tables: the first of these names that fits."""
-    from evalkit import tables
+    from evalkit.tables import files
 
-    return _read(path, lambda place: tables.read_table(place, name, *others))
+    if path != "-":
+        return files.read_table(path, name, *others)
+    return files.typed_table(_read_stdin(), "stdin", name, *others)
 
 
 def read_labels(args: argparse.Namespace) -> pd.DataFrame:
@@ -92,22 +99,15 @@ def _rules(folder: Path) -> Rules | None:
         ) from None
 
 
-def _read(path: str, read: Callable[[str | Path], pd.DataFrame]) -> pd.DataFrame:
-    """The result of `read` for a file; '-' is JSONL on stdin."""
-    if path != "-":
-        return read(path)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "stdin.jsonl"
-        copy.write_bytes(sys.stdin.buffer.read())
-        try:
-            return read(copy)
-        except InputError as problem:
-            raise InputError(str(problem).replace(str(copy), "stdin")) from None
+def _read_stdin() -> pd.DataFrame:
+    from evalkit.tables.files import read_lines
+
+    return read_lines(sys.stdin.buffer.read(), "stdin")
 
 
 def check_output(args: argparse.Namespace, out: str | Path) -> None:
     """InputError unless the output can be written and is not an input: checked before anything is paid."""
-    from evalkit.tables import check_target
+    from evalkit.tables.files import check_target
 
     if str(out) == "-":
         return
@@ -145,7 +145,7 @@ def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
     if args.out == "-":
         _bytes_out(line + b"\n" for line in _lines(frame))
     elif args.out is not None:
-        from evalkit.tables import write_frame
+        from evalkit.tables.files import write_frame
 
         write_frame(frame, args.out)
         note(args, f"wrote {counted(len(frame), 'row')} to {args.out}")
@@ -179,29 +179,30 @@ def json_bytes(document: Mapping[str, Any]) -> bytes:
     """An object as indented JSON; tables inside become lists of records, NaN becomes null."""
     import orjson
 
-    return orjson.dumps(_plain(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    form = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(document, default=_plain, option=form)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
+    """What orjson does not know: tables, mappings of other types, paths and missing values."""
     import pandas as pd
 
-    from evalkit.tables import is_missing, records
+    from evalkit.tables.files import records
+    from evalkit.tables.items import is_missing
 
     if isinstance(value, pd.DataFrame):
         return list(records(value))
     if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, Path):
-        return str(value)
-    return None if is_missing(value) else value
+        return dict(value)
+    if not is_missing(value) and not isinstance(value, Path):
+        raise TypeError
+    return str(value) if isinstance(value, Path) else None
 
 
 def _lines(frame: pd.DataFrame) -> Iterable[bytes]:
     import orjson
 
-    from evalkit.tables import records
+    from evalkit.tables.files import records
 
     return map(orjson.dumps, records(frame))
 

@@ -92,11 +92,10 @@ def _findings(name: str) -> pd.DataFrame:
 
 
 def _is_broken(name: str) -> bool:
-    from evalkit.rubrics import list_rubrics
+    from evalkit.rubrics.rubrics_by_name import rubric_files
 
-    known = list_rubrics()
-    broken = known[known["description"].astype(str).str.startswith("broken:")]
-    return name in {*broken["id"], *(broken["id"] + "@" + broken["version"])}
+    broken = ((id_, version) for id_, version, _, rubric in rubric_files() if isinstance(rubric, RubricError))
+    return any(name in (id_, f"{id_}@{version}") for id_, version in broken)
 
 
 def _diff(args: argparse.Namespace) -> None:

@@ -144,7 +144,7 @@ def _start(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], backend: str, flags: Any) -> int:
     from evalkit.lighteval import plan_run
-    from evalkit.runs.lighteval_command import check_flags, model_facts
+    from evalkit.runs.processes.lighteval_command import check_flags, model_facts
 
     model_facts(backend, args.model)
     check_flags(flags)
@@ -193,7 +193,7 @@ def _read(args: argparse.Namespace) -> Run:
 
 def _logs(args: argparse.Namespace) -> None:
     from evalkit.errors import RegistryError
-    from evalkit.runs.child_process import Tail
+    from evalkit.runs.processes.child_process import Tail
 
     run = _read(args)
     if not args.follow and not (run.artifacts.get("folder") and run.log.is_file()):

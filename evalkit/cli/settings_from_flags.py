@@ -72,7 +72,7 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
 
 def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
     from evalkit.core.judges import Judge
-    from evalkit.engine.specification import check_provider, with_changes
+    from evalkit.engine.judging.specification import check_provider, with_changes
 
     if ":" not in text and text != "fake":
         check_provider(text, "--judge")

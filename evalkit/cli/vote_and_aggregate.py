@@ -62,7 +62,7 @@ def add(commands: Commands) -> None:
     add_output(parser)
 
 
-def _add_method(parser: Parser, rules: Mapping[Any, str]) -> None:
+def _add_method(parser: Parser, rules: Mapping[Any, object]) -> None:
     parser.add_argument("--method", choices=tuple(rules), default="mean", help=f"default mean; {meanings(rules)}")
 
 

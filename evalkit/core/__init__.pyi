@@ -1,7 +1,3 @@
 from .judges import Judge as Judge
 from .prompts_and_replies import Prompt as Prompt
 from .prompts_and_replies import Reply as Reply
-from .prompts_and_replies import Request as Request
-from .settings import JudgeOptions as JudgeOptions
-from .settings import Options as Options
-from .settings import Rules as Rules

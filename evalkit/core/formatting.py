@@ -44,6 +44,17 @@ def _rounded(value: Any, digits: int) -> str:
     return text if float(text) else text.removeprefix("-")
 
 
+def money(usd: float | None, unknown: str = "unknown price") -> str:
+    """A sum with four decimals, since a reply often costs less than a cent; `unknown` if it is None or NaN.
+
+    Examples
+    --------
+    >>> money(0.0036), money(12.5), money(None), money(float("nan"), "NA")
+    ('US$ 0.0036', 'US$ 12.5000', 'unknown price', 'NA')
+    """
+    return unknown if _is_na(usd) else f"US$ {usd:.4f}"
+
+
 def count_of(n: Any, whole: Any) -> str:
     """``58 of 60``: the coverage of a figure."""
     return f"{int(n)} of {int(whole)}"
@@ -99,14 +110,19 @@ class Bill:
         return math.nan if self.n_unpriced else self.known_usd
 
     def __str__(self) -> str:
+        return "; ".join(filter(None, self.words))
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """The price, and, if it is that of some replies, how many others there are."""
         if not self.n_unpriced:
-            return f"US$ {self.known_usd:.4f}"
+            return money(self.known_usd), ""
         if self.n_unpriced == self.n_replies:
-            return "unknown price"
+            return "unknown price", ""
         if self.known_usd:
             unknown = counted(self.n_unpriced, "reply", "replies")
-            return f"at least US$ {self.known_usd:.4f}; {unknown} of unknown price"
-        return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price"
+            return f"at least {money(self.known_usd)}", f"{unknown} of unknown price"
+        return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price", ""
 
 
 def _is_na(value: Any) -> bool:
@@ -236,7 +252,7 @@ def cut(cell: str, size: int) -> str:
     return cell[: size - 1 - end] + "…" + cell[len(cell) - end :]
 
 
-_STYLE = (
+STYLE = (
     "<style>.ek{font:13px/1.45 system-ui,sans-serif;color:var(--jp-content-font-color1,inherit);max-width:1100px}"
     ".ek h4{margin:.9em 0 .3em;font-size:14px}.ek .tiles{display:grid;gap:8px;margin:.4em 0;"
     "grid-template-columns:repeat(auto-fill,minmax(max(150px,calc((100% + 8px)/var(--columns,6) - 8px)),1fr))}"
@@ -295,4 +311,4 @@ def html_text(text: str, note: str = "") -> str:
 
 def html_page(parts: Iterable[str]) -> str:
     """HTML parts with evalkit's style sheet, for a notebook's output: no scripts, nothing loaded from a network."""
-    return f"{_STYLE}<div class='ek'>{''.join(parts)}</div>"
+    return f"{STYLE}<div class='ek'>{''.join(parts)}</div>"

@@ -5,43 +5,84 @@ The rules from samples to scores, with their arithmetic, are in `evalkit.core.vo
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 # -- who judges
 
 
 class Provider(NamedTuple):
-    """A provider: its description, its key's host, the variables that contain the key and another base URL.
+    """All that is known of a provider; its module in `evalkit.engine.providers` has its name, with underscores.
 
-    `logprobs` tells whether its replies can have log-probabilities.
+    Attributes
+    ----------
+    meaning
+        Its description.
+    host
+        The host that its key is for; ``local``: in this process.
+    key_variable, url_variable
+        The variables that contain the key and another base URL.
+    address
+        Where calls go without `base_url`, as `check_server` shows it.
+    packages
+        The packages of the extra of its name.
+    logprobs
+        Whether its replies can have log-probabilities.
+    seeds
+        Whether it sends the seed of each sample to a server.
+    batches, batch_share
+        The module that sends its batches, and their price at its own host as a share of that of live calls.
+    price_list
+        Its id in genai-prices.
+    in_lighteval
+        Whether it is a `judge_backend` of a scoring config.
     """
 
     meaning: str
     host: str = "local"
     key_variable: str | None = None
     url_variable: str | None = None
+    address: str = ""
+    packages: tuple[str, ...] = ()
     logprobs: bool = True
+    seeds: bool = False
+    batches: str | None = None
+    batch_share: float = 1.0
+    price_list: str | None = None
+    in_lighteval: bool = True
 
 
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
-        "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL"
+        "OpenAI, or any OpenAI-compatible server (base_url)", "api.openai.com", "OPENAI_API_KEY", "OPENAI_BASE_URL",
+        "https://api.openai.com/v1", seeds=True, batches="openai_batches", batch_share=0.5, price_list="openai",
     ),
     "anthropic": Provider(
-        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", False
+        "Anthropic, by its own client", "api.anthropic.com", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
+        "https://api.anthropic.com", ("anthropic",), logprobs=False, batches="anthropic_batches", batch_share=0.5,
+        price_list="anthropic",
     ),
-    "litellm": Provider("any service that LiteLLM reaches", "litellm"),
-    "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
-    "transformers": Provider("a model that evalkit loads, by transformers"),
-    "vllm": Provider("a model that evalkit loads, by vLLM"),
-    "function": Provider("a Python function, as module:function (see Judge.function)"),
+    "litellm": Provider(
+        "any service that LiteLLM reaches", "litellm", address="its provider's address in litellm",
+        packages=("litellm",), seeds=True,
+    ),
+    "inference-providers": Provider(
+        "Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN",
+        address="https://router.huggingface.co/v1", packages=("huggingface_hub",), seeds=True,
+    ),
+    "transformers": Provider("a model that evalkit loads, by transformers", packages=("torch", "transformers")),
+    "vllm": Provider("a model that evalkit loads, by vLLM", packages=("vllm",)),
+    "function": Provider("a Python function, as module:function (see Judge.function)", in_lighteval=False),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
-}
+}  # fmt: skip
 """All providers. ``none`` is not a provider: it means that no judge is called."""
 
-Backend = Literal["openai", "anthropic", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
-BACKENDS: tuple[Backend, ...] = get_args(Backend)
+_IN_LIGHTEVAL = [name for name, provider in PROVIDERS.items() if provider.in_lighteval]
+BACKENDS = (*_IN_LIGHTEVAL[:-1], "tgi", _IN_LIGHTEVAL[-1])
 """`judge_backend` of a scoring config: the providers, and ``tgi``, an OpenAI-compatible server."""
+if TYPE_CHECKING:
+    Backend = str
+else:  # for pydantic, which names what is allowed
+    Backend = Literal[BACKENDS]
 
 
 ScoreReading = Literal["expected", "mode"]
@@ -88,28 +129,10 @@ REPLY_SOURCES: tuple[ReplySource, ...] = get_args(ReplySource)
 """Where a stored reply comes from: a call, a provider's batch, or a recording."""
 
 Reason = Literal[
-    "off_scale",
-    "ambiguous",
-    "unreadable",
-    "truncated",
-    "refused",
-    "empty",
-    "abstained",
-    "low_mass",
-    "timeout",
-    "rate_limited",
-    "server_error",
-    "judge_down",
-    "cache_miss",
-    "in_batch",
-    "budget",
-    "stopped",
-    "too_long",
-    "missing_input",
-    "unseen_image",
-    "unseen_file",
-    "not_asked",
-]
+    "off_scale", "ambiguous", "unreadable", "truncated", "refused", "empty", "abstained", "low_mass", "timeout",
+    "rate_limited", "server_error", "judge_down", "cache_miss", "in_batch", "budget", "stopped", "too_long",
+    "missing_input", "unseen_image", "unseen_file", "not_asked",
+]  # fmt: skip
 """Why a judgment has no score. Reasons before ``timeout`` come from the text of the reply, the others from the engine.
 
 With ``low_mass`` the log-probabilities cover under .95 of the codes, or the tokens of the verdict were not found.

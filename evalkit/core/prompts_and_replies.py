@@ -1,17 +1,15 @@
-"""The records that rubrics, engine and cache exchange: Prompt, Reply, Request."""
+"""The records that rubrics, engine and cache exchange: Prompt, Reply, Failure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from evalkit.core.formatting import html_text
-from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import Reason, ReplySource
-from evalkit.core.reply_keys import KeyParts
 
 _CHARACTERS_PER_TOKEN = 8
 _SMALLEST_WINDOW = 256
@@ -190,36 +188,3 @@ class Failure:
     reason: Reason
     detail: str = ""
     maybe_paid: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """Samples of one prompt to request from one judge.
-
-    Attributes
-    ----------
-    judge
-        The judge.
-    source
-        The prompt, or a function that renders it. It is called shortly before the request is sent, so that the first
-        calls need not wait for the last prompt.
-    parts
-        The key parts of the prompt.
-    samples
-        Numbers of the samples that are missing.
-    keys
-        Their reply keys.
-    """
-
-    judge: Judge
-    source: Prompt | Callable[[], Prompt]
-    parts: KeyParts
-    samples: tuple[int, ...]
-    keys: tuple[bytes, ...]
-
-    @property
-    def prompt(self) -> Prompt:
-        """The prompt, rendered on first use."""
-        if not isinstance(self.source, Prompt):
-            self.source = self.source()
-        return self.source

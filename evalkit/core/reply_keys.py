@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from evalkit.core.lists_of_choices import PROVIDERS
+
 KEY_SCHEMA = 1
 """Version of the key format. It is part of every key, so that keys of different formats never match."""
 
@@ -135,7 +137,7 @@ class KeyParts:
 
 
 _SEEDS = ("seed", "random_seed")
-_SEEDED = ("openai", "litellm", "inference-providers")
+_SEEDED = {name for name, provider in PROVIDERS.items() if provider.seeds}
 
 
 def params_of_sample(provider: str, params: Mapping[str, Any], sample: int) -> Mapping[str, Any]:

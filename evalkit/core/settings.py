@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from numbers import Integral
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from evalkit.core.lists_of_choices import ON_MISS, RECORDED, OnMiss, Recorded
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES, AggregateRule, Rule
 from evalkit.errors import CacheError, ConfigError, guess, listed
 
 Place = tuple[str, Mapping[str, Any]]
@@ -142,6 +142,11 @@ class Rules:
         if unknown:
             raise ConfigError(f"unknown rule {listed(unknown)}; allowed: {', '.join(cls.__slots__)}")
         return cls(**{name: value for name, value in named.items() if value is not None})
+
+    @property
+    def rule(self) -> Rule:
+        """What is known of the rule from votes to scores."""
+        return AGGREGATE_RULES[cast(AggregateRule, self.aggregate)]
 
     @property
     def vote_options(self) -> dict[str, Any]:

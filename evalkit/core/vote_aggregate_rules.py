@@ -1,43 +1,49 @@
 """The rules that turn samples into votes, and votes into scores: name, meaning and arithmetic.
 
-To add a rule that averages, add its name, meaning and function here. Functions, profiles, the scoring config, the
-command line, widgets and pages read these tables.
+To add a rule that averages, add its name and its `Rule` here. Functions, profiles, the scoring config, the command
+line, widgets and pages read these tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-VoteRule = Literal["mean", "median", "majority"]
-VOTE_RULES: Mapping[VoteRule, str] = {
-    "mean": "mean of the scored samples",
-    "median": "median of the scored samples",
-    "majority": "most frequent code",
-}
-"""From the samples of a judge to its vote."""
+Average = Callable[["NDArray[Any]", "NDArray[Any]", "NDArray[Any]", int], "NDArray[Any]"]
+"""A function of groups, values and weights that returns one value per group."""
 
-VoteTies = Literal["na", "low", "mean"]
-VOTE_TIES: Mapping[VoteTies, str] = {
-    "na": "a tie has no label",
-    "low": "the lowest of the tied codes",
-    "mean": "the mean of the tied codes",
-}
-"""The vote if samples tie."""
 
-AggregateRule = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
-AGGREGATE_RULES: Mapping[AggregateRule, str] = {
-    "mean": "weighted mean of the votes",
-    "median": "weighted median of the votes",
-    "majority": "label with the most weight",
-    "min": "the least good vote; all judges must pass",
-    "max": "the best vote; one judge must pass",
-    "dawid_skene": "labels and each judge's error rates estimated together (Dawid and Skene 1979)",
-}
-"""From the votes of a jury to one score."""
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is known of a rule.
+
+    Attributes
+    ----------
+    meaning
+        In a few words; also its text.
+    average
+        Its function, if it averages scores; all other rules work on labels or verdicts.
+    by_label
+        Does it count labels, so that a vote without one has no answer?
+    all_items
+        Does it need all items at once, because it fits a model, whose score and label need not agree?
+    fewest_judges, most_levels
+        How many judges it needs, and to how many levels a scale may have (None: any scale, also without levels).
+    """
+
+    meaning: str
+    average: Average | None = None
+    by_label: bool = False
+    all_items: bool = False
+    fewest_judges: int = 1
+    most_levels: int | None = None
+
+    def __str__(self) -> str:
+        return self.meaning
 
 
 def weighted_mean(group: NDArray[Any], value: NDArray[Any], weight: NDArray[Any], n_groups: int) -> NDArray[Any]:
@@ -69,8 +75,40 @@ def weighted_median(group: NDArray[Any], value: NDArray[Any], weight: NDArray[An
     return np.asarray(middle.mean(axis=0))
 
 
-Average = Callable[["NDArray[Any]", "NDArray[Any]", "NDArray[Any]", int], "NDArray[Any]"]
-"""A function of groups, values and weights that returns one value per group."""
+VoteRule = Literal["mean", "median", "majority"]
+VOTE_RULES: Mapping[VoteRule, Rule] = {
+    "mean": Rule("mean of the scored samples", weighted_mean),
+    "median": Rule("median of the scored samples", weighted_median),
+    "majority": Rule("most frequent code", by_label=True),
+}
+"""From the samples of a judge to its vote."""
 
-AVERAGES: Mapping[str, Average] = {"mean": weighted_mean, "median": weighted_median}
-"""Rules that average scores; all other rules work on labels or verdicts."""
+VoteTies = Literal["na", "low", "mean"]
+VOTE_TIES: Mapping[VoteTies, str] = {
+    "na": "a tie has no label",
+    "low": "the lowest of the tied codes",
+    "mean": "the mean of the tied codes",
+}
+"""The vote if samples tie."""
+
+AggregateRule = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
+AGGREGATE_RULES: Mapping[AggregateRule, Rule] = {
+    "mean": Rule("weighted mean of the votes", weighted_mean),
+    "median": Rule("weighted median of the votes", weighted_median),
+    "majority": Rule("label with the most weight", by_label=True),
+    "min": Rule("the least good vote; all judges must pass"),
+    "max": Rule("the best vote; one judge must pass"),
+    "dawid_skene": Rule(
+        "labels and each judge's error rates estimated together (Dawid and Skene 1979)",
+        by_label=True,
+        all_items=True,
+        fewest_judges=3,
+        most_levels=5,
+    ),
+}
+"""From the votes of a jury to one score."""
+
+AVERAGES: Mapping[str, Average] = {
+    name: rule.average for name, rule in [*VOTE_RULES.items(), *AGGREGATE_RULES.items()] if rule.average is not None
+}
+"""The functions of the rules that average scores."""

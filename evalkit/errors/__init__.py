@@ -8,22 +8,10 @@ from typing import SupportsInt
 from evalkit.errors.secrets import without_keys
 
 __all__ = [
-    "CacheError",
-    "CacheMiss",
-    "ConfigError",
-    "EvalkitError",
-    "EvalkitWarning",
-    "InputError",
-    "JudgeError",
-    "LightevalError",
-    "MissingExtraError",
-    "RegistryError",
-    "RubricError",
-    "advise_extra",
-    "counted",
-    "guess",
+    "CacheError", "CacheMiss", "ConfigError", "EvalkitError", "EvalkitWarning", "InputError", "JudgeError",
+    "LightevalError", "MissingExtraError", "RegistryError", "RubricError", "advise_extra", "counted", "guess",
     "listed",
-]
+]  # fmt: skip
 
 
 class EvalkitError(Exception):
@@ -46,7 +34,37 @@ class RubricError(EvalkitError, ValueError):
 
 
 class JudgeError(EvalkitError, RuntimeError):
-    """No judge could be called: nothing was scored."""
+    """No judge could be called: nothing was scored.
+
+    Attributes
+    ----------
+    judge
+        The name of the judge; None: several, or unknown.
+    reason
+        Why there is no reply, as in the column `error` of judgments; None: no call was made.
+    variable
+        The environment variable of the key that is not set; None: no key is missing.
+    advice
+        What to do next; the end of the message.
+
+    Examples
+    --------
+    >>> problem = JudgeError("judge 'gpt' needs a key", judge="gpt", advice="set it")
+    >>> str(problem), problem.fact, problem.advice
+    ("judge 'gpt' needs a key; set it", "judge 'gpt' needs a key", 'set it')
+    """
+
+    def __init__(
+        self, *args: object, judge: str | None = None, reason: str | None = None, variable: str | None = None,
+        advice: str = "",
+    ) -> None:  # fmt: skip
+        super().__init__(*(f"{text}; {advice}" if advice else text for text in args))
+        self.judge, self.reason, self.variable, self.advice = judge, reason, variable, without_keys(advice)
+
+    @property
+    def fact(self) -> str:
+        """The message without the advice."""
+        return str(self).removesuffix(f"; {self.advice}") if self.advice else str(self)
 
 
 class CacheError(EvalkitError, RuntimeError):

@@ -1,15 +1,12 @@
 from .cost import Cost as Cost
-from .display import View as View
 from .display import cache_stats as cache_stats
 from .display import load_example as load_example
 from .display import show as show
 from .evaluating import evaluate as evaluate
-from .evaluating import evaluate_spec as evaluate_spec
 from .evaluation import Evaluation as Evaluation
 from .freeze_and_calibrate import calibrate as calibrate
 from .freeze_and_calibrate import freeze as freeze
 from .freeze_and_calibrate import promote as promote
-from .freeze_and_calibrate import write_profile as write_profile
 from .past_evaluations import history as history
 from .past_evaluations import open_evaluation as open_evaluation
 from .reports.html_report import report as report
@@ -18,6 +15,5 @@ from .sampling_again import sample_again as sample_again
 from .suggestions.edit_effects import measure_edit as measure_edit
 from .suggestions.edits import Edit as Edit
 from .suggestions.edits import Suggestions as Suggestions
-from .suggestions.improvement import Improvement as Improvement
 from .suggestions.improving import improve as improve
 from .suggestions.suggesting import suggest_edits as suggest_edits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from evalkit.core.formatting import Bill
+from evalkit.core.formatting import Bill, money
 from evalkit.core.lists_of_choices import SKIPPED
 
 
@@ -61,7 +61,7 @@ class Cost:
         return Bill(self.known_usd, self.n_live, self.n_unpriced)
 
     def __str__(self) -> str:
-        reused = "unknown price" if self.reused_usd is None else f"US$ {self.reused_usd:.4f}"
+        reused = money(self.reused_usd)
         text = f"{self.n_live} asked now ({self.paid}), {self.n_cached} from the cache ({reused} when bought)"
         if self.n_recorded:
             text += f", {self.n_recorded} recorded"

@@ -18,6 +18,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import AGREEMENT, SUMMARY
 from evalkit.rubrics.files import shipped_folder
 from evalkit.stats.comparison.comparison_table import Comparison
+from evalkit.stats.notes import row_notes
 from evalkit.tables import load_items, read_table
 
 _LONG = 160
@@ -110,10 +111,7 @@ def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
     if "notes" in table.columns:  # below the table: a column would take the room of the figures
         top = table.head(rows)
         names = [name for name in ("criterion", "judge", "run") if name in table.columns]
-        heads = [", ".join(map(str, row)) for row in top[names].itertuples(index=False)]
-        said = top["notes"].astype(object).fillna("").astype(str).str.split("; ")
-        pairs = [(head, note) for head, notes in zip(heads, said, strict=True) for note in notes if note]
-        lines += noted(pairs, len(top))
+        lines += noted(row_notes(top, *names), len(top))
         table = table.drop(columns="notes")
     cells = _cells(table.head(rows))
     below = f"<p class='note'>{'<br>'.join(map(html.escape, lines))}</p>" if lines else ""

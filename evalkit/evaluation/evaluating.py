@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import pandas as pd
@@ -11,16 +12,18 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions, Options, as_cache
-from evalkit.engine.judging import judge_worklist
-from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec, is_none
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import log_evaluation
 from evalkit.evaluation.inputs import labels_of
 from evalkit.evaluation.rules_fit_scales import try_rules
-from evalkit.rubrics import LabelsLike, RubricLike
-from evalkit.tables import ItemsLike, as_items
+from evalkit.evaluation.sampling_again import sample_again
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.tables.grouping import cluster_names
+from evalkit.tables.items import ItemsLike, as_items
 
 
 def evaluate(
@@ -119,6 +122,7 @@ def evaluate_worklist(
     clusters = cluster_names(items, work.clusters)
     # for later calls, without budgets and callbacks
     later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
+    again = partial(sample_again, half_width=0.02, progress=False)
     return Evaluation(
-        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs
+        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs, again
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -10,30 +10,33 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import OWN_COSTS
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options, Rules
-from evalkit.engine.specification import Spec, check_names
-from evalkit.engine.who_answered import answer_notes
+from evalkit.engine.judging.specification import Spec, check_names
+from evalkit.engine.judging.who_answered import answer_notes
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.cost import Cost
 from evalkit.evaluation.inputs import check_judged, columns_of, labels_of, rubric_of_table
-from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import wide_table
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.prompts import item_inputs, swapped
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.inputs import item_inputs, swapped
+from evalkit.rubrics.profiles import RubricLike, rubric_of
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
-from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_alignment import align as align_judges
+from evalkit.stats.notes import with_facts, without_facts
 from evalkit.stats.voting import vote
-from evalkit.tables import SCORE_KEY, ItemsLike, as_items, check
+from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, parts_of, read_parts
+from evalkit.tables.schemas import SCORE_KEY, check
 
 _ASKED = [*SCORE_KEY, "level", "scale"]
 _ROWS = 10_000
@@ -65,6 +68,8 @@ class Evaluation:
         Judges, samples and templates; None for an evaluation made from a table.
     inputs
         For inputs of the rubric the column of `items` that holds them, where it has another name.
+    again
+        The function that samples it again, for `repeats`; None for an evaluation made from a table.
     """
 
     items: pd.DataFrame
@@ -77,6 +82,7 @@ class Evaluation:
     options: Options = field(default_factory=Options)
     spec: Spec | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
+    again: Callable[[Evaluation], pd.DataFrame] | None = None
 
     @classmethod
     def of(
@@ -134,8 +140,7 @@ class Evaluation:
         1.0
         """
         judged = judgments if is_folder(judgments) else check(judgments, "judgments")
-        parts = [judged] if isinstance(judged, pd.DataFrame) else read_parts(judged, _ASKED)
-        rows = one_table(part[_ASKED].drop_duplicates() for part in parts)
+        rows = one_table(part[_ASKED].drop_duplicates() for part in parts_of(judged, need=_ASKED))
         if rows.empty:
             raise InputError("the judgments table has no rows; nothing can be evaluated")
         frame = as_items(items, item_id=item_id)
@@ -170,9 +175,7 @@ class Evaluation:
 
     @cached_property
     def _whole(self) -> pd.DataFrame:
-        if isinstance(self.judged, pd.DataFrame):
-            return self.judged
-        return one_table(read_parts(self.judged, tables.columns_of("judgments")))
+        return one_table(parts_of(self.judged, need=schemas.columns_of("judgments")))
 
     def columns_of_judgments(self, *names: str, wish: Sequence[str] = ()) -> pd.DataFrame:
         """Some columns of the judgments, and those of `wish` that there are; of a folder only these are read.
@@ -207,7 +210,7 @@ class Evaluation:
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row per item and criterion (see `aggregate`)."""
-        if self.rules.aggregate == "dawid_skene":  # it needs the votes on all items at once
+        if self.rules.rule.all_items:
             return aggregate(self.votes, **self.rules.aggregate_options)
         return self._of_votes["scores"]
 
@@ -238,7 +241,7 @@ class Evaluation:
         for votes in self._votes_by_part():
             flips = votes.loc[votes["order_flip"].notna(), ["criterion", "judge", "order_flip"]]
             made.append({"disagreement": disagreement(votes), "order_flips": flips})
-            if self.rules.aggregate != "dawid_skene":
+            if not self.rules.rule.all_items:
                 made[-1]["scores"] = aggregate(votes, **self.rules.aggregate_options)
         return {name: one_table(tables.pop(name) for tables in made) for name in list(made[0])}
 
@@ -251,34 +254,43 @@ class Evaluation:
     @cached_property
     def reliability(self) -> pd.DataFrame:
         """Agreement of the judges with each other (see `reliability`)."""
-        return reliability(self.judged, clusters=self.clusters)
+        return without_facts(self.noted_reliability)
+
+    @cached_property
+    def noted_reliability(self) -> pd.DataFrame:
+        """The same table, with the facts of its notes."""
+        return with_facts(reliability)(self.judged, clusters=self.clusters)
 
     @cached_property
     def alignment(self) -> pd.DataFrame | None:
         """Agreement of each judge, and the jury, with the human labels (see `align`); None without labels."""
+        return None if self.noted_alignment is None else without_facts(self.noted_alignment)
+
+    @cached_property
+    def noted_alignment(self) -> pd.DataFrame | None:
+        """The same table, with the facts of its notes."""
         if self.labels is None:
             return None
+        align = with_facts(align_judges)
         if len(self.judges) < 2:
             return align(self._votes_by_part(), self.labels, clusters=self.clusters)
         # in one call, so that `same_items` covers the jury and its judges; no judge has this name
         jury = "\x00jury"
-        shared = [name for name in tables.columns_of("scores") if name in tables.columns_of("votes")]
+        shared = [name for name in schemas.columns_of("scores") if name in schemas.columns_of("votes")]
         whole = self.scores[shared].assign(judge=pd.Categorical([jury] * len(self.scores)))
         parts = (votes[[*shared, "judge"]] for votes in self._votes_by_part())
         made = align(chain([whole], parts), self.labels, clusters=self.clusters)
         judges = made["judge"].astype(object)
-        made = made.assign(judge=tables.categorical(judges.where(judges != jury, "jury").to_numpy()))
+        made = made.assign(judge=schemas.categorical(judges.where(judges != jury, "jury").to_numpy()))
         order = (judges != jury).to_numpy().argsort(kind="stable")
         return made.iloc[order].reset_index(drop=True)
 
     @cached_property
     def repeats(self) -> pd.DataFrame | None:
         """If no judge is a model: twice the samples on items drawn at random (see `sample_again`); else None."""
-        if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+        if self.again is None or self.spec is None or any(judge.is_llm for judge in self.spec.judges):
             return None
-        if self.judgments["source"].eq("recorded").any():
-            return None
-        return sample_again(self, half_width=0.02, progress=False)
+        return None if self.judgments["source"].eq("recorded").any() else self.again(self)
 
     @cached_property
     def answer_notes(self) -> list[str]:

@@ -14,8 +14,8 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json, digest
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors.secrets import without_keys
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.rubrics.profiles import judge_dict

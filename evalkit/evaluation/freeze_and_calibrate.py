@@ -10,13 +10,15 @@ from typing import Any, Literal
 from evalkit.core.judges import JudgesLike
 from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError, listed
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.inputs import spec_of
-from evalkit.rubrics import LabelsLike, Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
+from evalkit.evaluation.inputs import known_spec
+from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.files import file_versions, save_folder, write_new
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
 from evalkit.rubrics.rubrics_by_name import is_found
 from evalkit.stats.alignment.calibrations import Calibration, fit_calibration
 from evalkit.stats.alignment.corpus_estimates import FigureOption
@@ -73,7 +75,7 @@ def freeze(
     """
     if not isinstance(evaluation, Evaluation):
         raise InputError(f"freeze needs the result of evaluate, got {type(evaluation).__name__}")
-    spec = spec_of(evaluation, "a profile")
+    spec = known_spec(evaluation.spec, "a profile")
     target = _yaml_file(path)
     kept = None if calibration is None else _checked_calibration(calibration, evaluation)
     profile = _existing(target, spec, evaluation.rules, kept)
@@ -140,7 +142,7 @@ def calibrate(
 
 
 def _settings_key(evaluation: Evaluation) -> str | None:
-    spec = spec_of(evaluation, "a profile")
+    spec = known_spec(evaluation.spec, "a profile")
     try:
         return _profile("calibrated", spec.rubric, spec, evaluation.rules).settings_key()
     except ConfigError:  # a judge that no other process can have; `freeze` says so

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from evalkit.engine.specification import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
-from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, load_rubric
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics import Criterion, Rubric, Scale, load_rubric
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.label_values import LOST_IDS, of_items, with_codes
 from evalkit.tables.grouping import collected_notes
-
-if TYPE_CHECKING:
-    from evalkit.evaluation.evaluation import Evaluation
 
 _IDS = ("item_id", "group_id", "system_id")
 
@@ -90,7 +86,7 @@ def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -
             )
 
 
-def spec_of(evaluation: Evaluation, what: str) -> Spec:
+def known_spec(spec: Spec | None, what: str) -> Spec:
     """The spec of an evaluation; `what` names the function that needs it, for the message.
 
     Raises
@@ -98,9 +94,9 @@ def spec_of(evaluation: Evaluation, what: str) -> Spec:
     InputError
         When the evaluation was made from a table.
     """
-    if evaluation.spec is None:
+    if spec is None:
         raise InputError(
             f"{what} needs the judges' settings, which an evaluation made from a table does not have; judge the "
             "items with evaluate"
         )
-    return evaluation.spec
+    return spec

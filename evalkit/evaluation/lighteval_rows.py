@@ -10,12 +10,12 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import RubricError, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
 from evalkit.rubrics import Rubric
 from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.tables import files, schemas
 
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer is empty: it is not judged, because failed calls leave empty answers, too."""
@@ -85,7 +85,7 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
         row[f"{name}_agreement"] = _agreement(mine)
         row[f"{name}_explanation"] = said.get(item, "")
         row[f"{name}_error"] = _error(score, mine)
-        row[f"{name}_judgments"] = orjson.dumps(list(tables.records(mine[kept]))).decode()
+        row[f"{name}_judgments"] = orjson.dumps(list(files.records(mine[kept]))).decode()
         if len(rubric.criteria) == 1:
             row[f"{name}_raw"] = float(score["score"])
         else:
@@ -110,6 +110,11 @@ def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: 
     several = len(rubric.criteria) > 1
     row |= {f"{name}_{part}": math.nan for part in rubric.names} if several else {f"{name}_raw": math.nan}
     return row | ({f"{name}_disagreement": math.nan} if report_disagreement else {})
+
+
+def reason_of(error: str) -> str:
+    """The reason in the error of a row, without what is in brackets after it."""
+    return error.partition(" ")[0]
 
 
 def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -140,7 +145,12 @@ def coverage_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, floa
 
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
     """Whether a sample is scored: it has a number, or its judges tie."""
-    return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
+    return not math.isnan(row[name]) or is_tied(row[f"{name}_error"])
+
+
+def is_tied(error: str) -> bool:
+    """Whether the reason of a sample or criterion without a number is a tie, whatever is in brackets after it."""
+    return error.split(" ", 1)[0] == TIED
 
 
 def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
@@ -168,9 +178,9 @@ def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str
         for one in orjson.loads(row[f"{name}_judgments"] or "[]")
     ]
     if not packed:
-        return tables.empty("judgments")
+        return schemas.empty("judgments")
     more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []
-    return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
+    return schemas.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT, *more]})
 
 
 def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:

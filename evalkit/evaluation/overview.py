@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,55 +12,54 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, noted, text_table, wrapped
 from evalkit.errors import counted
 from evalkit.stats.aggregation.summaries import summarize
+from evalkit.stats.alignment.agreement_measures import FIGURES, SHOWN
 from evalkit.stats.intervals import cluster_codes, mean_interval
+from evalkit.stats.notes import notes_of
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
 Rows = list[dict[str, str]]
+Section = tuple[str, Rows, list[str]]
+"""Title, rows and notes of a part of an evaluation; without a title it is a sentence."""
 
 _ALL = "all criteria"
 _FAR_APART = 0.05
 _APART = (
     "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
 )
-_BY_VERDICT = {
-    "accuracy": "accuracy",
-    "kappa": "kappa",
-    "false_pass_rate": "false pass",
-    "false_fail_rate": "false fail",
-}
-_NOT_SHOWN = ("pearson", "kendall", "mae")
-_BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
+_BY_VERDICT = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "kinds"}
+_BY_SCORE = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "scores"}
+_AMONG_JUDGES = {"alpha_single": "alpha", "percent_agreement": "percent agreement", "spread": "spread"}
 
 
 def text(evaluation: Evaluation, width: int | None = 80) -> str:
     """The evaluation on a terminal of `width` columns; None: as wide as its tables are."""
     blocks = [wrapped(heading(evaluation), width)]
-    for title, rows, note in _once(sections(evaluation)):
+    for title, rows, notes in _once(sections(evaluation)):
         table = text_table(rows, width=width, left=("criterion",)) if rows else ""
-        blocks.append("\n".join(filter(None, [wrapped(title, width), table, wrapped(note, width)])))
+        blocks.append("\n".join(filter(None, [wrapped(title, width), table, wrapped("\n".join(notes), width)])))
     return "\n\n".join(blocks)
 
 
-def _once(parts: Iterable[tuple[str, Rows, str]]) -> Iterator[tuple[str, Rows, str]]:
-    """The sections, with each line of their notes only where it stands first."""
+def _once(parts: Iterable[Section]) -> Iterator[Section]:
+    """The sections, with each of their notes only where it stands first."""
     said: set[str] = set()
-    for title, rows, note in parts:
-        lines = [line for line in note.splitlines() if line not in said]
+    for title, rows, notes in parts:
+        lines = [line for line in notes if line not in said]
         said.update(lines)
-        yield title, rows, "\n".join(lines)
+        yield title, rows, lines
 
 
 def page(evaluation: Evaluation) -> str:
     """The evaluation in a notebook."""
     parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
     parts.append(tiles(evaluation) if len(evaluation.items) else "")
-    for title, rows, note in _once(sections(evaluation)):
+    for title, rows, notes in _once(sections(evaluation)):
         head = f"<h4>{html.escape(title)}</h4>" if title else ""
         parts.append(f"{head}{html_table(rows) if rows else ''}")
-        parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
+        parts += [f"<p class='note'>{html.escape(line)}</p>" for line in notes]
     return html_page(parts)
 
 
@@ -88,32 +86,32 @@ def _samples(evaluation: Evaluation) -> str:
     return counted(most, "sample") if fewest == most else f"{fewest} to {most} samples"
 
 
-def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
-    """Title, rows and note of each part; without a title it is a sentence."""
+def sections(evaluation: Evaluation, reasons: str = "explain") -> Iterator[Section]:
+    """All parts; `reasons` is what shows why judgments are unscored."""
     if evaluation.items.empty:
-        yield "No items: nothing to judge, no figures", [], ""
+        yield "No items: nothing to judge, no figures", [], []
         return
     yield "Scores", *_scores(evaluation)
     if evaluation.answer_notes:
-        yield "", [], "\n".join(evaluation.answer_notes)
+        yield "", [], evaluation.answer_notes
     yield "Judges among themselves", *_reliability(evaluation)
-    if evaluation.alignment is not None:
-        yield from _alignment(evaluation, evaluation.alignment)
+    if evaluation.noted_alignment is not None:
+        yield from _alignment(evaluation, evaluation.noted_alignment)
     unscored = int(evaluation.columns_of_judgments("error")["error"].notna().sum())
-    hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
-    yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
+    hint = [f"{counted(unscored, 'judgment')} unscored; {reasons} shows why"] * (unscored > 0)
+    yield "", [], [f"Cost: {evaluation.cost}", *hint]
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """The rows of the summary; if there are several criteria, with a last row for all together."""
+    """The rows of the summary; if several criteria can be combined, with a last row for all together."""
     rows = evaluation.summary.to_dict("records")
-    if len(rows) > 1:
+    if len(rows) > 1 and evaluation.rubric_scores["n_criteria"].any():
         whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
         rows += whole.assign(criterion=_ALL).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
 
 
-def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
+def _scores(evaluation: Evaluation) -> tuple[Rows, list[str]]:
     rows, notes, summaries = [], [], _summaries(evaluation)
     for row in summaries:
         name = str(row["criterion"])
@@ -130,7 +128,7 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
         notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
     said = ["95 % intervals; unscored items are left out of means, not counted as bad"]
     said += [_APART] * any(abs(row["mean_norm"] - row["pass_rate"]) > _FAR_APART for row in summaries)
-    return rows, "\n".join([*said, *noted(notes, len(rows), ", ")])
+    return rows, [*said, *noted(notes, len(rows), ", ")]
 
 
 def _mean(row: dict[str, Any]) -> str:
@@ -151,8 +149,8 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
     """Notes on a row of the summary: why a figure is NA, and warnings."""
     rubric, name = evaluation.rubric, row["criterion"]
     whole = name == _ALL
-    rules = [one.scale.has_rule for one in rubric.criteria if whole or one.name == name]
-    has_rule = any(rules) or (whole and rubric.pass_at is not None)
+    scales = [one.scale for one in rubric.criteria if whole or one.name == name]
+    has_rule = any(scale.has_rule for scale in scales) or (whole and rubric.pass_at is not None)
     scores = evaluation.rubric_scores.assign(label=None) if whole else evaluation.scores.query("criterion == @name")
     bare, tied = scores["score_norm"].isna() & scores["label"].isna(), scores["status"].eq("tied")
     if row["n_scored"] < row["n_items"]:
@@ -170,8 +168,9 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         lack = {"verdict": has_rule & scores["passed"].isna() & tied, "score": bare & tied}
         lacks = [what if n == n_tied else f"{what} ({n})" for what, at in lack.items() if (n := int(at.sum()))]
         yield f"{counted(n_tied, 'item')} tied: counted as scored, but without {' and '.join(lacks)}"
-    if pd.isna(row["mean"]):
-        yield "no mean on a nominal scale" if not whole else "no item is scored on every criterion"
+    nominal = all(scale.level == "nominal" for scale in scales)
+    if pd.isna(row["mean"]) and (nominal or whole):
+        yield "no mean on a nominal scale" if nominal else "no item is scored on every criterion"
     if pd.isna(row["pass_rate"]):
         yield "no verdict" if has_rule else "no pass rule"
     elif len(undecided := scores[~bare & ~tied & scores["passed"].isna()]):
@@ -198,12 +197,12 @@ def _interval(row: Any, name: str) -> str:
     return figure(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
-def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
+def _reliability(evaluation: Evaluation) -> tuple[Rows, list[str]]:
     if len(evaluation.judges) < 2:
-        return [], "one judge: nothing to compare"
+        return [], ["one judge: nothing to compare"]
     items = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
     rows, notes = [], []
-    for _, row in evaluation.reliability.iterrows():
+    for _, row in evaluation.noted_reliability.iterrows():
         criterion = str(row["criterion"])
         compared = items.get(criterion, evaluation.disagreement[:0])
         split, compared = compared["split"], compared.dropna(subset="disagreement")
@@ -225,15 +224,13 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
             left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is no vote)"
             compared_by = "alpha and percent agreement compare samples"
             notes.append((criterion, f"mean disagreement and items that split leave out {left_out}; {compared_by}"))
-        notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
-    return rows, "\n".join(noted(notes, len(rows), ", "))
+        notes += [(criterion, note) for note in _notes(row, _AMONG_JUDGES)]
+    return rows, noted(notes, len(rows), ", ")
 
 
-def _parts(notes: Any) -> list[str]:
-    """The parts of a note, with the titles' words."""
-    if pd.isna(notes):
-        return []
-    return str(notes).replace("alpha_single", "alpha").replace("_", " ").split("; ")
+def _notes(row: pd.Series, titles: dict[str, str]) -> list[str]:
+    """The notes of a row about the figures with a title, and about the whole row."""
+    return [text for note in notes_of(row) if (text := note.about(titles)) is not None]
 
 
 def _spread(row: Any) -> str:
@@ -247,11 +244,11 @@ def _spread(row: Any) -> str:
     return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items())
 
 
-def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[tuple[str, Rows, str]]:
+def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[Section]:
     """Verdicts (or labels) in one table, scores in another."""
     table = alignment[alignment["n_labelled"] > 0]
     dark = [name for name in evaluation.rubric.names if name not in set(table["criterion"])]
-    unlabelled = f"no labels for {', '.join(dark)}" if dark else ""
+    unlabelled = [f"no labels for {', '.join(dark)}"] if dark else []
     if table.empty:
         yield "Judges against people", [], unlabelled
         return
@@ -263,7 +260,7 @@ def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[tupl
         yield "", [], unlabelled
 
 
-def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
+def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, list[str]]:
     rows, notes = [], []
     several = table["criterion"].nunique() > 1
     for _, row in table.iterrows():
@@ -272,24 +269,13 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         figures = {title: _interval(row, figure_name) for figure_name, title in titles.items()}
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])} | figures)
-        notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
+        notes += [(name, note) for note in (*_notes(row, titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
     items = (
         "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
     )
     said = [_among_people(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
-    return rows, "\n".join(filter(None, said))
-
-
-def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:
-    """The notes about these figures, and about all figures."""
-    known = "|".join((*_BY_VERDICT, *_BY_SCORE, *_NOT_SHOWN))
-    for note in [] if pd.isna(notes) else str(notes).split("; "):
-        found = re.fullmatch(rf"(no interval of )?((?:{known})(?:, (?:{known}))*): (.*)", note)
-        if found is None:
-            yield note
-        elif names := [titles[name] for name in found[2].split(", ") if name in titles]:
-            yield f"{found[1] or ''}{', '.join(names)}: {found[3]}"
+    return rows, [*filter(None, said)]
 
 
 def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:

@@ -15,17 +15,18 @@ import pandas as pd
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Settings
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.specification import Spec, check_names
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec, check_names
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import CacheMiss, EvalkitWarning, InputError, counted, listed
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.evaluation_log import items_hash, replies_hash
 from evalkit.evaluation.inputs import labels_of
-from evalkit.rubrics import LabelsLike, Rubric
-from evalkit.rubrics.prompts import Template
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.prompts.prompt_builder import Template
 from evalkit.stats.result_tables import columns, result_table
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 _SHORT = 10
 _COLUMNS = columns(

@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
-import pandas as pd
-
-from evalkit.engine.specification import Spec
-from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.voting import vote
-from evalkit.tables import table
+from evalkit.core.vote_aggregate_rules import AggregateRule
+from evalkit.engine.judging.specification import Spec
+from evalkit.stats.aggregation.aggregating import no_weight
+from evalkit.stats.aggregation.dawid_skene_scores import check_fit
 
 
-def try_rules(spec: Spec) -> None:
-    """Apply its rules to one unscored judgment of each judge.
+def try_rules(spec: Spec, word: str = "method") -> None:
+    """Raise unless the rules of a call fit its judges and scales; `word` is what the user calls a rule.
 
     Raises
     ------
     ConfigError
         For rules that do not fit these judges and scales; on real judgments, the error would come after payment.
     """
-    rows = [
-        {
-            "criterion": criterion.name,
-            "judge": judge.name,
-            "order": order,
-            "weight": judge.weight,
-            "level": criterion.level,
-            "scale": criterion.scale.to_json(),
-        }
-        for criterion in spec.rubric.criteria
-        for judge in spec.judges
-        for order in spec.orders
-    ]
-    same: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version, "item_id": "0"}
-    judgments = pd.DataFrame(rows).assign(**same, sample=0, error="unreadable")
-    votes = vote(
-        table("judgments", {str(name): values for name, values in judgments.items()}), **spec.rules.vote_options
-    )
-    aggregate(votes, **spec.rules.aggregate_options)
+    n_judges = sum(judge.weight > 0 for judge in spec.judges)
+    if not n_judges:
+        raise no_weight("0")
+    for criterion in spec.rubric.criteria:
+        check_fit(cast(AggregateRule, spec.rules.aggregate), criterion.name, criterion.scale, n_judges, word)

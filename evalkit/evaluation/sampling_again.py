@@ -12,14 +12,14 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.settings import JudgeOptions, Options
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.judging import judge_worklist
-from evalkit.engine.planning import Plan, plan_worklist
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.planning import Plan, plan_worklist
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError
-from evalkit.evaluation.inputs import spec_of
+from evalkit.evaluation.inputs import known_spec
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
-from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
+from evalkit.stats.comparison.measured_floors import Floor, changed_halves, measured_floor
+from evalkit.stats.comparison.noise_floors import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 from evalkit.stats.result_tables import check_whole_numbers
 
@@ -136,7 +136,7 @@ def _drawn(evaluation: Evaluation) -> list[str]:
 
 def _work(evaluation: Evaluation, ids: list[str], *, exact: bool = True) -> Worklist:
     """Twice the samples of these items; without `exact`, the recorded ones."""
-    asked = spec_of(evaluation, "sampling again")
+    asked = known_spec(evaluation.spec, "sampling again")
     spec = replace(asked, samples=2 * asked.samples, exact=exact)
     return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 

@@ -1,17 +1,9 @@
-from .config import Expected as Expected
 from .config import GateConfig as GateConfig
-from .config_files import load_gate as load_gate
 from .items_and_traces import from_traces as from_traces
 from .items_and_traces import to_traces as to_traces
-from .judgment import Judgment as Judgment
 from .metrics import measure as measure
 from .precedence import GateOptions as GateOptions
 from .results_and_exit_code import GateResult as GateResult
-from .results_and_exit_code import Measured as Measured
-from .results_and_exit_code import MetricResult as MetricResult
-from .results_and_exit_code import SuiteResult as SuiteResult
-from .results_and_exit_code import TestResult as TestResult
 from .runner import run_gate as run_gate
 from .trace_enriching import enrich as enrich
 from .traces import Trace as Trace
-from .traces import read_traces as read_traces

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from evalkit.errors import listed
-from evalkit.gate.pattern_trials import always_matches
-
-CHECKS = ("must_contain", "regex", "json_schema")
-"""Metrics that need no judge."""
+from evalkit.gate.checks import CHECKS, one_or_more
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Whole = Annotated[int, Field(ge=1)]
-
-
-def _phrase(text: str) -> str:
-    if not text.strip():
-        raise ValueError("a blank text is in nearly every answer; give the text that the answer must contain")
-    return text
-
-
-def _pattern(text: str) -> str:
-    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A`, `(^|x)` and `(?!.*x)` do."""
-    try:
-        always = always_matches(re.compile(text))
-    except (re.error, OverflowError, RecursionError) as problem:
-        reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
-        raise ValueError(f"invalid regular expression ({reason})") from None
-    if always:
-        advice = "; to forbid a text, begin with ^, as in ^(?!.*text)" if "(?!" in text or "(?<!" in text else ""
-        raise ValueError(f"this pattern matches every answer; give a pattern that some answers do not match{advice}")
-    return text
-
-
-Phrase = Annotated[str, AfterValidator(_phrase)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
-
-
-def _one_or_more(value: Any) -> Any:
-    return value if isinstance(value, (list, tuple)) or value is None else [value]
 
 
 class _Strict(BaseModel):
@@ -68,26 +37,42 @@ class Settings(JudgeFields):
     api_key_env: str | None = None
 
 
-class Expected(JudgeFields):
-    """One expectation: a judge metric (the id of any rubric) or a check that needs no judge.
-
-    must_contain needs `value` (one string or several), regex `pattern`, json_schema `schema` or `schema_file`.
-    """
-
+class _Expectation(JudgeFields):
     type: str
     min_score: Share | None = None
     rubric_version: str | None = None
-    value: Annotated[list[Phrase], BeforeValidator(_one_or_more), Field(min_length=1)] | None = None
-    pattern: Pattern | None = None
-    schema_: dict[str, Any] | None = Field(default=None, alias="schema")
-    schema_file: str | None = None
+
+
+if TYPE_CHECKING:
+    _WithChecks = _Expectation
+else:  # BaseModel has an attribute "schema", so that field gets another name
+    _WithChecks = create_model(
+        "_WithChecks",
+        __base__=_Expectation,
+        **{
+            f"{key}_" if hasattr(BaseModel, key) else key: (kind | None, Field(default=None, alias=key))
+            for check in CHECKS.values()
+            for key, kind in check.fields.items()
+        },
+    )
+
+
+class Expected(_WithChecks):
+    """One expectation: a judge metric (the id of any rubric) or a check that needs no judge.
+
+    A check of `CHECKS` has exactly one of its own keys, such as ``pattern`` of ``regex``.
+    """
+
+    @property
+    def of_check(self) -> dict[str, Any]:
+        """The keys of checks that are set, with their values."""
+        fields = type(self).model_fields.items()
+        keys = {name: field.alias for name, field in fields if name not in _Expectation.model_fields}
+        return {str(key): value for name, key in keys.items() if (value := getattr(self, name)) is not None}
 
     @model_validator(mode="after")
     def _fits(self) -> Expected:
-        needs = {"must_contain": ("value",), "regex": ("pattern",), "json_schema": ("schema", "schema_file")}
-        given = {name for name in ("value", "pattern", "schema_file") if getattr(self, name) is not None}
-        given |= {"schema"} if self.schema_ is not None else set()
-        allowed = needs.get(self.type, ())
+        given, allowed = self.of_check, CHECKS[self.type].fields if self.type in CHECKS else {}
         if self.type in CHECKS:
             fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
@@ -95,9 +80,9 @@ class Expected(JudgeFields):
                 raise ValueError(
                     f"{self.type} is a check without a judge; omit {listed(judged)}, which only a judge metric can have"
                 )
-            if len(given & set(allowed)) != 1:
+            if len(given.keys() & allowed.keys()) != 1:
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
-        wrong = sorted(given - set(allowed))
+        wrong = sorted(given.keys() - allowed.keys())
         if wrong:
             raise ValueError(f"unknown key for {self.type!r}: {listed(wrong)}")
         return self
@@ -108,7 +93,7 @@ class TestInput(_Strict):
 
     __test__ = False
     prompt: str | None = None
-    context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
+    context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
 
 
 class CheckedItem(BaseModel):
@@ -118,7 +103,7 @@ class CheckedItem(BaseModel):
 
     question: str
     answer: str
-    context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
+    context: Annotated[list[str], BeforeValidator(one_or_more)] | None = None
 
 
 class GateTest(_Strict):
@@ -127,7 +112,7 @@ class GateTest(_Strict):
     id: Annotated[str, Field(min_length=1)]
     request_id: str | None = None
     input: TestInput = TestInput()
-    expected: Annotated[list[Expected], BeforeValidator(_one_or_more), Field(min_length=1)]
+    expected: Annotated[list[Expected], BeforeValidator(one_or_more), Field(min_length=1)]
 
     @model_validator(mode="after")
     def _distinct(self) -> GateTest:
@@ -159,7 +144,7 @@ class GateConfig(_Strict):
 
     settings: Settings = Settings()
     tests: Annotated[list[GateTest], Field(min_length=1)]
-    suite: Annotated[list[SuiteBound], BeforeValidator(_one_or_more), Field(min_length=1)] = []
+    suite: Annotated[list[SuiteBound], BeforeValidator(one_or_more), Field(min_length=1)] = []
     baseline: str | None = None
     profile: str | None = None
     folder: Path = Field(default=Path(), exclude=True)

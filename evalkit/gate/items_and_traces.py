@@ -17,7 +17,9 @@ from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.traces import read_traces
 from evalkit.gate.verdict_keys import input_hashes, rubric_hash
 from evalkit.rubrics import load_rubric
-from evalkit.tables import ItemsLike, as_items, check, records
+from evalkit.tables.files import records
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.schemas import check
 
 _OWN = ("item_id", "question", "answer", "context")
 _CARRIED = {"model": str, "provider": str, "attempt": int, "meta": Mapping}

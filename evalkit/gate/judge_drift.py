@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure, p_value
-from evalkit.engine import Worklist
-from evalkit.engine.judging import judge_worklist, missing_requests
+from evalkit.engine.judging.judge import judge_worklist, missing_requests
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import counted
 from evalkit.gate.precedence import GateOptions
 from evalkit.gate.results_and_exit_code import Status, SuiteResult
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.drifts import drift
-from evalkit.stats.comparison.significance import Outcomes, holm, permuted_samples
+from evalkit.stats.significance import Outcomes, holm, permuted_samples
 from evalkit.stats.voting import vote
 
 LEVEL = 0.05

@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 
 from evalkit.core.formatting import Bill
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.reply_lookup import nearest
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
 from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.precedence import GateOptions, Resolved
@@ -61,13 +62,14 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
             check_ready(judge)
         except JudgeError as problem:
             raise ConfigError(
-                f"{str(problem).partition('; ')[0]}; set it, name another variable with --judge-api-key-env, or use "
-                "recorded and cached judgments with --judge none"
+                f"{problem.fact}; set it, name another variable with {options.flag('judge-api-key-env')}, or use "
+                f"recorded and cached judgments with {options.flag('judge')} none"
             ) from None
         if options.budget_usd is not None and price_of(judge) is None:
             raise ConfigError(
-                f"the price of judge '{judge.name}' is unknown, so --budget-usd cannot be enforced; give it in a "
-                "profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit the budget"
+                f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced; "
+                "give it in a profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit "
+                "the budget"
             )
 
 

@@ -137,7 +137,7 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
     k = len(blocks[0])
     n_yes = [block.count(True) for block in blocks]
-    if rules.aggregate == "dawid_skene":
+    if rules.rule.all_items:
         return True
     if passed is True:
         return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k

@@ -40,7 +40,7 @@ def always_matches(pattern: re.Pattern[str]) -> bool:
     >>> [always_matches(re.compile(text)) for text in (r"a*", r"(?!.*secret)", r"^(?!.*secret)", r"\d")]
     [True, True, False, False]
     """
-    own = _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
+    own = _own(pattern)
     texts = list(_short_texts(own))
     try:
         with limited(_SECONDS):
@@ -63,16 +63,13 @@ def _short_texts(own: _Own) -> Iterator[str]:
     yield from (text for text in own.shaped() if can_limit() or len(text) <= _SHORT)
 
 
-def trial_texts(pattern: re.Pattern[str]) -> Iterator[str]:
-    """The texts that a pattern is tried on."""
-    own = _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
-    yield from _short_texts(own)
-    yield from (*own.too_long, *_LONG)
-
-
 def own_texts(pattern: re.Pattern[str]) -> Iterator[str]:
     """The texts that are made of a pattern's own parts."""
-    return _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)).shaped()
+    return _own(pattern).shaped()
+
+
+def _own(pattern: re.Pattern[str]) -> _Own:
+    return _Own(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
 
 
 class _Own:

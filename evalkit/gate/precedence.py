@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options, Place, Settings, check_samples
 from evalkit.core.validation_errors import explain
-from evalkit.engine import Spec
-from evalkit.engine.specification import DEFAULT_SAMPLES, check_provider, named_by, with_changes
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, Spec, check_provider, named_by, with_changes
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.gate.config import Expected, GateConfig, JudgeFields
 from evalkit.gate.config import Settings as GateSettings
@@ -66,6 +65,20 @@ class GateOptions(Options):
                 "--drift 2026-01-31 (refresh='2026-01-31')"
             )
 
+    def flag(self, name: str) -> str:
+        """A flag of ``evalkit ci``, as messages show it."""
+        return f"--{name}"
+
+
+class PytestOptions(GateOptions):
+    """The options of a gate, set by the options of pytest."""
+
+    __slots__ = ()
+
+    def flag(self, name: str) -> str:
+        """The option of pytest that sets what this flag of ``evalkit ci`` sets."""
+        return f"--verdict-{name.removeprefix('judge-')}"
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -81,12 +94,15 @@ class Resolved:
         Whether a judge may be called.
     sources
         Setting -> where its value came from.
+    of_profile
+        Whether the judges are those of a profile.
     """
 
     spec: Spec
     has_judge: bool
     live: bool
     sources: Mapping[str, str] = field(default_factory=dict)
+    of_profile: bool = False
 
     @property
     def group(self) -> tuple[Any, ...]:
@@ -120,11 +136,11 @@ class Resolver:
     def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
         self._config, self.options = config, options
         if options.samples is not None:
-            check_samples(options.samples, "--judge-samples")
+            check_samples(options.samples, options.flag("judge-samples"))
         flags = {name: getattr(options, name) for name in ("judge", "model", "samples", "base_url", "api_key_env")}
         by_variables = variables(os.environ if environment is None else environment)
         self._places: list[Place] = [("flag", flags), ("variable", by_variables)]
-        check_provider(options.judge or "none", "--judge")
+        check_provider(options.judge or "none", options.flag("judge"))
         check_provider(by_variables.get("judge", "none"), "VERDICT_JUDGE")
         name = options.profile
         if name is None and config.profile is not None:
@@ -158,11 +174,10 @@ class Resolver:
         default = {"judge": "none", "samples": DEFAULT_SAMPLES, "timeout_seconds": GateSettings().timeout_seconds}
         settings = Settings.of(*places, *named_by(self.profile), ("default", default))
         rubric, version_source = self._rubric(rubric_id, settings)
-        judges, model_source = self._judges(places)
-        is_of_profile = str(model_source).startswith("profile ")
+        judges, model_source, is_of_profile = self._judges(places)
         live = settings["judge"] != "none" and not self.options.offline
         if live and not (is_of_profile and settings["judge"] == _PROFILE):
-            _refuse_others(settings, judges)
+            _refuse_others(settings, judges, self.options)
         sources = {name: settings.source(name) for name in _SHOWN if name in settings}
         sources |= {"rubric_version": version_source} | ({} if model_source is None else {"model": model_source})
         changes = {name: settings[name] for name in ("temperature", "max_tokens") if name in settings}
@@ -173,7 +188,8 @@ class Resolver:
             elif name in settings:
                 changes[name] = settings[name]
         settings = settings.changed("judges", [with_changes(judge, changes) for judge in judges] or "fake:strict")
-        return Resolved(Spec.resolve(rubric, settings, profile=self.profile), bool(judges), live, sources)
+        spec = Spec.resolve(rubric, settings, profile=self.profile)
+        return Resolved(spec, bool(judges), live, sources, is_of_profile)
 
     def _rubric(self, rubric_id: str, settings: Settings) -> tuple[Rubric, str]:
         """The rubric, and where its version came from."""
@@ -190,11 +206,11 @@ class Resolver:
             raise ConfigError(f"rubric {rubric.id!r} gives no verdict, because it has no pass rule; set its pass_at")
         return rubric, source
 
-    def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None]:
-        """The judges, and where their model came from (``missing``: a provider is named without a model)."""
+    def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None, bool]:
+        """The judges, where their model came from (``missing``: it is not named), and whether a profile names them."""
         profile = self.profile
         own = [] if profile is None else list(profile.judges)
-        own_source = None if profile is None or not own else f"profile {profile.profile}"
+        of_profile = own, None if profile is None or not own else f"profile {profile.profile}", bool(own)
         if own and self.options.profile is not None:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
         named = Settings.of(
@@ -205,7 +221,7 @@ class Resolver:
         )
         text, model = named.get("judge"), named.get("model")
         if text is None:
-            return (own, own_source) if model is None else ([Judge("openai", model)], named.source("model"))
+            return of_profile if model is None else ([Judge("openai", model)], named.source("model"), False)
         check_provider(text, "judge")
         provider, _, own_model = text.partition(":")
         order = [place for place, _ in places]
@@ -216,29 +232,31 @@ class Resolver:
                 "keep one of them"
             )
         if own_model:
-            return [Judge.of(text)], named.source("judge")
+            return [Judge.of(text)], named.source("judge"), False
         if model is not None and provider != _PROFILE and (is_changed or provider != "fake"):
-            return [Judge.of(f"{provider}:{model}")], named.source("model")
+            return [Judge.of(f"{provider}:{model}")], named.source("model"), False
         if provider == _PROFILE and not own:
-            lack = "no profile is named; add --profile P"
+            lack = f"no profile is named; add {self.options.flag('profile')} P"
             if profile is not None:
-                lack = f"{profile.profile!r} names no judge; name one with --judge provider:model"
+                judge = self.options.flag("judge")
+                lack = f"{profile.profile!r} names no judge; name one with {judge} provider:model"
             raise ConfigError(f"judge 'profile' stands for the judges of a profile, but {lack}")
         if any(provider in (_PROFILE, "fake", judge.provider) for judge in own):
-            return own, own_source
-        return ([Judge.of("fake:strict")], "default") if provider == "fake" else ([], "missing")
+            return of_profile
+        return ([Judge.of("fake:strict")], "default", False) if provider == "fake" else ([], "missing", False)
 
 
-def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
+def _refuse_others(settings: Settings, judges: list[Judge], options: GateOptions) -> None:
     """Raise if a judge of another provider than the named one would be called (docs/adr/0011)."""
     text, place = settings["judge"], settings.source("judge")
     provider = text.partition(":")[0]
     others = [judge.name for judge in judges if judge.provider != provider]
     if not others:
         return
-    shown = {"flag": f"--judge {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
+    flag = options.flag("judge")
+    shown = {"flag": f"{flag} {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
     raise ConfigError(
         f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
-        f"to call all judges of the profile, pass --judge profile; to call {whom}, pass --judge {judge}"
+        f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
     )

@@ -6,14 +6,15 @@ Judge, samples and cache are resolved as in the gate: option > ``VERDICT_…`` v
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from evalkit.gate import Judgment, Measured, Trace
+    from evalkit.gate import Trace
+    from evalkit.gate.judgment import Judgment
+    from evalkit.gate.results_and_exit_code import Measured, MetricResult
 
 _OPTIONS: dict[str, tuple[str, type, str]] = {
     "judge": ("JUDGE", str, "provider:model, fake, profile (all its judges), or none (default; makes no calls)"),
@@ -30,7 +31,6 @@ _OPTIONS: dict[str, tuple[str, type, str]] = {
     "requests-per-minute": ("N", float, "at most N requests per minute for one service, model and key"),
     "tokens-per-minute": ("N", float, "at most N tokens per minute for one service, model and key"),
 }  # fmt: skip
-_FLAG = re.compile(r"--(judge-[a-z-]+|judge|budget-usd|profile)\b(?!-)")
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
 
@@ -100,12 +100,12 @@ class Verdict:
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
         except EvalkitError as problem:
             what = rubric if isinstance(rubric, str) else self._name
-            pytest.fail(f"{what}: could not be judged: {_with_pytest_options(str(problem))}", pytrace=False)
-        measured = result.tests[0].metrics[0].measured[0]
+            pytest.fail(f"{what}: could not be judged: {problem}", pytrace=False)
+        (metric,) = result.tests[0].metrics
+        measured = metric.measured[0]
         self._count(measured, result.cost_usd)
-        status = result.tests[0].status
-        if status in ("error", "fail") or (status != "pass" and result.strict):
-            pytest.fail(_report(rubric, status, _with_pytest_options(result.tests[0].message), measured), pytrace=False)
+        if metric.status in ("error", "fail") or (metric.status != "pass" and result.strict):
+            pytest.fail(_report(metric), pytrace=False)
         assert measured.judgment is not None
         return measured.judgment
 
@@ -130,14 +130,14 @@ class Verdict:
         return Trace(1, self._name, values.question, context, values.answer, extra=values.model_extra)
 
     def _options(self) -> Any:
-        from evalkit.gate import GateOptions
+        from evalkit.gate.precedence import PytestOptions
 
         names = [*_OPTIONS, "refresh", "strict"]
         options = {name.replace("-", "_"): self._config.getoption(f"--verdict-{name}") for name in names}
         options = {name: value for name, value in options.items() if value is not None}
         if "budget_usd" in options:
             options["budget_usd"] = max(0.0, options["budget_usd"] - self._config.stash[_TALLY]["cost_usd"])
-        return GateOptions(**options)
+        return PytestOptions(**options)
 
     def _count(self, measured: Measured, cost_usd: float | None) -> None:
         tally, judgment = self._config.stash[_TALLY], measured.judgment
@@ -154,7 +154,8 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
     from evalkit.core.validation_errors import explain
     from evalkit.errors import InputError
-    from evalkit.gate.config import CHECKS, Expected
+    from evalkit.gate.checks import CHECKS
+    from evalkit.gate.config import Expected
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__
@@ -169,14 +170,8 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
     return given
 
 
-def _with_pytest_options(text: str) -> str:
-    """A message of the gate, with its flags replaced by the options of pytest."""
-    return _FLAG.sub(lambda found: f"--verdict-{found[1].removeprefix('judge-')}", text)
-
-
-def _report(rubric: str, status: str, message: str, measured: Measured) -> str:
-    lines = [f"{status}: {message}" if message.startswith(rubric) else f"{status}: {rubric}: {message}"]
-    judgment = measured.judgment
+def _report(metric: MetricResult) -> str:
+    lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:
         scored = [one for one in judgment.samples if one is not None]
         lines.append(
@@ -217,7 +212,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     tally = config.stash[_TALLY]
     if not tally["checks"]:
         return
-    cost = "price unknown" if tally["n_unpriced"] else f"US$ {tally['cost_usd']:.4f}"
+    from evalkit.core.formatting import money
+
+    cost = money(None if tally["n_unpriced"] else tally["cost_usd"], "price unknown")
     terminalreporter.write_line(
         f"verdict: {tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live "
         f"({cost})"

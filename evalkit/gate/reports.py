@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from evalkit.core.formatting import money
 from evalkit.core.printable_text import printable
 from evalkit.errors import counted
 from evalkit.gate.results_and_exit_code import STATUSES, GateResult, Measured, TestResult
@@ -164,7 +165,7 @@ def _counted(result: GateResult) -> str:
     bounds = [sum(one.status == status for one in result.suites) for status in STATUSES]
     suite = ", ".join(f"{count} {status}" for status, count in zip(STATUSES, bounds, strict=True) if count)
     tests = f"{counted(n, 'test')}: {counts or 'nothing to check'}"
-    cost = "unknown" if result.cost_usd is None else f"US$ {result.cost_usd:.4f}"
+    cost = money(result.cost_usd, "unknown")
     return tests + (f"; suite: {suite}" if suite else "") + ("" if result.cost_usd == 0 else f"; paid now: {cost}")
 
 

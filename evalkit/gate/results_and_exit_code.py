@@ -38,7 +38,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """One expectation of a test over all its repeats, and the source of each setting."""
+    """One expectation of a test over all its repeats, the source of each setting, and whether a profile judges."""
 
     type: str
     status: Status
@@ -46,6 +46,7 @@ class MetricResult:
     measured: tuple[Measured, ...] = ()
     min_score: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    of_profile: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,21 +9,22 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.engine import Worklist
 from evalkit.engine.calls.budget import Budget
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, counted, listed
-from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
+from evalkit.gate.checks import CHECKS
+from evalkit.gate.config import Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judge_drift import measure_drift
 from evalkit.gate.judging import check_callable, judged, keys_of, promoted_keys, work_of
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.judgments_in_traces import read_recorded
-from evalkit.gate.metrics import check_answer, compile_check, measure, notes_on, over_repeats
+from evalkit.gate.metrics import measure, over_repeats
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.results_and_exit_code import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suite_bounds import compare_baseline, measure_suite, read_baseline
+from evalkit.gate.trace_matching import Match, match
 from evalkit.gate.traces import REDACTED, Trace, read_traces
-from evalkit.gate.traces_of_tests import Match, match
 from evalkit.gate.verdict_keys import difference, input_hashes
 
 _PLAIN = GateOptions()
@@ -57,7 +58,7 @@ class _Part:
         if expected.type not in CHECKS:
             return cls(expected, resolver.of(test.id, expected))
         try:
-            return cls(expected, check=compile_check(expected, config.folder))
+            return cls(expected, check=CHECKS[expected.type].compile(expected.of_check, config.folder))
         except ConfigError as problem:
             text = f"the schema cannot be used ({REDACTED})" if resolver.options.redact else str(problem)
             return cls(expected, check=ConfigError(f"{place_of(config, test.id)}: {text}"))
@@ -67,12 +68,13 @@ class _Part:
         measured = []
         for task in self.tasks:
             if task.judgment is None:
-                outcome = check_answer(self.expected, self.check, task.trace.answer, redact=options.redact)
+                check = CHECKS[self.expected.type]
+                outcome = check.status_of(self.check, task.trace.answer, redact=options.redact)
             else:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt
             measured.append(Measured(*outcome, *place, task.judgment, task.input_hash))
-        return over_repeats(self.expected, measured, None if self.resolved is None else self.resolved.sources)
+        return over_repeats(self.expected, measured, self.resolved)
 
 
 def run_gate(
@@ -137,7 +139,9 @@ def run_gate(
         for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
             task.input_hash = hashed
     if options.redact:
-        _hide_rationales(tasks)
+        for task in tasks:
+            if task.judgment is not None and task.judgment.rationale is not None:
+                task.judgment = replace(task.judgment, rationale=REDACTED)
     results = zip(config.tests, matches, parts, strict=True)
     tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
     suites = list(measure_suite(config.suite, tests))
@@ -145,12 +149,6 @@ def run_gate(
     suites += drifts
     notes = (*_notes_on_checks(config, parts, options), *_notes(tasks, options))
     return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
-
-
-def _hide_rationales(tasks: Iterable[_Task]) -> None:
-    for task in tasks:
-        if task.judgment is not None and task.judgment.rationale is not None:
-            task.judgment = replace(task.judgment, rationale=REDACTED)
 
 
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
@@ -220,7 +218,7 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         elif not task.resolved.has_judge:
             if task.resolved.live:
                 raise ConfigError(
-                    "the judge has no model, so it cannot be called; pass --judge-model MODEL, set "
+                    f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL, set "
                     "VERDICT_JUDGE_MODEL, or use a profile"
                 )
             error = (
@@ -231,8 +229,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
             )
     if options.refresh and any(not task.resolved.live for task in tasks):
-        flag = "--drift" if options.drift else "--judge-refresh"
-        raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with --judge")
+        flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")
+        raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with {judge}")
     groups = _works(task for task in unjudged if task.judgment is None)
     for group, work in groups:
         check_callable(work, group[0].resolved, options)
@@ -263,8 +261,9 @@ def _notes_on_checks(config: GateConfig, parts: Sequence[Sequence[_Part]], optio
     tests: dict[str, list[str]] = {}
     for test, mine in zip(config.tests, parts, strict=True):
         for part in mine:
-            for note in notes_on(part.check, redact=options.redact):
-                tests.setdefault(note, []).append(test.id)
+            if part.resolved is None and not isinstance(part.check, ConfigError):
+                for note in CHECKS[part.expected.type].notes(part.check, options.redact):
+                    tests.setdefault(note, []).append(test.id)
     for note, names in tests.items():
         yield f"{'test' if len(names) == 1 else 'tests'} {listed(list(dict.fromkeys(names)), most=5)}: {note}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from evalkit.gate.computing_time import TooSlowError, can_limit, limited
@@ -16,16 +17,8 @@ from evalkit.gate.pattern_trials import own_texts
 
 _PLAIN: tuple[Any, ...] = (0, -1, 1.5, "", "a", [], {}, None, True, False)
 _ODD: tuple[Any, ...] = (
-    -1e9,
-    1e9,
-    1 / 3,
-    "a" * 1000,
-    [None, None],
-    [1, "a", {}],
-    [[]],
-    {"evalkit": None},
-    {"a": {"a": []}},
-)
+    -1e9, 1e9, 1 / 3, "a" * 1000, [None, None], [1, "a", {}], [[]], {"evalkit": None}, {"a": {"a": []}},
+)  # fmt: skip
 _SECONDS = 0.5
 _DEPTH = 6
 _MOST, _MOST_VALUES = 20_000, 60
@@ -49,30 +42,32 @@ _WRONG: tuple[Any, ...] = (None, 0, "a", [], {})
 
 def accepts_all(schema: Mapping[str, Any], fits: Callable[[Any], bool]) -> bool:
     """Whether all values that are tried fit a schema; False too if that takes too long, or cannot be decided."""
-    try:
-        with limited(_SECONDS):
-            if not all(fits(value) for value in _PLAIN):
-                return False
-            # without a limit of time, a schema of a few lines may take hours
-            tried = enumerate(_trial_values(schema)) if can_limit() else ()
-            return all(number < _MOST and fits(value) for number, value in tried)
-    except (TooSlowError, RecursionError):
-        return False
-    except Exception:  # noqa: BLE001  # for a $ref that leads nowhere, the library raises anything
-        return False
+
+    def accepts() -> bool:
+        if not all(fits(value) for value in _PLAIN):
+            return False
+        # without a limit of time, a schema of a few lines may take hours
+        values = chain(_ODD, _Trials(schema).at(schema, lambda value: [value], 0))
+        tried = enumerate(values) if can_limit() else ()
+        return all(number < _MOST and fits(value) for number, value in tried)
+
+    return _decided(accepts)
 
 
 def takes_any_kind(schema: Mapping[str, Any], fits: Callable[[Any], bool]) -> bool:
     """Whether a schema without a type lets numbers, texts, lists or objects through, of which it says nothing."""
-    if "type" in schema:
-        return False
+    kinds: tuple[Any, ...] = (42, "text", [], {})
+    return "type" not in schema and _decided(lambda: sum(fits(value) for value in kinds) >= _LEAST_KINDS)
+
+
+def _decided(question: Callable[[], bool]) -> bool:
+    """The answer to a question about a schema; False if that takes too long, or cannot be decided."""
     try:
         with limited(_SECONDS):
-            kinds: tuple[Any, ...] = (42, "text", [], {})
-            return sum(fits(value) for value in kinds) >= _LEAST_KINDS
+            return question()
     except (TooSlowError, RecursionError):
         return False
-    except Exception:  # noqa: BLE001  # as in `accepts_all`
+    except Exception:  # noqa: BLE001  # for a $ref that leads nowhere, the library raises anything
         return False
 
 
@@ -112,11 +107,6 @@ def _subschemas(schema: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
             continue
         for part in inner:
             yield from _subschemas(part, depth + 1)
-
-
-def _trial_values(schema: Mapping[str, Any]) -> Iterator[Any]:
-    yield from _ODD
-    yield from _Trials(schema).at(schema, lambda value: [value], 0)
 
 
 class _Trials:

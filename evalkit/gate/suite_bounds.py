@@ -16,8 +16,8 @@ from evalkit.gate.config import Share, SuiteBound
 from evalkit.gate.judge_drift import judge_changed
 from evalkit.gate.judgment import Judgment
 from evalkit.gate.results_and_exit_code import Status, SuiteResult, TestResult
-from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
 from evalkit.stats.intervals import mean_interval, rate_interval
+from evalkit.stats.significance import holm, mcnemar_midp, sign_flip
 
 FEWEST = 20
 """The fewest tests for a suite bound: with fewer, an interval is too wide to be useful."""

@@ -9,9 +9,9 @@ import pandas as pd
 
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Rules
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 
 
 def verdict_parts(spec: Spec, input_hash: str) -> dict[str, Any]:

@@ -14,11 +14,10 @@ import pandas as pd
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import SKIPPED, OnMissing
 from evalkit.core.settings import Options
-from evalkit.engine import Spec
-from evalkit.engine.explain_unscored import ADVICE
+from evalkit.engine.judging.explain_unscored import ADVICE
+from evalkit.engine.judging.specification import Spec, check_names
+from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
-from evalkit.engine.specification import check_names
-from evalkit.engine.worklist import unseen_input
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import (
@@ -26,13 +25,15 @@ from evalkit.evaluation.lighteval_rows import (
     TIED,
     check_rubric,
     mean_row,
+    reason_of,
     sample_rows,
     unjudged_row,
 )
 from evalkit.evaluation.rules_fit_scales import try_rules
-from evalkit.rubrics import Rubric, RubricLike
-from evalkit.rubrics.prompts import item_inputs
-from evalkit.tables import canonical
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.inputs import item_inputs
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import Message, is_result, is_unseen, read_messages, said
 from evalkit.tables.messages import split
 
@@ -214,7 +215,7 @@ def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
     if judgments in texts:
         texts[judgments] = orjson.loads(texts[judgments])
     error = str(texts.get(f"{prefix}error") or "")
-    reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
+    reason = _REASONS.get(reason_of(error), "grader_failed") if error else None
     return Score(
         value=numbers,
         answer=answer,

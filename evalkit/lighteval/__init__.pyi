@@ -16,4 +16,3 @@ from .pollux.replies import parse_pollux_feedback as parse_pollux_feedback
 from .pollux.replies import process_judge_response_pollux as process_judge_response_pollux
 from .pollux.scores import pollux_corpus as pollux_corpus
 from .run_cost_forecast import plan_run as plan_run
-from .tasks.unjudged_metrics import check_metric as check_metric

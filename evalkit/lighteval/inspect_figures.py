@@ -14,7 +14,7 @@ from inspect_ai.log import EvalLog, EvalScore, read_eval_log
 from inspect_ai.scorer import Score, ScoreReducer, mean_score, value_to_float
 
 from evalkit.core.formatting import figure, text_table
-from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, mean_row
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, is_tied, mean_row
 from evalkit.inspect.scorers import row_of
 from evalkit.lighteval.metrics import RubricScore
 
@@ -55,10 +55,8 @@ def figures_of(log: EvalLog, task: str, scorers: Sequence[Any]) -> list[Figure]:
     epochs, names = log.eval.config.epochs or 1, log.eval.config.epochs_reducer
     reducer = f"{'+'.join(names or ['mean'])} of {epochs}" if epochs > 1 else ""
     make = partial(Figure, log.eval.model, task, reducer=reducer)
-    mine = {one.name: one for one in scorers}
-    figures: list[Figure] = []
-    for one in mine.values():
-        figures += _own_figures(one, log, task, make)
+    figures = [found for one in scorers for found in _own_figures(one, log, task, make)]
+    mine = {one.name for one in scorers}
     for score in log.results.scores if log.results else []:
         if score.scorer not in mine:
             figures += _inspect_figures(score, log, make, [found.name for found in figures])
@@ -106,7 +104,7 @@ def _merged(rows: Sequence[Mapping[str, Any]], reduce: ScoreReducer) -> dict[str
         elif key.endswith("_judgments"):
             made[key] = "[]"
         else:  # a reason: none if an epoch has none; a tie is scored, an empty answer says least
-            made[key] = max(said, key=lambda one: (not one, one.startswith(TIED), one != EMPTY_ANSWER))
+            made[key] = max(said, key=lambda one: (not one, is_tied(one), one != EMPTY_ANSWER))
     return made
 
 
@@ -148,11 +146,11 @@ def _float(value: Any, part: str | None) -> float:
 
 def figures_table(figures: Sequence[Figure]) -> str:
     """Figures as a text: each with its standard error, number of items and coverage; of groups of tasks the mean."""
-    lines = []
-    for one in [*figures, *_averages(figures)]:
-        row = {"model": one.model, "task": one.task, "figure": one.name, "value": figure(one.value)}
-        row |= {"stderr": figure(one.stderr), "n": f"{one.n:.0f}", "coverage": figure(one.coverage)}
-        lines.append(row)
+    lines = [
+        {"model": one.model, "task": one.task, "figure": one.name, "value": figure(one.value),
+         "stderr": figure(one.stderr), "n": f"{one.n:.0f}", "coverage": figure(one.coverage)}
+        for one in [*figures, *_averages(figures)]
+    ]  # fmt: skip
     said = dict.fromkeys(f"Epochs: the value of an item is the {one.reducer} answers." for one in figures
                          if one.reducer)  # fmt: skip
     lost = [f"{one.model}, {one.task}, {one.name}: {one.n_answers:.0f} of {one.all_answers} answers have a value."

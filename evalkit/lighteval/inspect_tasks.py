@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anyio import to_thread
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai._util.registry import registry_info, registry_params
 from inspect_ai.dataset import Sample
+from inspect_ai.model import CachePolicy
 from inspect_ai.scorer import Score, Scorer, Target, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric, SampleLevelMetricGrouping
@@ -34,8 +36,10 @@ from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.inspect.scorers import mean, score_of, stderr
 from evalkit.lighteval.inspect_figures import figures_of, figures_table
-from evalkit.lighteval.metric_checks import nothing_judged
+from evalkit.lighteval.metric_checks import nothing_judged, raise_all
 from evalkit.lighteval.metrics import RubricScore
+from evalkit.lighteval.model_identity import identity_hash, model_identity
+from evalkit.lighteval.scorer_kinds import note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
@@ -56,9 +60,6 @@ def with_inspect_fields(task: LightevalTaskConfig) -> LightevalTaskConfig:
     return replace(task, **fields)
 
 
-_MEANS = (np.mean, np.nanmean)
-
-
 def _why_impossible(metric: Any) -> str:
     """Why the figures of a metric cannot be computed from samples that come one by one; empty if they can."""
     compute = metric.sample_level_fn
@@ -73,8 +74,9 @@ def _why_impossible(metric: Any) -> str:
     if hasattr(compute, "num_samples"):
         return "it needs several answers to each question"
     means = metric.corpus_level_fn
-    means = list(means.values()) if isinstance(means, dict) else [means]
-    is_mean = isinstance(metric, (SampleLevelMetric, SampleLevelMetricGrouping)) and all(one in _MEANS for one in means)
+    means = means.values() if isinstance(means, dict) else [means]
+    of_samples = isinstance(metric, (SampleLevelMetric, SampleLevelMetricGrouping))
+    is_mean = of_samples and all(one in (np.mean, np.nanmean) for one in means)
     return "" if is_mean else "its figure is not the mean (np.mean) of one number per answer"
 
 
@@ -94,9 +96,8 @@ class _Samples:
     def __call__(self, row: dict[str, Any]) -> list[Sample]:
         if self._keep is not None and not self._keep(row):
             return []
-        is_first = self._first is None or row == self._first
         self._first = self._first or dict(row)
-        doc = self._read({**row, "__few_shots": False, "__index": int(not is_first)}, f"{self._task}|0")
+        doc = self._read({**row, "__few_shots": False, "__index": int(row != self._first)}, f"{self._task}|0")
         if doc is None:
             return []
         kept = {name: getattr(doc, name) for name in ("query", "choices", "gold_index", "instruction", "specific")}
@@ -108,6 +109,13 @@ class _Samples:
 def _document(of: Any, name: Any) -> Doc:
     """The document of a sample, or of its state, with a name for messages."""
     return Doc(task_name=of.metadata["task"], id=str(name), **of.metadata["document"])
+
+
+def _document_of_others(sample: Any, name: Any) -> Doc:
+    """The document of a sample that a task makes itself, for the facts."""
+    text = sample.input if isinstance(sample.input, str) else str([(one.role, one.text) for one in sample.input])
+    golds = as_list(sample.target)
+    return Doc(query=text, choices=golds, gold_index=[*range(len(golds))], specific=sample.metadata, id=str(name))
 
 
 @solver(name="evalkit_answer")
@@ -166,9 +174,7 @@ class _OwnMetric:
 
     def __init__(self, metric: Any) -> None:
         self._metric, self._names = metric, as_list(metric.metric_name)
-        check = getattr(metric.sample_level_fn, "check", None)
-        if callable(check):
-            self.check = check
+        self.check = getattr(metric.sample_level_fn, "check", None)
 
     def __repr__(self) -> str:
         return f"_OwnMetric({self._metric.sample_level_fn})"
@@ -201,6 +207,9 @@ def _number(value: Any, name: str) -> float:
 _RENAMED = {"frequence_penalty": "frequency_penalty", "log_probs": "logprobs"}
 """What LightEval 0.13 calls settings that Inspect has under other names."""
 
+_LOADED_HERE = ("hf", "vllm", "sglang", "transformer_lens", "nnterp")
+"""Inspect's names for what loads a model from a folder or the Hub."""
+
 _SELF_GRADED = ("inspect_ai/model_graded_fact", "inspect_ai/model_graded_qa")
 """Scorers that ask the evaluated model, unless they name a model or the run has a grader."""
 
@@ -221,16 +230,17 @@ class EvalCommand:
         self._roles = _model_roles(roles) if roles else None
         self._tasks, self._table, self.failed = dict[str, LightevalTaskConfig](), "", False
         self._faults: dict[str, list[str]] = {}
+        self._answering: dict[str, str] = {}
 
     def prepare(self) -> None:
         """Wrap the functions of the command; called once, before it starts."""
         import lighteval.main_inspect
+        from inspect_ai.model import _model as inspect_model
         from lighteval.tasks.registry import Registry
 
-        main_inspect: Any = lighteval.main_inspect
-
-        read = main_inspect.hf_dataset
-        load, make, run = Registry.__init__, main_inspect.get_inspect_ai_task, main_inspect.inspect_ai_eval_set
+        command: Any = lighteval.main_inspect
+        models: Any = inspect_model
+        load, read = Registry.__init__, command.hf_dataset
 
         def load_with_tasks(registry: Any, *args: Any, **named: Any) -> None:
             try:
@@ -238,47 +248,60 @@ class EvalCommand:
             except ValueError as problem:  # such as a parameter that a metric lacks
                 raise ConfigError(_one_line(problem)) from None
 
-        def make_checked(config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
-            task = with_inspect_fields(config)
-            try:
-                self._refuse(task)
-                made = make(task, *args, **named)
-            except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
-                self._faults.setdefault(_one_line(problem), []).append(task.name)
-                return None
-            if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
-                return None
-            self._tasks[made.name] = task
-            return made
-
-        def run_and_read(tasks: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
-            found = [made for made in tasks if made is not None]
-            self._check_all(found, limit)
-            settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
-            # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
-            own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
-            try:
-                success, logs = run(found, *args, **own | settings)
-            except PrerequisiteError as problem:
-                raise ConfigError(re.sub(r"\[/?[a-z]+\]", "", _one_line(problem))) from None
-            self.failed = not success
-            for log in logs:
-                if log.error is not None:  # with --display none, Inspect does not show it
-                    _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
-            ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
-            self._table = figures_table(
-                [row for log, task in ran for row in figures_of(log, task.name, _scorers(task))]
-            )
-            if not success:
-                sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
-            return success, logs
-
         Registry.__init__ = load_with_tasks  # type: ignore[assignment, method-assign]
-        main_inspect.get_inspect_ai_task = make_checked
+        command.get_inspect_ai_task = partial(self._make, command.get_inspect_ai_task)
         # Inspect keeps the rows of a folder by its name, and would not see that they changed
-        main_inspect.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
-        main_inspect.inspect_ai_eval_set = run_and_read
-        main_inspect.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
+        command.hf_dataset = lambda path, **named: read(path, cached=not Path(path).is_dir(), **named)
+        command.inspect_ai_eval_set = partial(self._run, command.inspect_ai_eval_set)
+        command.results_to_markdown_table = lambda *_, **__: self._table  # its own shows `accuracy` alone
+        models.CacheEntry = partial(self._entry, models.CacheEntry)
+
+    def _make(self, make: Callable[..., Any], config: LightevalTaskConfig, *args: Any, **named: Any) -> Any:
+        """Inspect's task; None for one that cannot run (a fault is noted) and one that is named twice."""
+        task = with_inspect_fields(config)
+        try:
+            self._refuse(task)
+            made = make(task, *args, **named)
+        except Exception as problem:  # noqa: BLE001  # the data, or code of a task: all are told in one message
+            self._faults.setdefault(_one_line(problem), []).append(task.name)
+            return None
+        if made.name in self._tasks:  # named twice, as in bbq,bbq:Age
+            return None
+        self._tasks[made.name] = task
+        return made
+
+    def _entry(self, make: Callable[..., Any], *, model: str, policy: CachePolicy, **named: Any) -> Any:
+        """Inspect keeps answers by the model's name, and would not see that the files of that name changed."""
+        scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
+        return make(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
+
+    def _run(
+        self, run: Callable[..., Any], tasks: list[Any], *args: Any, limit: int | None = None, **named: Any
+    ) -> Any:
+        """Check, run and read the tasks."""
+        found = [made for made in tasks if made is not None]
+        models = [*named["model"], *(self._roles or {}).values()]
+        self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
+        if content := "-".join(filter(None, self._answering.values())):
+            for made in found:  # else a finished task of the same --log-dir would not run again
+                made.version = content
+        self._check_all(found, limit)
+        settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
+        # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed
+        own = {"model_base_url": self._base_url, "model_roles": self._roles, "limit": limit, "retry_attempts": 1}
+        try:
+            success, logs = run(found, *args, **own | settings)
+        except PrerequisiteError as problem:
+            raise ConfigError(re.sub(r"\[/?[a-z]+\]", "", _one_line(problem))) from None
+        self.failed = not success
+        for log in logs:
+            if log.error is not None:  # with --display none, Inspect does not show it
+                _log.error("%s, %s: %s", log.eval.model, log.eval.task, log.error.message)
+        ran = [(log, self._tasks[log.eval.task.rpartition("/")[2]]) for log in logs if log.status == "success"]
+        self._table = figures_table([row for log, task in ran for row in figures_of(log, task.name, _scorers(task))])
+        if not success:
+            sys.stdout.write(f"{self._table}\n")  # of the tasks that did not fail
+        return success, logs
 
     def _refuse(self, task: LightevalTaskConfig) -> None:
         if task.sample_fields is None:
@@ -295,21 +318,30 @@ class EvalCommand:
             raise ConfigError(f"two metrics have the name {listed(twice)}; give one another name")
 
     def _check_all(self, found: Sequence[Any], limit: int | None) -> None:
-        """Raise what prevents judging, and say what will not be judged, before a model is asked."""
+        """Raise what prevents judging, say what will not be judged, and note the facts, before a model is asked."""
+        facts: dict[str, Any] = {}
+        docs: dict[str, list[Doc]] = {}
         for made in found:
-            self._check(made, limit)
-        self._raise_faults()
+            task = self._tasks[made.name]
+            name, read = f"{task.name}|0", _document if _scorers(task) else _document_of_others
+            docs[name] = [read(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
+            self._check(task, docs[name])
+            scorers: list[Any] = [] if _scorers(task) else as_list(task.scorer or ())
+            others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
+                      for one in scorers]  # fmt: skip
+            facts[name] = SimpleNamespace(metrics=others or task.metrics, config=task)
+        raise_all(
+            [f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
+        )
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
+        note_facts(self._answering, facts, docs)
 
-    def _check(self, made: Any, limit: int | None) -> None:
+    def _check(self, task: LightevalTaskConfig, docs: Sequence[Doc]) -> None:
         """Note what prevents judging a task, before a model is asked, and say if a model grades itself."""
-        task = self._tasks[made.name]
         for one in _scorers(task):
-            docs = [_document(sample, at) for at, sample in enumerate(list(made.dataset)[:limit])]
-            check = getattr(one.compute, "check", None)
             try:
-                if check is not None:
+                if check := getattr(one.compute, "check", None):
                     check(f"{task.name}|0", docs)
             except EvalkitError as problem:
                 self._faults.setdefault(str(problem), [])
@@ -320,18 +352,12 @@ class EvalCommand:
                 task.name,
             )
 
-    def _raise_faults(self) -> None:
-        said = [f"task {_some(tasks)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
-        if len(said) == 1:
-            raise ConfigError(said[0])
-        if said:
-            raise ConfigError(
-                f"this run has {len(said)} problems:" + "".join(f"\n  {at}. {one}" for at, one in enumerate(said, 1))
-            )
 
-
-def _some(tasks: Sequence[str], most: int = 3) -> str:
-    return listed(tasks[:most]) + (f" and {len(tasks) - most} more" if len(tasks) > most else "")
+def _content_of(model: str, args: Mapping[str, Any]) -> str:
+    """The hash of what answers, for a model that is loaded in this process; else blank."""
+    api, _, name = model.partition("/")
+    given = {"model_name": name, "revision": args.get("revision"), "model_loading_kwargs": args}
+    return identity_hash(model_identity(given)) if api in _LOADED_HERE else ""
 
 
 def _one_line(problem: Exception) -> str:

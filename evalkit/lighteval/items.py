@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
-from evalkit.tables import canonical, is_missing
+from evalkit.tables.items import canonical, is_missing
 from evalkit.tables.message_forms import Message, said
 from evalkit.tables.messages import conversation_value, is_question, split, value_text
 
@@ -84,8 +84,7 @@ def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
 
 
 def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
-    lacking = [name for name in rubric.required_inputs if name not in row]
-    if lacking:
+    if lacking := [name for name in rubric.required_inputs if name not in row]:
         there = listed(doc.specific or {})
         raise InputError(
             f"task {doc.task_name!r}, document {doc.id!r}: rubric {rubric.id!r} needs {listed(lacking)}; put it into "

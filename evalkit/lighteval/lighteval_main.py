@@ -10,8 +10,10 @@ import traceback
 from collections.abc import MutableMapping, Sequence
 
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
-from evalkit.runs.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
-from evalkit.runs.lighteval_command import TASKS_MODULE
+from evalkit.runs.contract.receipts import check_receipts, receipt_place
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, Scoring
+from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.processes.lighteval_command import TASKS_MODULE
 
 _log = logging.getLogger("evalkit")
 _TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "eval", "sglang", "tasks", "vllm")

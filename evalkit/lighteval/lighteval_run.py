@@ -16,26 +16,29 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
+from evalkit.core.settings import default_folder
 from evalkit.errors import ConfigError, LightevalError
+from evalkit.lighteval.metric_checks import NOTHING
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile, load_profile
-from evalkit.runs.child_process import Child
-from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.lighteval_command import (
+from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, read_receipts
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.processes.child_process import Child
+from evalkit.runs.processes.lighteval_command import (
     LIGHTEVAL,
     TASKS_MODULE,
     lighteval_environment,
     lighteval_words,
     model_facts,
 )
+from evalkit.tables import schemas
 
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
 """Log lines that contain one of these are shown as progress."""
-_NOTHING = "nothing will be judged"
 _GRACE_S = 20.0  # judge calls in flight are waited for, so that nothing is paid twice
 
 
@@ -100,7 +103,7 @@ class LightevalRun:
         """The judgments tables of all judged tasks; `item_id` is ``task/id``."""
         parts = [judgments_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
         found = [part for part in parts if len(part)]
-        return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+        return pd.concat(found, ignore_index=True) if found else schemas.empty("judgments")
 
     @property
     def _tasks(self) -> list[str]:
@@ -208,7 +211,7 @@ def run_lighteval(
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
     with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:
         for line in (line for lines in child.follow() for line in lines):
-            if _NOTHING in line or (progress and any(mark in line for mark in _SHOWN)):
+            if NOTHING in line or (progress and any(mark in line for mark in _SHOWN)):
                 sys.stderr.write(f"{line}\n")
     if child.code:
         raise LightevalError(f"LightEval {child.failure}")
@@ -220,12 +223,8 @@ def run_lighteval(
 
 
 def _place(folder: str | Path | None) -> Path:
-    from evalkit.core.settings import default_folder
-
-    if folder is None:
-        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
-        folder = default_folder() / "lighteval-runs" / name
-    place = Path(folder).resolve()
+    name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
+    place = Path(default_folder() / "lighteval-runs" / name if folder is None else folder).resolve()
     place.mkdir(parents=True, exist_ok=True)
     return place
 

@@ -9,8 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evalkit.errors import ConfigError
 from evalkit.lighteval.metric_settings import place_of
-from evalkit.runs.contract import MODE_VARIABLE, Scoring, asked_mode
+from evalkit.runs.contract.scoring_config import MODE_VARIABLE, Scoring, asked_mode
+
+NOTHING = "nothing will be judged"
+"""The beginning of a line that `run_lighteval` always shows."""
 
 _OUT = "correct it, or leave the metric or its task out"
 
@@ -33,7 +37,7 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
     if not silent:
         return ""
     return (
-        f"nothing will be judged: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
+        f"{NOTHING}: the scoring mode is 'deterministic', the default ({listed_places(silent)}); to have "
         f"answers judged, set {MODE_VARIABLE} to judge (one judge) or jury"
     )
 
@@ -41,6 +45,13 @@ def nothing_judged(metrics: Mapping[str, Iterable[Any]]) -> str:
 def _waits(metric: Any) -> bool:
     """Whether a metric is judged only in another mode; POLLUX's own metric needs none."""
     return hasattr(metric.sample_level_fn, "declared") and Scoring.from_environ().mode == "deterministic"
+
+
+def raise_all(faults: Sequence[str], whole: str = "") -> None:
+    """Raise one fault as it is, and several as a list."""
+    if faults:
+        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(faults, start=1))
+        raise ConfigError(faults[0] if len(faults) == 1 else f"this run has {len(faults)} problems{whole}:{lines}")
 
 
 def cannot_run(metric: Any) -> str:

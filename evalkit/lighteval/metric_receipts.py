@@ -10,12 +10,11 @@ from typing import Any
 import pandas as pd
 
 from evalkit._version import __version__
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError
 from evalkit.evaluation.cost import Cost
 from evalkit.lighteval.metric_settings import MetricSettings
-from evalkit.runs.contract import Receipt, write_receipt
-from evalkit.runs.contract.receipts import JudgeUsed
+from evalkit.runs.contract.receipts import JudgeUsed, Receipt, write_receipt
 
 _log = logging.getLogger("evalkit")
 _OF_JUDGE = ("name", "provider", "service", "model", "weight", "temperature", "max_tokens", "base_url", "score")
@@ -49,9 +48,7 @@ def leave_receipt(
         task=task,
         metric=metric,
         scoring_mode=settings.mode,  # type: ignore[arg-type]  # pydantic checks it
-        plugin=settings.binding.plugin,
-        plugin_version=settings.binding.plugin_version,
-        plugin_hash=settings.binding.plugin_hash,
+        **settings.binding.model_dump(include={"plugin", "plugin_version", "plugin_hash"}),
         rubric=spec.rubric.id,
         rubric_version=spec.rubric.version,
         rubric_hash=spec.rubric.content_hash,

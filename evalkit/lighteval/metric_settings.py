@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,15 +9,16 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import RULE_NAMES, Rules, Settings, check_criteria_per_call, check_samples
-from evalkit.engine import Spec
-from evalkit.engine.specification import named_by
+from evalkit.engine.judging.specification import Spec, named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rules_fit_scales import try_rules
-from evalkit.rubrics import Profile, Rubric, load_profile, rubric_folders
+from evalkit.rubrics import Profile, Rubric, load_profile
+from evalkit.rubrics.files import rubric_folders
 from evalkit.rubrics.profiles import load_rubric_or_profile
-from evalkit.rubrics.prompts import Template, list_templates, load_template
-from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
-from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.rubrics.prompts.prompt_builder import Template, list_templates, load_template
+from evalkit.runs.contract.plugin_layout import PluginLayout, newest
+from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBinding, TaskBindings
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,8 @@ def resolve(
     used = profile or declared.profile
     if used is not None and used.calibration is not None:
         origins["calibration"] = "not applied: scores are raw"
-    try:
-        try_rules(spec)
-    except ConfigError as problem:  # in the word of the place that named it
-        word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
-        raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
+    # in the word of the place that named it
+    try_rules(spec, "aggregation" if origins["aggregation"] == "config" else "aggregate")
     report = config.report_disagreement and scoring.mode == "jury"
     return MetricSettings(spec, origins, scoring.mode, binding, used, report)
 
@@ -218,12 +215,11 @@ def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, pro
 def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:
     """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
     bound = {f"{one.name}@{one.version}": one for one in binding.templates}
-    label = name if name in bound else _newest(name, bound)
-    if label is not None:
+    if label := newest(name, bound):
         return Template.of(bound[label].name, bound[label].version, bound[label].text)
     own = {} if layout is None else layout.templates
-    if layout is not None and any(name in (one, one.partition("@")[0]) for one in own):
-        return Template.of_file(*layout.template(name))
+    if label := newest(name, own):
+        return Template.of_file(label, own[label])
     try:
         return load_template(name)
     except RubricError:
@@ -233,11 +229,3 @@ def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> T
         places[", ".join(str(folder / "templates") for folder in rubric_folders())] = list_templates()
         searched = "; ".join(f"{place} ({listed(names, most=20)})" for place, names in places.items())
         raise RubricError(f"judge template {name!r} not found in {searched}") from None
-
-
-def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
-    mine = [label for label in bound if label.rpartition("@")[0] == name]
-    # v10 is newer than v9; who keeps templates elsewhere may call versions something else
-    return max(
-        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
-    )

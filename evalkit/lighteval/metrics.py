@@ -16,9 +16,9 @@ from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError, JudgeError, listed
-from evalkit.evaluation import evaluate_spec
+from evalkit.evaluation.evaluating import evaluate_spec
 from evalkit.evaluation.lighteval_rows import (
     EMPTY_ANSWER,
     alpha_of,
@@ -32,7 +32,9 @@ from evalkit.evaluation.lighteval_rows import (
 from evalkit.lighteval.items import Fields, answers_of, check_fields, items_of
 from evalkit.lighteval.metric_receipts import leave_receipt
 from evalkit.lighteval.metric_settings import Declared, MetricSettings, naming, resolve
-from evalkit.runs.contract import Scoring, TaskBindings
+from evalkit.runs.contract.receipts import Progress, note_progress
+from evalkit.runs.contract.scoring_config import Scoring
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 _progress_log = logging.getLogger("evalkit.lighteval.progress")
@@ -108,8 +110,7 @@ def judge_metric(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         )
     check_rubric(declared.rubric)
-    wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
-    if wrong:
+    if wrong := [one for one in fields or {} if one not in declared.rubric.input_names]:
         raise ConfigError(
             f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
             f"{listed(declared.rubric.input_names)}"
@@ -170,8 +171,7 @@ class RubricScore(SampleLevelComputation):
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
         self._fields, self._options, self._checked = fields, options, False
-        unknown = [option for option in options if option not in Options.__slots__]
-        if unknown:
+        if unknown := [option for option in options if option not in Options.__slots__]:
             raise ConfigError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(Options.__slots__)}")
         Options(**options)
 
@@ -309,7 +309,9 @@ def judge_rows(
 
 
 class ProgressLog:
-    """Writes the progress of judging into the log, at most every few seconds and at its end; for `on_progress`."""
+    """Writes the progress of judging into the log and next to the receipts, at most every few seconds and at its end;
+    for `on_progress`.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -321,6 +323,7 @@ class ProgressLog:
         done = progress.done + progress.n_failed
         if now - self._last >= _PROGRESS_EVERY_S or done == progress.total:
             self._last = now
+            note_progress(Progress(done=done, total=progress.total))
             failed = f", {progress.n_failed} of them without a reply" if progress.n_failed else ""
             _progress_log.info("%s: %d of %d calls judged%s", self._what, done, progress.total, failed)
 
@@ -348,6 +351,9 @@ def _check_ready(judge: Judge) -> None:
         check_ready(judge)
     except JudgeError as problem:
         raise JudgeError(
-            f"{str(problem).partition('; ')[0]}; set this variable, or name another one as api_key_env where this "
-            "judge is defined (scoring config, profile or task)"
+            problem.fact,
+            judge=judge.name,
+            variable=problem.variable,
+            advice="set this variable, or name another one as api_key_env where this judge is defined (scoring "
+            "config, profile or task)",
         ) from None

@@ -49,13 +49,13 @@ _noted: dict[str, bool] = {}  # path -> whether it was only read
 _noting: list[bool] = []
 
 
-def model_identity(config: Any) -> dict[str, dict[str, Any]]:
+def model_identity(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What answers for a model of LightEval, as far as it can be known; equal for the same content in another place.
 
     Parameters
     ----------
-    config
-        LightEval's `ModelConfig`.
+    given
+        The fields of LightEval's `ModelConfig`.
 
     Returns
     -------
@@ -66,11 +66,10 @@ def model_identity(config: Any) -> dict[str, dict[str, Any]]:
           weights: what is loaded from it, the base of an adapter included. Of a custom model: its file, the modules
           that it imports (except installed ones), the files that it read while it was loaded, and the weights that
           it names.
-        - ``environment``: variable that a custom model reads -> hash of its value; no keys.
+        - ``environment``: variable whose name is written in a custom model's code -> hash of its value; no keys.
         - ``revisions``: name on the Hub -> commit in the local cache.
         - ``server``: ``address``, and what the server tells of the model.
     """
-    given = config.model_dump()
     found: dict[str, dict[str, Any]] = {"files": {}, "environment": {}, "revisions": {}, "server": {}}
     code = given.get("model_definition_file_path")
     if code:
@@ -142,21 +141,18 @@ def _snapshot(name: str, revision: str) -> Path | None:
 
 
 def _fingerprint(path: Path) -> str:
+    """The hash of a file; of a large one its size, time and the hash of some parts."""
+    some = hashlib.sha256()
     try:
-        return _hash(path)
+        with path.open("rb") as file:
+            state = os.fstat(file.fileno())
+            if state.st_size <= _WHOLE:
+                return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            for number in range(16):
+                file.seek((state.st_size - _PART) * number // 15)
+                some.update(file.read(_PART))
     except OSError as problem:  # no library can load it, either
         return f"cannot be read: {problem.strerror}"
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        state = os.fstat(file.fileno())
-        if state.st_size <= _WHOLE:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-        some = hashlib.sha256()
-        for number in range(16):
-            file.seek((state.st_size - _PART) * number // 15)
-            some.update(file.read(_PART))
     return f"{state.st_size} bytes of {state.st_mtime_ns}, some sha256:{some.hexdigest()}"
 
 
@@ -168,8 +164,8 @@ def _add_code(found: dict[str, dict[str, Any]], file: Path) -> None:
             trees.append(ast.parse(path.read_bytes()))
     texts = {node.value for tree in trees for node in ast.walk(tree)
              if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
-    names = {name for tree in trees for name in _variables(tree) if not (is_key(name) or _NO_CHOICE.fullmatch(name))}
-    values = {name: os.environ[name] for name in names if name in os.environ}
+    values = {name: os.environ[name] for name in texts & os.environ.keys()
+              if not (is_key(name) or _NO_CHOICE.fullmatch(name))}  # fmt: skip
     imported = {path.absolute() for path in files.values()}
     read = [path for path in map(Path, sorted(_noted)) if _noted[str(path)] and _is_own(path, file)]
     for path in read:
@@ -198,18 +194,6 @@ def _modules(file: Path) -> dict[str, Path]:
     modules: dict[str, Any] = finder.modules
     named = {name: Path(module.__file__) for name, module in modules.items() if module.__file__}
     return {name: path for name, path in named.items() if name != "__main__" and path.suffix == ".py"}
-
-
-def _variables(tree: ast.Module) -> Iterator[str]:
-    """The environment variables whose names are written in a module."""
-    for node in ast.walk(tree):
-        asked: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
-            asked = node.slice
-        elif isinstance(node, ast.Call) and node.args and re.search(r"(environ\.get|getenv)$", ast.unparse(node.func)):
-            asked = node.args[0]
-        if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
-            yield asked.value
 
 
 def _weights_at(place: Path) -> list[Path]:

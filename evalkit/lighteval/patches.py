@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, guess, listed
-from evalkit.lighteval.metric_checks import cannot_run, listed_places, said_before
+from evalkit.lighteval.metric_checks import cannot_run, listed_places, raise_all, said_before
 from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.model_identity import identity_hash, model_identity, noting_files
-from evalkit.lighteval.scorer_kinds import task_facts
+from evalkit.lighteval.scorer_kinds import names_of, note_facts
 from evalkit.lighteval.unicode_repair import repair
-from evalkit.runs.contract import RunFacts, TaskBindings, write_facts
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 _log = logging.getLogger("evalkit")
 
 _FETCHES_AT_IMPORT = "tiny_benchmarks"
+_OF_ONE = {"revisions": "revision"}
 
 
 def prepare() -> None:
@@ -119,15 +120,13 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if wanted and all(name in own or name in groups for name in wanted):
         return own
     there, lost = _own_tasks(wanted, load_multilingual)
-    both = sorted(set(own) & set(there))
-    if both:
+    if both := sorted(set(own) & set(there)):
         raise ConfigError(
             f"tasks {', '.join(both)} of {custom_tasks} have the names of tasks of LightEval; rename them"
         )
     known = own | there
     heads = {name.split(":")[0] for name in known}
-    missing = [name for name in wanted if name not in known and name not in heads]
-    if missing:
+    if missing := [name for name in wanted if name not in known and name not in heads]:
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
         near = guess(missing[0], sorted({*known, *heads}))
         if any(one.plugin_path for one in TaskBindings.from_environ().root.values()):
@@ -176,55 +175,27 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         for metric in task.metrics:
             _check(metric, task.full_name, docs, faults)
     said = [f"{listed_places(places)}: {fault}" if places else fault for fault, places in faults.items()]
-    if len(said) == 1:
-        raise ConfigError(said[0])
-    if said:
-        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
-        raise ConfigError(f"this run has {len(said)} problems and cannot be scored:{lines}")
+    raise_all(said, " and cannot be scored")
     for line in said_before(pipeline.tasks_dict.values()):
         _log.warning("%s", line)
-
-
-def _note_facts(pipeline: Any) -> None:
-    """Write down what was evaluated, and what scores it; if that fails, the run continues."""
-    docs, identity = pipeline.documents_dict, getattr(pipeline, "model_identity", {})
-    model = {
-        name if part == "files" else f"{part.removesuffix('s')} {name}": str(value)
-        for part, values in identity.items()
-        for name, value in values.items()
-    }
-    try:
-        tasks = {task.full_name: task_facts(task, docs[task.full_name]) for task in pipeline.tasks_dict.values()}
-        write_facts(RunFacts(model=model or None, tasks=dict(sorted(tasks.items()))))  # LightEval's order varies
-    except Exception as problem:  # noqa: BLE001  # answers were paid for: no document or metric may lose them here
-        _log.error("the file with the facts of this run was not written: %s", problem)
 
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
     """Add the error that prevents judging a metric of a task, with its place; one error may occur at many places."""
     if fault := cannot_run(metric):
-        faults.setdefault(fault, []).append(place_of(task, ", ".join(_names_of(metric))))
-    function = metric.sample_level_fn
+        faults.setdefault(fault, []).append(place_of(task, ", ".join(names_of(metric))))
+    function, name = metric.sample_level_fn, "+".join(names_of(metric))
     if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
-    check = getattr(function, "check", None)
-    if check is None:
-        return
-    name = "+".join(_names_of(metric))
-    where = place_of(task, name)
     try:
-        check(task, docs)
+        if check := getattr(function, "check", None):
+            check(task, docs)
     except EvalkitError as problem:
-        faults.setdefault(without_place(str(problem), task, name), []).append(where)
-
-
-def _names_of(metric: Any) -> list[str]:
-    names = metric.metric_name
-    return list(map(str, names)) if isinstance(names, (list, tuple)) else [str(names)]
+        faults.setdefault(without_place(str(problem), task, name), []).append(place_of(task, name))
 
 
 def _names_twice(task: Any) -> list[str]:
-    names = [name for metric in task.metrics for name in _names_of(metric)]
+    names = [name for metric in task.metrics for name in names_of(metric)]
     return [
         f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"
@@ -249,7 +220,12 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 
 
 def _mending(plain: Callable[..., None], pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
-    _note_facts(pipeline)
+    model = {
+        name if part == "files" else f"{_OF_ONE.get(part, part)} {name}": str(value)
+        for part, values in getattr(pipeline, "model_identity", {}).items()
+        for name, value in values.items()
+    }
+    note_facts(model, {task.full_name: task for task in pipeline.tasks_dict.values()}, pipeline.documents_dict)
     for mine in responses.values():
         repair(*mine)
     plain(responses)
@@ -273,14 +249,13 @@ def _loading(answering: list[str], plain: Callable[..., Any], pipeline: Any, con
     """Load the model; its identity is `pipeline.model_identity`, and part of the key of its stored answers."""
     if config is None:
         return plain(config, model)
-    before = model_identity(config)
+    before = model_identity(config.model_dump())
     _answer_as(answering, before, config)
     with noting_files():
         made = plain(config, model)
-    identity = pipeline.model_identity = model_identity(config)
+    identity = pipeline.model_identity = model_identity(config.model_dump())
     was, now = before.get("files", {}), identity.get("files", {})
-    changed = [name for name in was if name in now and now[name] != was[name]]
-    if changed:
+    if changed := [name for name in was if name in now and now[name] != was[name]]:
         raise ConfigError(f"{listed(changed)} changed while the model was loaded; run this again when it is complete")
     cache = getattr(made, "_cache", None)
     if identity != before and cache is not None:  # it was made with what was known before

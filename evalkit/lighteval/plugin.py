@@ -14,8 +14,9 @@ from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.lighteval.inspect_tasks import with_inspect_fields
-from evalkit.runs.contract import TaskBindings, asked_mode
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
+from evalkit.runs.contract.scoring_config import asked_mode
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 
 def gather(bindings: TaskBindings | None = None) -> list[Any]:
@@ -84,10 +85,8 @@ def _table(where: str, load: Any, bindings: TaskBindings) -> list[Any]:
 
 def _check_modes(where: str, declared: Any, bindings: TaskBindings) -> None:
     """A plugin can limit the scoring modes of its tasks; judged metrics know theirs themselves."""
-    asked, limits = (
-        asked_mode() or "deterministic",
-        declared.get("scoring_modes", {}) if isinstance(declared, Mapping) else {},
-    )
+    limits = declared.get("scoring_modes", {}) if isinstance(declared, Mapping) else {}
+    asked = asked_mode() or "deterministic"
     for task, modes in limits.items():
         if task in bindings and asked not in modes:
             raise ConfigError(f"{where} does not support mode {asked!r} for the task {task!r}, only {listed(modes)}")

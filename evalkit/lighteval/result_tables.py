@@ -8,15 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.evaluation.lighteval_rows import judgments_of
 from evalkit.evaluation.wide_table import wide_table
-from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.figure_name_rules import is_count, is_of, no_values
-from evalkit.runs.run_results import sample_figures
+from evalkit.runs.contract.receipts import Receipt
+from evalkit.runs.run.run_results import sample_figures
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 _BESIDE = ("stderr", "n", "coverage", "pass_rate", "n_verdicts", "alpha", "n_unscored", "n_empty")
 _WHOLE = ("n", "n_verdicts", "n_unscored", "n_empty")
@@ -38,11 +38,11 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
         alone = _orphans(figures, beside)
         heads = [one for one in figures if one not in beside and one.removesuffix("_coverage") not in alone] + alone
         for name in sorted(dict.fromkeys(heads), key=lambda one: not is_of(one, judged)):
-            found = {part: [f"{one}_{part}" for one in stems.get(name, [name])] for part in _BESIDE}
-            row = {
-                part: next((figures[at] for at in names if at in figures), math.nan) for part, names in found.items()
-            }
-            rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
+            row = {"task": task, "metric": name, "value": figures.get(name, math.nan)}
+            for part in _BESIDE:
+                names = [f"{one}_{part}" for one in stems.get(name, [name])]
+                row[part] = next((figures[at] for at in names if at in figures), math.nan)
+            rows.append(row)
     table = pd.DataFrame(rows, columns=_COLUMNS)
     whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
     return table.astype(dict.fromkeys(whole, "Int64"))
@@ -106,20 +106,20 @@ def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt
     parts = [(receipt.metric, _judgments(receipt.metric, details, ids)) for receipt in receipts if receipt.task == task]
     found = [part.assign(_metric=metric) for metric, part in parts if len(part)]
     if not found:
-        return tables.empty("judgments")
+        return schemas.empty("judgments")
     both = pd.concat(found, ignore_index=True)
-    both = both[~both.duplicated([*tables.JUDGMENT_KEY, "key"])]
-    clash = both.duplicated(tables.JUDGMENT_KEY)
+    both = both[~both.duplicated([*schemas.JUDGMENT_KEY, "key"])]
+    clash = both.duplicated(schemas.JUDGMENT_KEY)
     named = both["judge"].astype("str")
     judges = named.where(~clash, named + " (" + both["_metric"] + ")")
     made = both.drop(columns="_metric").assign(judge=judges)
-    return tables.table("judgments", {name: made[name].array for name in made.columns})
+    return schemas.table("judgments", {name: made[name].array for name in made.columns})
 
 
 def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:
     rows = [row.get(metric) or {} for row in details["metric"]]
     if not rows or any(f"{metric}_judgments" not in row for row in rows):
-        return tables.empty("judgments")
+        return schemas.empty("judgments")
     return judgments_of(metric, rows, ids)
 
 

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
+from evalkit.engine.judging.specification import DEFAULT_SAMPLES, named_by
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
-from evalkit.runs import Registry, Run, resolve
-from evalkit.runs.contract import Receipt, ScoringConfig
+from evalkit.runs import Registry, Run
+from evalkit.runs.contract.receipts import Receipt
+from evalkit.runs.contract.scoring_config import ScoringConfig
 from evalkit.runs.registry import PackTask
-from evalkit.runs.run_store import RunStore
+from evalkit.runs.run.pack_resolution import resolve
+from evalkit.runs.run.run_store import RunStore
 
 _ASKED = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1}
 _OWN_DATA = Path(__file__).resolve().parent / "tasks" / "data"
@@ -141,7 +144,7 @@ class RunPlan:
         prompts = ", ".join(f"{name} US$ {price[0]:g}" for name, price in prices.items() if price and price[0])
         if not usd and not prompts:
             return "free"
-        return f"replies at most US$ {usd:.4f}; prompts cost extra, per million tokens: {prompts}"
+        return f"replies at most {money(usd)}; prompts cost extra, per million tokens: {prompts}"
 
 
 def plan_run(

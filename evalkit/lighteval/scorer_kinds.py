@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import functools
+import gc
 import hashlib
 import json
+import logging
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from evalkit.runs.contract import MetricFacts, Scorer, TaskFacts
+from evalkit.runs.contract.receipts import MetricFacts, RunFacts, Scorer, TaskFacts, write_facts
 
+_log = logging.getLogger("evalkit")
 _KNOWN = (
     "builtins", "dataclasses", "math", "numpy", "re", "statistics", "string",
     "evalkit.lighteval", "lighteval.metrics", "lighteval.utils.imports", "lighteval.utils.language",
@@ -26,6 +28,21 @@ _CALLING = ("JudgeLM", "JudgeLLM", "BertScore", "BERTScorer", "BLEURT", "Extract
 """LightEval's judges and the metrics that load weights, by the beginnings of their classes' names."""
 _CALLING_MODULE = "lighteval.metrics.imports"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def note_facts(model: Mapping[str, str], tasks: Mapping[str, Any], docs: Mapping[str, Sequence[Any]]) -> None:
+    """Write down what is evaluated, and what scores it; if that fails, the run continues."""
+    try:
+        facts = {name: task_facts(tasks[name], docs[name]) for name in sorted(tasks)}  # LightEval's order varies
+        write_facts(RunFacts(model=dict(model) or None, tasks=facts))
+    except Exception as problem:  # noqa: BLE001  # answers may be paid for: no document or metric may lose them here
+        _log.error("the file with the facts of this run was not written: %s", problem)
+
+
+def names_of(metric: Any) -> list[str]:
+    """The names of a metric of LightEval, which may be a group."""
+    names = metric.metric_name
+    return list(map(str, names)) if isinstance(names, (list, tuple)) else [str(names)]
 
 
 def task_facts(task: Any, docs: Sequence[Any]) -> TaskFacts:
@@ -67,10 +84,10 @@ def _plain(value: Any) -> str:
 
 
 def _metric_facts(metric: Any, task: Any) -> Iterator[tuple[str, MetricFacts]]:
-    names = metric.metric_name if isinstance(metric.metric_name, (list, tuple)) else [metric.metric_name]
+    names = names_of(metric)
     better = metric.higher_is_better if isinstance(metric.higher_is_better, Mapping) else {}
     scorer = scorer_of(metric)
-    words = [_word(str(name), metric, task) for name in names] if scorer == "unknown" else []
+    words = [_word(name, metric, task) for name in names] if scorer == "unknown" else []
     word = None if None in words or not words else words[0]
     # a mapping has the figures of a metric, which may have another name
     for name in map(str, better or names):
@@ -82,14 +99,13 @@ def _metric_facts(metric: Any, task: Any) -> Iterator[tuple[str, MetricFacts]]:
 def _word(name: str, metric: Any, task: Any) -> str | None:
     """The plugin whose author declares a metric deterministic (`EVALKIT_PLUGIN`); None if no author does."""
     for code in (type(metric.sample_level_fn), getattr(getattr(task, "config", None), "prompt_function", None)):
-        module = str(getattr(code, "__module__", ""))
-        while module:
-            declared = getattr(sys.modules.get(module), "EVALKIT_PLUGIN", None)
-            declared = declared if isinstance(declared, Mapping) else {}
+        parts = str(getattr(code, "__module__", "")).split(".")
+        for module in (".".join(parts[:n]) for n in range(len(parts), 0, -1)):  # a package may declare for its modules
+            given = getattr(sys.modules.get(module), "EVALKIT_PLUGIN", None)
+            declared = given if isinstance(given, Mapping) else {}
             named = declared.get("deterministic")
             if named == name or (isinstance(named, (list, tuple, set)) and name in named):
                 return str(declared.get("name") or module)
-            module = module.rpartition(".")[0]
     return None
 
 
@@ -117,43 +133,35 @@ def scorer_of(metric: Any) -> Scorer:
 
 def _is_known(value: Any, seen: set[int]) -> bool:
     """Whether a value, and everything that it contains, is data or known code."""
-    if value is None or isinstance(value, (str, bytes, int, float, complex, re.Pattern, enum.Enum)):
-        return True
-    if id(value) in seen:
+    if id(value) in seen or isinstance(value, (str, bytes, int, float, complex, re.Pattern, enum.Enum, type(None))):
         return True
     seen.add(id(value))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(_is_known(one, seen) for one in value)
-    if isinstance(value, Mapping):
-        return all(_is_known(one, seen) for one in value.values())
+    held: Iterable[Any]
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in sys.stdlib_module_names
-    if isinstance(value, functools.partial):
-        return all(_is_known(one, seen) for one in (value.func, value.args, value.keywords))
-    if isinstance(value, types.MethodType):
-        return _is_known(value.__func__, seen) and _is_known(value.__self__, seen)
-    if isinstance(value, types.FunctionType):
-        return _is_from(value) and all(_is_known(one, seen) for one in _held_by(value))
-    if isinstance(value, (types.BuiltinFunctionType, type)) or not hasattr(value, "__dict__"):
+    if isinstance(value, (list, tuple, set, frozenset)):
+        held = value
+    elif isinstance(value, Mapping):
+        held = value.values()
+    elif isinstance(value, functools.partial):
+        held = (value.func, value.args, value.keywords)
+    elif isinstance(value, types.MethodType):
+        held = (value.__func__, value.__self__)
+    elif isinstance(value, types.CellType):
+        held = gc.get_referents(value)  # nothing, if it has no value yet
+    elif isinstance(value, types.FunctionType):
+        held = (value.__defaults__, value.__kwdefaults__, value.__closure__)
+        if not _is_from(value):
+            return False
+    elif isinstance(value, (types.BuiltinFunctionType, type)) or not hasattr(value, "__dict__"):
         return _is_from(value)
-    return _is_object_known(value, seen)
-
-
-def _held_by(function: types.FunctionType) -> list[Any]:
-    """The values that a function refers to: set variables of enclosing functions, and its defaults."""
-    held = [function.__defaults__, function.__kwdefaults__]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # it has no value yet
-            held.append(cell.cell_contents)
-    return held
-
-
-def _is_object_known(value: Any, seen: set[int]) -> bool:
-    classes = [one for one in type(value).__mro__ if one.__module__ not in ("abc", "typing")]
-    methods = [code for one in classes for code in vars(one).values() if isinstance(code, types.FunctionType)]
-    if getattr(value, "is_judged", False) or not all(map(_is_from, classes)):
-        return False
-    return all(_is_known(code, seen) for code in methods) and _is_known(getattr(value, "__dict__", {}), seen)
+    else:
+        classes = [one for one in type(value).__mro__ if one.__module__ not in ("abc", "typing")]
+        methods = [code for one in classes for code in vars(one).values() if isinstance(code, types.FunctionType)]
+        if getattr(value, "is_judged", False) or not all(map(_is_from, classes)):
+            return False
+        held = (*methods, vars(value))
+    return all(_is_known(one, seen) for one in held)
 
 
 def _is_from(code: Any, modules: tuple[str, ...] = _KNOWN) -> bool:

@@ -1,9 +1,6 @@
-from .column_roles import ColumnRoles as ColumnRoles
-from .column_roles import guess_columns as guess_columns
-from .judgment_browser import JudgmentBrowser as JudgmentBrowser
-from .run_view import RunView as RunView
-from .run_wizard import RunWizard as RunWizard
-from .start_card import StartCard as StartCard
-from .start_card import start as start
-from .tuner import RubricTuner as RubricTuner
-from .tuning_session import Session as Session
+from .judgments.judgment_browser import JudgmentBrowser as JudgmentBrowser
+from .runs.run_view import RunView as RunView
+from .runs.run_wizard import RunWizard as RunWizard
+from .start.column_roles import guess_columns as guess_columns
+from .start.start_card import start as start
+from .tuner.rubric_tuner import RubricTuner as RubricTuner

@@ -71,10 +71,57 @@ class Worker:
             job()
 
 
-class NotebookWidget:
-    """An object that draws itself in a notebook, and as HTML and text if no widget can be drawn.
+class Jobs:
+    """The background work of a widget, and the error that it shows.
 
     An error appears in the widget's `alert` until the same action succeeds, or its cause is gone.
+
+    Attributes
+    ----------
+    failed_action
+        The action whose error is shown.
+    failed
+        What else an error changes on screen.
+    """
+
+    def __init__(self, widget: Any) -> None:
+        self._widget, self.failed_action = widget, ""
+        self._queues = {name: Worker() for name in ("main", "plan", "samples")}
+        self.failed: Callable[[], None] = lambda: None
+
+    def do(self, name: str, job: Callable[[], object], queue: str = "main") -> None:
+        """Do a job in the background, after those that wait in its queue."""
+        # another name than the action's: an action that was queued may still fail
+        self._queues[queue].do(name, lambda: self.safely(job, f"worker: {name}"))
+
+    def safely(self, job: Callable[[], object], action: str = "") -> None:
+        """Do a job now; an error appears on screen."""
+        try:
+            job()
+        except Exception as problem:  # noqa: BLE001  # the traceback of a callback or thread is not shown
+            kind = "" if isinstance(problem, EvalkitError) else f"{type(problem).__name__}: "
+            self.alert(f"{kind}{problem}", action)
+            self.failed()
+        else:
+            if action:
+                self.forget_error(action)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until nothing runs; False when the time was too short."""
+        return all(worker.wait(timeout_s) for worker in self._queues.values())
+
+    def alert(self, text: str, action: str = "") -> None:
+        """Show an error of an action; without text, none."""
+        self._widget.alert, self.failed_action = text, action
+
+    def forget_error(self, *actions: str) -> None:
+        """Remove the message of these actions: its cause is gone."""
+        if self.failed_action in actions:
+            self.alert("")
+
+
+class NotebookWidget:
+    """An object that draws itself in a notebook, and as HTML and text if no widget can be drawn.
 
     Attributes
     ----------
@@ -83,9 +130,7 @@ class NotebookWidget:
     """
 
     def __init__(self, widget: Any) -> None:
-        self.widget = widget
-        self._queues = {name: Worker() for name in ("main", "plan", "samples")}
-        self._failed_action = ""
+        self.widget, self._jobs = widget, Jobs(widget)
         widget.on_msg(lambda _widget, message, _buffers: self.receive(message))
 
     @property
@@ -104,41 +149,15 @@ class NotebookWidget:
         name = message.get("do") if isinstance(message, Mapping) else None
         action = self._actions().get(name) if isinstance(name, str) else None
         if action is not None:
-            self._safely(lambda: action(message), str(name))
+            self._jobs.safely(lambda: action(message), str(name))
 
     def wait_idle(self, timeout_s: float = 60.0) -> bool:
         """Wait until nothing runs in the background; False when the time was too short."""
-        return all(worker.wait(timeout_s) for worker in self._queues.values())
+        return self._jobs.wait(timeout_s)
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         """Name of an action -> the function that takes its message."""
-        return {"dismiss": lambda message: self._forget_error(message.get("action", self._failed_action))}
-
-    def _alert(self, text: str, action: str = "") -> None:
-        self.widget.alert, self._failed_action = text, action
-
-    def _forget_error(self, *actions: str) -> None:
-        """Remove the message of these actions: its cause is gone."""
-        if self._failed_action in actions:
-            self._alert("")
-
-    def _failed(self) -> None:
-        """What else an error changes on screen."""
-
-    def _safely(self, job: Callable[[], object], action: str = "") -> None:
-        try:
-            job()
-        except Exception as problem:  # noqa: BLE001  # the traceback of a callback or thread is not shown
-            kind = "" if isinstance(problem, EvalkitError) else f"{type(problem).__name__}: "
-            self._alert(f"{kind}{problem}", action)
-            self._failed()
-        else:
-            if action:
-                self._forget_error(action)
-
-    def _do(self, name: str, job: Callable[[], object], queue: str = "main") -> None:
-        # another name than the action's: an action that was queued may still fail
-        self._queues[queue].do(name, lambda: self._safely(job, f"worker: {name}"))
+        return {"dismiss": lambda message: self._jobs.forget_error(message.get("action", self._jobs.failed_action))}
 
     # marimo: `mo.ui.anywidget(…)` takes this object for the widget that it draws, by what it needs of one
     @property

@@ -11,14 +11,14 @@ from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.stats import Calibration
+from evalkit.stats.alignment.calibrations import Calibration
 from evalkit.stats.result_tables import JUDGE_KEY
 
 _KEYS = (
     Key("people's mean at this score", "good", marker="o"),
     Key("calibrated score", "ink", marker="s", filled=False),
 )
-_NOTE = "bars: 95 % interval over items; numbers: labelled items; dashed: people and judge agree"
+_NOTE = "bars: 95 % interval over items; numbers: labelled items"
 
 
 def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Picture:
@@ -59,7 +59,7 @@ def plot_calibration(calibration: Calibration, *, theme: Theme = "auto") -> Pict
     gaps = [f"{row['judge']} · {row['criterion']}: {row['notes']}" for row in without.to_dict("records")]
     n_labelled = int(table["n_labelled"].max()) if len(table) else 0
     subtitle = f"up to {counted(n_labelled, 'labelled item')}, fitted on {calibration.date}"
-    notes = [_NOTE if calibration.figure == "score" else _NOTE.rpartition(";")[0]]
+    notes = [f"{_NOTE}; dashed: people and judge agree" if calibration.figure == "score" else _NOTE]
     title = "People and calibrated scores by raw score"
     return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=notes)
 

@@ -13,7 +13,7 @@ from evalkit.errors import counted
 from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, table_of
 from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of, read_label
 
@@ -21,11 +21,7 @@ Counts = npt.NDArray[np.int64]
 
 _MOST_CODES = 9
 _NONE = ("tied", "unscored")
-_KEYS = (
-    Key("same label", "good"),
-    Key("different label", "bad", "////"),
-    Key(" or ".join(_NONE), "chance", "xxx"),
-)
+_KEYS = (Key("same label", "good"), Key("different label", "bad", "////"), Key(" or ".join(_NONE), "chance", "xxx"))
 _NOTE = "every label of every annotator counts once; percentages are shares of the row"
 
 

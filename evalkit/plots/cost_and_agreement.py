@@ -13,7 +13,7 @@ from evalkit.errors import ConfigError, InputError, counted
 from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Panel, Picture, check_columns, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.tables.grouping import Floats
 
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]

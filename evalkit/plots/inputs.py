@@ -8,9 +8,8 @@ from typing import Literal
 import pandas as pd
 
 from evalkit.errors import InputError
-from evalkit.rubrics import LabelsLike
-from evalkit.stats.alignment.label_values import labels_for
-from evalkit.stats.comparison.sides import HasJudgments
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.stats.alignment.label_values import HasJudgments, labels_for
 from evalkit.stats.touched_tables import check_rows
 from evalkit.tables.grouping import group
 

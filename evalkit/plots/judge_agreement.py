@@ -13,7 +13,7 @@ from evalkit.errors import counted
 from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, labels_of, parts_of, table_of
 from evalkit.plots.layout import Axes, Cell, Panel, Picture, frame, grid, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.label_values import annotators_of

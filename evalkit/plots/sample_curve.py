@@ -11,6 +11,7 @@ from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, grid, short, why_missing
 from evalkit.plots.theme import Palette, Theme
+from evalkit.stats.alignment.agreement_measures import figure_of
 
 _KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
 _NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
@@ -22,7 +23,6 @@ _NOTE = (
     "bars: 95 % interval over items; band: ± 1 SD over draws of k samples; dashed: extrapolated beyond the recorded "
     "samples"
 )
-_NAMES = {"accuracy": "accuracy", "spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall", "kappa": "kappa"}
 
 
 def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
@@ -75,7 +75,7 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
     lines = rows.to_dict("records")
     label = "no labels: Φ alone"
     if rows["value"].notna().any():
-        label = _NAMES.get(what, what.replace("_", " "))
+        label = figure_of(what).name or what.replace("_", " ")
     alt = "; ".join(_said(line, label) for line in lines)
 
     def paint(axes: Axes, palette: Palette) -> None:

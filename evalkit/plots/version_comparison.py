@@ -12,10 +12,10 @@ from evalkit.errors import InputError, counted
 from evalkit.plots.inputs import Judged
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, mark_interval, rows_panel, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
-from evalkit.stats.comparison.sides import HasJudgments
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 

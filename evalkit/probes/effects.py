@@ -11,11 +11,12 @@ import pandas as pd
 
 from evalkit.errors import counted
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_texts
-from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
+from evalkit.stats.comparison.measured_floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.stats.intervals import Interval, cluster_codes, effective_clusters, mean_interval, wilson
-from evalkit.stats.result_tables import columns, figure_row, joined, note_few_clusters, result_table
+from evalkit.stats.notes import Note, Notes, joined, note_few_clusters
+from evalkit.stats.result_tables import columns, figure_row, result_table
 from evalkit.stats.voting import vote
-from evalkit.tables import records
+from evalkit.tables.files import records
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
 
 ALL = "all"
@@ -118,20 +119,22 @@ def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
         row["expected_by_chance"] = float(expected[known].sum())
         interval = excess_interval(flipped[known], expected[known], units[known])
         row |= figure_row("excess", float((flipped - expected)[known].mean()), interval)
-        notes += [f"excess: {interval.reason}"] if interval.reason else []
+        notes += [Note(interval.reason, ("excess",))] if interval.reason else []
     if moved.any():
         row |= figure_row("shift", float(shift[moved].mean()), mean_interval(shift[moved], units[moved]))
     return row | {"notes": joined(notes)}
 
 
-def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
+def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> Notes:
     if not len(own):
         return ["no items"]
     if not own["rule"].all():
         return ["no pass rule: no verdicts"]
     if not n:
         return ["no item has a verdict on both sides"]
-    notes = [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
+    notes: Notes = (
+        [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
+    )
     note_few_clusters(units, notes)
     return notes
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import Options
-from evalkit.engine import Spec, Worklist
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics.prompts import PromptBuilder
-from evalkit.tables import as_items
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.tables import schemas
 from evalkit.tables.grouping import cluster_names
+from evalkit.tables.items import as_items
 
 _ORIGIN = "variant of item"
 
@@ -75,7 +76,7 @@ class ProbeRun:
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
             self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         # a rubric narrowed to one criterion has another label
-        return judgments.assign(rubric_version=tables.categorical([self.spec.rubric.label] * len(judgments)))
+        return judgments.assign(rubric_version=schemas.categorical([self.spec.rubric.label] * len(judgments)))
 
     def variants(self, field: str, makers: Mapping[str, Callable[[str], str]], ids: set[str] | None = None) -> Any:
         """The items once per variant, `field` rewritten by its maker; ids are ``variant/item_id``."""
@@ -134,5 +135,5 @@ def split_variants(judgments: pd.DataFrame) -> pd.DataFrame:
     names = judgments["item_id"].astype(object).str.split("/", n=1)
     return judgments.assign(
         item_id=pd.array([name[1] for name in names], dtype="str"),
-        side=tables.categorical([name[0] for name in names]),
+        side=schemas.categorical([name[0] for name in names]),
     )

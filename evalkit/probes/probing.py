@@ -8,12 +8,11 @@ from typing import Any, Unpack
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import Bill
 from evalkit.core.judges import JudgesLike
 from evalkit.core.lists_of_choices import OnMissing
 from evalkit.core.settings import JudgeOptions
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.engine.providers.fake import write_reply
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, load_paddings
@@ -21,9 +20,12 @@ from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_
 from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
 from evalkit.probes.verdicts_before_and_after import KEYS, verdict_table
-from evalkit.rubrics import Criterion, RubricLike, code_text
-from evalkit.rubrics.prompts import item_inputs
-from evalkit.tables import ItemsLike
+from evalkit.rubrics import Criterion
+from evalkit.rubrics.inputs import item_inputs
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.rubrics.scales import code_text
+from evalkit.tables import schemas
+from evalkit.tables.items import ItemsLike
 
 PLAIN = "plain"
 _PRAISE = "The answer meets the highest level in full; nothing is wrong or missing."
@@ -249,7 +251,7 @@ def probe_injection(
         )
     used = chosen(attacks, load_attacks())
     plain = run.judge(run.items)
-    plain = plain.assign(side=tables.categorical([PLAIN] * len(plain)))
+    plain = plain.assign(side=schemas.categorical([PLAIN] * len(plain)))
     failed = verdict_table(plain)
     failed = failed.loc[failed["verdict"].eq("fail")]
     cases = [
@@ -259,8 +261,8 @@ def probe_injection(
         if len(ids := failed.loc[failed["criterion"].eq(criterion.name) & failed["judge"].eq(judge.name), "item_id"])
     ]
     attacked = [_attacked(run, criterion, spec, ids, used, field) for criterion, spec, ids in cases]
-    judgments = tables.check(pd.concat([plain, *attacked], ignore_index=True), "judgments")
-    judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
+    judgments = schemas.check(pd.concat([plain, *attacked], ignore_index=True), "judgments")
+    judgments = judgments.assign(side=schemas.categorical(judgments["side"].astype(object)))
     again = [run.again(ids, spec) for _, spec, ids in cases]
     repeats = pd.concat([plain.iloc[:0], *again], ignore_index=True)
     verdicts = verdict_table(judgments)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from evalkit.errors import RubricError, counted, listed
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
+from evalkit.rubrics.inputs import item_inputs
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import code_text
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion

@@ -237,12 +237,14 @@ def load_profile(name: str | Path) -> Profile:
         path = there[name]
     try:
         values = read_yaml(path)
-        if not isinstance(values, Mapping):
-            raise ConfigError("expected a mapping with profile, rubric, judges, samples, vote and aggregate")
+    except RubricError as problem:  # it names the file
+        raise ConfigError(str(problem)) from None
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{path}: expected a mapping with profile, rubric, judges, samples, vote and aggregate")
+    try:
         return Profile(**{str(key): value for key, value in values.items()}).in_file(path)
     except EvalkitError as problem:
-        where = "" if str(path) in str(problem) else f"{path}: "
-        raise ConfigError(f"{where}{problem}") from None
+        raise ConfigError(f"{path}: {problem}") from None
 
 
 RubricLike = Rubric | Profile | str | Path

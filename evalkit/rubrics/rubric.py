@@ -27,8 +27,9 @@ from evalkit.rubrics.files import (
     save_folder,
     write_new,
 )
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables.items import ItemsLike, as_items
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(rf"{ID.pattern}(@{_VERSION.pattern})?")
@@ -257,8 +258,6 @@ class Rubric(FileModel):
         RubricError
             For an unknown criterion, a label off the scale, or an example without a required input.
         """
-        from evalkit.rubrics.prompts import item_inputs
-
         made = self
         columns = {name: examples[name].tolist() for name in self.input_names if name in examples}
         shown = item_inputs(self, columns, len(examples))
@@ -284,8 +283,6 @@ class Rubric(FileModel):
 
         Items are the same if their inputs are.
         """
-        from evalkit.rubrics.prompts import item_inputs
-
         frame = as_items(items)
         columns = {name: frame[name].tolist() for name in self.input_names if name in frame}
         others = [inputs not in self.example_inputs for inputs in item_inputs(self, columns, len(frame))]

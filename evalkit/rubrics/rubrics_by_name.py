@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,24 +96,33 @@ def list_rubrics() -> pd.DataFrame:
         ``broken:`` and the error.
     """
     rows = []
+    for name, version, path, rubric in rubric_files():
+        row: dict[str, Any] = {"id": name, "version": version, "path": str(path)}
+        if isinstance(rubric, RubricError):
+            row |= {"description": f"broken: {rubric}"}
+        else:
+            row |= {
+                "mode": rubric.mode,
+                "criteria": ", ".join(rubric.names),
+                "inputs": ", ".join(rubric.inputs),
+                "template": rubric.template,
+                "description": rubric.description.strip(),
+            }
+        rows.append(row)
+    names = ["id", "version", "mode", "criteria", "inputs", "template", "description", "path"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def rubric_files() -> Iterator[tuple[str, str, Path, Rubric | RubricError]]:
+    """Id, version, path and rubric of each file, in order; in place of a rubric that is invalid, the error."""
     for name in rubric_ids():
         for number, path in file_versions(name).items():
-            row: dict[str, Any] = {"id": name, "version": f"v{number}", "path": str(path)}
+            rubric: Rubric | RubricError
             try:
                 rubric = Rubric.of_file(path)
             except RubricError as problem:
-                row |= {"description": f"broken: {problem}"}
-            else:
-                row |= {
-                    "mode": rubric.mode,
-                    "criteria": ", ".join(rubric.names),
-                    "inputs": ", ".join(rubric.inputs),
-                    "template": rubric.template,
-                    "description": rubric.description.strip(),
-                }
-            rows.append(row)
-    names = ["id", "version", "mode", "criteria", "inputs", "template", "description", "path"]
-    return pd.DataFrame(rows, columns=names)
+                rubric = problem
+            yield name, f"v{number}", path, rubric
 
 
 def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str | Path | None = None) -> Path:

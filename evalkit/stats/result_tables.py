@@ -1,32 +1,20 @@
-"""Tables of figures: their columns and types, a figure with its interval, and the notes of a row."""
+"""Tables of figures: their columns and types, and a figure with its interval."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
-from evalkit.errors import ConfigError, counted
-from evalkit.stats.intervals import (
-    FEW_CLUSTERS,
-    LARGE_CLUSTER,
-    NOT_PROMISED,
-    Interval,
-    Transform,
-    effective_clusters,
-    jackknife,
-    unit_codes,
-)
+from evalkit.errors import ConfigError
+from evalkit.stats.intervals import Interval, Transform, effective_clusters, jackknife, unit_codes
+from evalkit.stats.notes import Note, Notes, joined, keep_facts
+from evalkit.tables import schemas
 from evalkit.tables.files import release_memory
-from evalkit.tables.grouping import ClustersLike, Floats, Ints, collected_notes, group, small
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, group, small
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
 
@@ -76,7 +64,7 @@ def columns(*given: Declared) -> dict[str, str | None]:
 
 
 def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.DataFrame:
-    """A table with these `columns`; the notes of a row are a text or a list of notes.
+    """A table with these `columns`; the notes of a row are a text or a list of notes (`notes_of` gives them back).
 
     Examples
     --------
@@ -87,12 +75,12 @@ def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.D
     """
     # column by column: `astype` of the whole table takes longer than many figures
     made = {name: _column([row.get(name) for row in rows], kind) for name, kind in columns(*declared).items()}
-    return pd.DataFrame(made, copy=False)
+    return keep_facts(pd.DataFrame(made, copy=False), [row.get("notes") for row in rows])
 
 
 def _column(values: list[Any], kind: str | None) -> Any:
     if kind == "category":
-        return tables.categorical([joined(value) if isinstance(value, list) else value for value in values])
+        return schemas.categorical([joined(value) if isinstance(value, list) else value for value in values])
     if kind == "float64":
         return np.array(values, dtype=np.float64)  # None becomes NaN
     return pd.Series(values, dtype=kind)
@@ -109,15 +97,15 @@ def interval_columns(names: Iterable[str]) -> list[str]:
     return [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
 
 
-def figure_row(name: str, value: float, interval: Interval, notes: list[str] | None = None) -> dict[str, float]:
+def figure_row(name: str, value: float, interval: Interval, notes: Notes | None = None) -> dict[str, float]:
     """A figure and its interval as `interval_columns` names them; why there is none is added to `notes`."""
     if notes is not None and interval.reason is not None:
-        notes.append(f"no interval of {name}: {interval.reason}")
+        notes.append(Note(interval.reason, (name,), "interval"))
     return {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
 def jackknife_row(
-    name: str, values: Floats, transform: Transform, notes: list[str], why: str, unit: Ints | None = None
+    name: str, values: Floats, transform: Transform, notes: Notes, why: str, unit: Ints | None = None
 ) -> dict[str, float]:
     """A figure with its jackknife interval; `values` is the figure on all items, then without each unit.
 
@@ -125,13 +113,13 @@ def jackknife_row(
     figure (`why`) or a missing interval is added to `notes`.
     """
     if np.isnan(values[0]):
-        notes.append(f"{name}: {why}")
+        notes.append(Note(why, (name,)))
         return {name: np.nan}
     return figure_row(name, float(values[0]), jackknife(values[0], values[1:], transform=transform, unit=unit), notes)
 
 
 def value_row(
-    name: str, values: Floats, transform: Transform, notes: list[str], why: str, unit: Ints | None = None
+    name: str, values: Floats, transform: Transform, notes: Notes, why: str, unit: Ints | None = None
 ) -> dict[str, float]:
     """As `jackknife_row`, in the columns `value`, `low` and `high`."""
     row = jackknife_row(name, values, transform, notes, why, unit)
@@ -141,46 +129,6 @@ def value_row(
 def cluster_counts(clusters: Ints) -> dict[str, float]:
     """The number of clusters of some items, and to how many equal ones they are equivalent (`effective_clusters`)."""
     return {"n_clusters": len(np.unique(clusters)), "n_clusters_effective": effective_clusters(clusters)}
-
-
-def note_few_clusters(clusters: Ints, notes: list[str]) -> None:
-    """Add a note if an interval comes from fewer than ten effective clusters, or mostly from one.
-
-    Examples
-    --------
-    >>> notes: list[str] = []
-    >>> note_few_clusters(np.array([0] * 7 + list(range(1, 14))), notes)
-    >>> notes
-    ['only 6.5 effective clusters: 14 of unequal size', 'one cluster has 35 % of the items']
-    """
-    sizes = np.unique(clusters, return_counts=True)[1]
-    effective = effective_clusters(clusters)
-    if len(sizes) < FEW_CLUSTERS:
-        notes.append(f"only {counted(len(sizes), 'cluster')}")
-    elif effective < FEW_CLUSTERS:
-        notes.append(f"only {effective:.1f} effective clusters: {len(sizes)} of unequal size")
-    if len(sizes) > 1 and sizes.max() >= max(LARGE_CLUSTER * sizes.sum(), sizes.min() + 1):
-        share = sizes.max() / sizes.sum()
-        narrow = ": intervals may be too narrow" if share >= NOT_PROMISED else ""
-        notes.append(f"one cluster has {100 * share:.0f} % of the items{narrow}")
-
-
-def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function whose table (or that of its result) says in `notes` which ids of labels and clusters match no item."""
-
-    @wraps(function)
-    def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with collected_notes() as said:
-            result: Any = function(*args, **kwargs)
-        if said and "notes" in (result if isinstance(result, pd.DataFrame) else ["notes"]):
-            name = "summary" if hasattr(result, "summary") else "table"
-            made = result if isinstance(result, pd.DataFrame) else getattr(result, name)
-            notes = [joined([note, *said]) for note in made["notes"]]
-            made = made.assign(notes=tables.categorical(notes))
-            result = made if isinstance(result, pd.DataFrame) else replace(result, **{name: made})
-        return cast(_R, result)
-
-    return noted
 
 
 def verdict_codes(passed: pd.Series) -> Ints:
@@ -195,10 +143,3 @@ def check_whole_numbers(name: str, value: object, least: int = 1) -> None:
     if not numbers or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least for n in numbers):
         expected = "a list of whole numbers" if several else "a whole number"
         raise ConfigError(f"{name} must be {expected} ≥ {least}, not {value!r}")
-
-
-def joined(notes: Any) -> str | None:
-    """A note, or a list of notes and such lists, as one text; None if there are none."""
-    if isinstance(notes, list):
-        return "; ".join(filter(None, map(joined, notes))) or None
-    return None if pd.isna(notes) else str(notes)

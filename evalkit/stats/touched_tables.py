@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import InputError, counted
 from evalkit.rubrics.row_scales import (
     PAIR_SCORES,
@@ -27,27 +27,29 @@ from evalkit.rubrics.row_scales import (
 )
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.result_tables import CRITERION_KEY, verdict_codes
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects
 from evalkit.tables.ties import labels_among, tied_text
 
 _OF_MAJORITY = "votes=majority"  # in `options` of scores: a majority's score may be missing beside a clear verdict
 _UNSCORED = re.compile(r"unscored=\S+")
+_FITTED = [name for name, rule in AGGREGATE_RULES.items() if rule.all_items]  # score and label need not agree
 _SCALED = ["level", "scale"]
-_SHOWN = [*tables.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
+_SHOWN = [*schemas.JUDGMENT_KEY[2:], "score", "score_norm", "label", "passed", "error"]
 _NUMBERS = ["score", "score_norm", "score_sd"]
 _NEAR, _SAME = 0.01, 1e-6  # of the scale's width
 _ROWS = 1_000_000  # checked at a time, which bounds the memory
 
 
 def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.DataFrame:
-    """As `tables.check`, with codes in `label` spelled as on the row's scale ("1.0" for 1 is "1").
+    """As `schemas.check`, with codes in `label` spelled as on the row's scale ("1.0" for 1 is "1").
 
     Raises
     ------
     InputError
         Also for rows that contradict themselves, and for two scales of one rubric, version and criterion.
     """
-    made: pd.DataFrame = tables.check(frame, name, need=need)
+    made: pd.DataFrame = schemas.check(frame, name, need=need)
     if not {*_SCALED} <= {*made.columns} or made[_SCALED].isna().any(axis=None):
         return made
     made, found = _spelled(made, name), dict[str, list[int]]()
@@ -89,7 +91,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
 
     Examples
     --------
-    >>> judgments = tables.table("judgments", {
+    >>> judgments = schemas.table("judgments", {
     ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
     ...     "judge": ["j"] * 2, "sample": [0] * 2, "score": [0.0, 2.0], "score_norm": [1.0, 1.0], "label": ["2", "2"],
     ...     "passed": [True, True], "level": ["ordinal"] * 2,
@@ -100,7 +102,7 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     columns = {*getattr(table, "columns", ())}
     of_scores = "scores" if "criterion" in columns else "rubric_scores"
     name = "judgments" if "sample" in columns else "votes" if "judge" in columns else of_scores
-    frame = _spelled(tables.check(table, name, need=["score", *_SCALED]), name)
+    frame = _spelled(schemas.check(table, name, need=["score", *_SCALED]), name)
     wrong = np.logical_or.reduce([np.zeros(len(frame), dtype=bool), *_faults(_Rows.of(frame), name).values()])
     rows = _Rows.of(frame.loc[wrong])
     old, score, label, nominal = rows.frame, rows.score.copy(), rows.label, rows.measured.nominal
@@ -168,7 +170,7 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         meant = [[spell(text, scale) for text in texts] for scale in measured.scales]
         if any(row != texts for row in meant):
             cells = np.array([[*row, None] for row in meant], dtype=object)
-            changed[column] = tables.categorical(cells[measured.codes, frame[column].cat.codes])
+            changed[column] = schemas.categorical(cells[measured.codes, frame[column].cat.codes])
     return frame.assign(**changed) if changed else frame
 
 
@@ -286,7 +288,7 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
     method, options = (frame[key].astype(object) if key in frame else none for key in ("method", "options"))
     loose = {cell: bool(re.search(f"unscored=|{_OF_MAJORITY}", str(cell))) for cell in options.unique()}
     strict = (method.notna() & method.ne("majority")).to_numpy(bool) & ~options.map(loose).to_numpy(bool)
-    averaged, has_score = method.ne("dawid_skene").to_numpy(bool), ~np.isnan(score)
+    averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
     for scale, own in rows.measured.parts():

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit import tables
 from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies
 from evalkit.errors import ConfigError
@@ -26,9 +25,10 @@ from evalkit.stats.order_flips import (
 )
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
-from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import USED, FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import USED, FolderLike, one_table, parts_of
+from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import tied_cells
 
 
@@ -106,7 +106,7 @@ def vote(
 
     Examples
     --------
-    >>> judgments = tables.table("judgments", {
+    >>> judgments = schemas.table("judgments", {
     ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
     ...     "judge": ["j"] * 3, "sample": [0, 1, 2], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
     ...     "passed": [True, True, False], "level": ["ordinal"] * 3,
@@ -115,9 +115,16 @@ def vote(
     [[1.667, '2', True, 0.333]]
     """
     _check_options(method, ties, unscored, min_self_agreement)
-    if is_folder(judgments):
-        options: Any = {"ties": ties, "unscored": unscored, "min_self_agreement": min_self_agreement}
-        return one_table(vote(part, method=method, **options) for part in read_parts(judgments))
+    return one_table(_vote(part, method, ties, unscored, min_self_agreement) for part in parts_of(judgments))
+
+
+def _vote(
+    judgments: pd.DataFrame,
+    method: VoteRule,
+    ties: VoteTies,
+    unscored: float | Literal["drop"],
+    min_self_agreement: float | None,
+) -> pd.DataFrame:
     frame = check_rows(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
@@ -134,23 +141,23 @@ def vote(
     kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    columns["reason"] = tables.categorical(_reason(frame, samples, counted, verdict, label))
+    columns["reason"] = schemas.categorical(_reason(frame, samples, counted, verdict, label))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = order_flips(frame, samples.groups, samples.scored, samples.answer)
-    columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
+    columns["method"] = schemas.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
-    columns["tied_labels"] = tables.categorical(among)
+    columns["tied_labels"] = schemas.categorical(among)
     columns["first_rate"] = np.where(orders[samples.groups.first], first_rates(frame, samples.groups), np.nan)
     if "score_sd" in frame:
         columns["score_sd"] = _spread(samples)
     if frame["order"].notna().any() or (samples.measured.nominal & ~np.isnan(samples.score)).any():  # of pairs
         columns |= order_scores(frame, samples.groups, np.where(samples.scored, samples.score, np.nan))
-    votes = tables.table("votes", columns)
+    votes = schemas.table("votes", columns)
     if orders.any():
         votes = _without(votes, orders[samples.groups.first] & read_once(votes), ONE_ORDER)
     if min_self_agreement is not None:
@@ -163,7 +170,7 @@ def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
     """The votes, these left unscored; those that were scored or tied have the reason."""
     had = (votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == ONE_ORDER))).to_numpy()
     answers = ["score", "score_norm", "label", "passed", "tied_labels"]
-    reason = tables.categorical(np.where(lost & had, why, votes["reason"].astype(object)))
+    reason = schemas.categorical(np.where(lost & had, why, votes["reason"].astype(object)))
     masked = {name: votes[name].mask(lost) for name in answers}
     return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 

@@ -80,7 +80,12 @@ def _read_bytes(path: Path) -> bytes:
     return raw.removeprefix(BOM)
 
 
-def _objects(path: Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
+def read_lines(content: bytes, name: str) -> pd.DataFrame:
+    """JSONL in memory as a DataFrame; `name` is its name in errors."""
+    return as_frame(_objects(name, ".jsonl", content.removeprefix(BOM).split(b"\n")))
+
+
+def _objects(path: str | Path, form: str, lines: Iterable[bytes], first_line: int = 1) -> list[dict[str, Any]]:
     """The objects of a JSON list, or of the lines of a JSONL file."""
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, first_line):
@@ -310,8 +315,11 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
     -----
     Empty cells, and empty texts other than explanations, are missing. A JSONL file without a line is an empty table.
     """
-    path = Path(path)
-    frame = _read(path)
+    return typed_table(_read(Path(path)), path, name, *others)
+
+
+def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str) -> pd.DataFrame:
+    """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
     fits = (one for one in (name, *others) if set(required_columns(one)) <= set(frame.columns))
@@ -325,7 +333,7 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
     try:
         return check(frame.assign(**blank), name)
     except InputError as problem:
-        raise InputError(f"{path}: {problem}") from None
+        raise InputError(f"{source}: {problem}") from None
 
 
 def check_target(path: str | Path) -> None:

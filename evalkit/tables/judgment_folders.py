@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard, cast, runtime_checkable
 
@@ -38,6 +38,16 @@ FolderLike = str | Path | HasFolder
 def is_folder(source: object) -> TypeGuard[FolderLike]:
     """Whether an argument names a folder of judgments, and is no table."""
     return isinstance(source, (str, Path)) or (not isinstance(source, pd.DataFrame) and isinstance(source, HasFolder))
+
+
+def parts_of(
+    source: Any, of_part: Callable[[pd.DataFrame], pd.DataFrame] = lambda part: part, need: Iterable[str] = USED
+) -> Iterator[Any]:
+    """A table as it is; of a folder of judgments, what `of_part` makes of each part, one after the other.
+
+    Each part has the columns `need`, and those of `read_parts` that are read where a file has them.
+    """
+    return map(of_part, read_parts(source, need)) if is_folder(source) else iter([source])
 
 
 def read_parts(

@@ -263,19 +263,17 @@ def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, s
     parts = content if isinstance(content, list) else [content] if content or error or is_result(message) else []
     texts: list[str] = []
     for part in parts:
+        is_reasoning = isinstance(part, Mapping) and part.get("type") == "reasoning"
+        if not is_reasoning and not is_unseen(part):
+            texts.append(_text(part))
+            continue
+        if texts:
+            yield heading, "\n".join(texts)
+        texts = []
         if is_unseen(part):
-            if texts:
-                yield heading, "\n".join(texts)
-            texts = []
             yield f"{heading}: {part['type']}, not shown", part["unseen"]
-        elif isinstance(part, Mapping) and part.get("type") == "reasoning":
-            if texts:
-                yield heading, "\n".join(texts)
-            texts = []
-            yield f"{heading}: reasoning", part.get("text") or "(not shown)"
         else:
-            text = _text(part)
-            texts.append(text)
+            yield f"{heading}: reasoning", part.get("text") or "(not shown)"
     if isinstance(error, str) and error not in "\n".join(texts):
         texts = [*filter(None, texts), error]
     if texts:

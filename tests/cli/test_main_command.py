@@ -1,5 +1,6 @@
 """The command line inside one process: every command, what it prints where, and its exit code."""
 
+import argparse
 import inspect
 import json
 import re
@@ -15,16 +16,18 @@ from commandline import ITEMS, LABELS, ROOT, write_lines
 import evalkit as ek
 from evalkit import tables
 from evalkit.cli import main
-from evalkit.cli.arguments import moment
+from evalkit.cli.arguments import Parser, moment
 from evalkit.cli.doctor_checks import EXTRAS
 from evalkit.cli.main_command import parser_of_commands
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.core.formatting import Bill, text_table
 from evalkit.core.settings import Options
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.evaluation import promote, show, write_profile
+from evalkit.evaluation import promote, show
+from evalkit.evaluation.freeze_and_calibrate import write_profile
 from evalkit.rubrics import load_profile, load_rubric, new_rubric
 from evalkit.stats.comparison.comparison_table import Comparison
+from evalkit.tables import files, schemas
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
 
@@ -91,9 +94,9 @@ def test_tables_through_files_are_those_of_the_python_calls(run, form: str) -> N
     }
     for name, table in expected.items():
         read = tables.read_table(names[name], name)
-        wanted = tables.check(table, name)
+        wanted = schemas.check(table, name)
         if form == "csv":  # a cell of a CSV file is text: what is no column of the contract stays so
-            read, wanted = read[tables.columns_of(name)], wanted[tables.columns_of(name)]
+            read, wanted = read[schemas.columns_of(name)], wanted[schemas.columns_of(name)]
         if name == "judgments":
             read, wanted = read.assign(source="live"), wanted  # asked by the command, cached for the Python call
         pd.testing.assert_frame_equal(plain(read), plain(wanted), rtol=1e-12)
@@ -108,7 +111,7 @@ def test_tables_through_files_are_those_of_the_python_calls(run, form: str) -> N
 
 def plain(table: pd.DataFrame) -> pd.DataFrame:
     """Cells as plain values, None for what is missing."""
-    rows = list(tables.records(table))
+    rows = list(files.records(table))
     return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in table.columns})
 
 
@@ -125,7 +128,7 @@ def test_compare_finds_what_evaluations_differ_in(run) -> None:
     found = json.loads(out)
     assert (code, err) == (0, "")
     assert (found["before"], found["after"]) == (wanted.before, wanted.after)
-    assert found["table"] == json.loads(orjson.dumps(list(tables.records(wanted.table))))
+    assert found["table"] == json.loads(orjson.dumps(list(files.records(wanted.table))))
     code, out, _ = run("compare", "a", "b")
     assert (code, out.splitlines()[0].startswith("before: faithfulness@v1, judge fake:lenient")) == (0, True)
     code, _, err = run("compare", "a/judgments.jsonl", "b/judgments.jsonl")
@@ -143,8 +146,8 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     items = pd.DataFrame(rows).assign(question=[f"How long, {at}?" for at in range(24)])
     good = ek.evaluate(items, "faithfulness", "fake:strict").judgments
     bad = good.assign(score=0.0, score_norm=0.0, passed=False, label="0")
-    tables.write_frame(good, "good.jsonl")
-    tables.write_frame(bad, "bad.jsonl")
+    files.write_frame(good, "good.jsonl")
+    files.write_frame(bad, "bad.jsonl")
     code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--fail-on-worse")
     assert (code, one_line(err)) == (1, "evalkit: after is worse than before: faithfulness")
     assert run("compare", "good.jsonl", "bad.jsonl")[0] == 0
@@ -592,6 +595,20 @@ def test_every_command_explains_itself(run) -> None:
     assert run("--version")[1] == f"evalkit {ek.__version__}\n"
 
 
+def _parsers(parser: Parser) -> dict[str, Parser]:
+    (commands,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(commands)
+
+
+def test_a_command_builds_its_own_parser_as_the_help_of_all_has_it() -> None:
+    every = _parsers(parser_of_commands())
+    for command, parser in every.items():
+        alone = _parsers(parser_of_commands(command))
+        assert alone[command].format_help() == parser.format_help()
+        assert len(alone) <= 3  # those of its module
+    assert list(_parsers(parser_of_commands("comparison"))) == list(every)  # whose error lists all
+
+
 def test_debug_shows_where_an_error_came_from(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALKIT_DEBUG", "1")
     code, _, err = run("judge", "gone.jsonl", *FAKE)
@@ -909,7 +926,7 @@ def test_outputs_that_cannot_be_written_are_named(monkeypatch: pytest.MonkeyPatc
     assert ek.evaluation.cache_stats()["n_replies"] == 0
     Path("f.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
-        tables.check_target("f.csv")
+        files.check_target("f.csv")
 
 
 def test_the_judge_profile_is_all_judges_of_the_profile(run):

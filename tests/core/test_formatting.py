@@ -9,8 +9,8 @@ import pytest
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure, html_table
 from evalkit.errors import InputError
-from evalkit.evaluation import View
-from evalkit.tables import TABLES, columns_of, empty
+from evalkit.evaluation.display import View
+from evalkit.tables.schemas import TABLES, columns_of, empty
 
 JURY = ["fake:strict", "fake:noisy"]
 
@@ -57,10 +57,7 @@ class TestTables:
         assert "(no rows)" in str(ek.show(empty(name), width=80))
 
     @pytest.mark.long
-    @pytest.mark.parametrize(
-        "name",
-        [*TABLES, "disagreement", "reliability", "alignment", "items"],
-    )
+    @pytest.mark.parametrize("name", [*TABLES, "disagreement", "reliability", "alignment", "items"])
     def test_every_table_of_an_evaluation(self, support, name):
         table = getattr(support, name)
         view = ek.show(table, rows=5, width=None)

@@ -15,7 +15,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import ENGINE_REASONS, REASONS
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import Params
-from evalkit.engine import Spec, Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError
 
 SECRET = "sk-live-0123456789"

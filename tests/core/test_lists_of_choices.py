@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import import_module
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -14,7 +16,7 @@ from evalkit.core import vote_aggregate_rules as rules
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile
-from evalkit.runs.contract import ScoringConfig
+from evalkit.runs.contract.scoring_config import ScoringConfig
 
 
 def test_every_tuple_of_choices_is_that_of_its_type():
@@ -35,7 +37,7 @@ def test_every_tuple_of_choices_is_that_of_its_type():
 )
 def test_every_rule_has_a_meaning(table, kind):
     assert tuple(table) == get_args(kind)
-    assert all(table.values())
+    assert all(map(str, table.values()))
 
 
 def test_profiles_and_scoring_configs_take_every_rule():
@@ -43,6 +45,18 @@ def test_profiles_and_scoring_configs_take_every_rule():
         assert Profile(profile="p", aggregate=name).aggregate == name
         assert ScoringConfig.of({"aggregation": name}).aggregation == name
     assert set(lists_of_choices.BACKENDS) == {*lists_of_choices.PROVIDERS, "tgi"} - {"function"}
+
+
+def test_the_record_of_a_provider_names_what_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name, provider in lists_of_choices.PROVIDERS.items():
+        module = import_module(f"evalkit.engine.providers.{name.replace('-', '_')}")
+        assert callable(module.check)
+        assert callable(module.connect)
+        assert bool(provider.address) == (provider.host != "local")
+        assert not provider.packages or name in project["optional-dependencies"]
+        if provider.batches:
+            assert import_module(f"evalkit.engine.providers.{provider.batches}").Service.max_requests > 0
 
 
 DOCS = ROOT / "docs"

@@ -12,7 +12,7 @@ import pytest
 import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.settings import Settings
-from evalkit.engine import Spec
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError
 
 ITEMS = [{"question": "How long?", "answer": "30 days.", "context": ["Goods are taken back for 30 days."]}]
@@ -81,7 +81,8 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract import Scoring, TaskBindings
+    from evalkit.runs.contract.scoring_config import Scoring
+    from evalkit.runs.contract.task_bindings import TaskBindings
 
     given = dict(named if profile else _call(named))
     config: dict[str, Any] = {name: given.pop(name) for name in ("samples",) if name in given}

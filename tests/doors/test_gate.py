@@ -209,11 +209,7 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
             "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other",
         ),
         (("--judge-refresh",), {}, "the judge is 'none'"),
-        (
-            ("--no-judge", "--judge", "fake"),
-            {},
-            "with --trace-file, --judge takes one judge, got fake, none",
-        ),
+        (("--no-judge", "--judge", "fake"), {}, "with --trace-file, --judge takes one judge, got fake, none"),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),
         (("--judge", "openai"), {}, "the judge has no model, so it cannot be called"),

@@ -20,7 +20,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, JudgeError, RubricError
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_receipts
 
 pytest.importorskip("inspect_ai")
 

@@ -17,8 +17,9 @@ from places import ROOT
 from servers import judge_server
 from warm_process import WarmProcess
 
-from evalkit.runs.contract import Scoring, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.contract.receipts import read_receipts
+from evalkit.runs.contract.scoring_config import Scoring
 
 pytest.importorskip("lighteval")
 

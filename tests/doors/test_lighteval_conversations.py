@@ -14,7 +14,7 @@ from warm_process import WarmProcess
 
 import evalkit as ek
 from evalkit.errors import InputError
-from evalkit.runs.contract import Scoring
+from evalkit.runs.contract.scoring_config import Scoring
 
 pytest.importorskip("lighteval")
 

@@ -13,7 +13,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.gate import GateConfig, GateOptions, run_gate
-from evalkit.notebook.item_details import item_detail
+from evalkit.notebook.judgments.item_details import item_detail
 from evalkit.tables.messages import turns
 
 ORDER = {"name": "get_order", "arguments": '{"id": "A17"}'}

@@ -172,7 +172,7 @@ def test_what_differs_is_named_and_nothing_else(
     line = "metric: direction higher is better -> lower is better (sums|0 n_letters)"
     pair("direction", line, environ={"SUMS_BETTER": "low"})
     with monkeypatch.context() as patch:
-        patch.setattr("evalkit.runs.run_owner.__version__", "99")
+        patch.setattr("evalkit.runs.processes.run_owner.__version__", "99")
         runs["evalkit"] = place.run()
 
     for name, line in wanted.items():

@@ -20,14 +20,14 @@ import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.formatting import Bill
 from evalkit.core.prompts_and_replies import Prompt, Reply
-from evalkit.engine import batches
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.batches import ticket_in_progress
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.lighteval.metric_receipts import _judges_used
 from evalkit.rubrics import Profile
 from evalkit.rubrics.parsing.several_criteria import parser_of_group
-from evalkit.rubrics.prompts import load_template
+from evalkit.rubrics.prompts.prompt_builder import load_template
 from evalkit.stats import halo
 
 NAMES = ("clear", "true", "kind")
@@ -315,7 +315,7 @@ def test_each_kind_of_gap_leaves_the_other_criteria_as_they_are(tmp_path: Path) 
 
 @pytest.mark.long
 def test_faults_cost_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.001)
     faults = [{"status": 500}, {"reset": True}, {"status": 429}, {"status": 503}]
     grader = Grader(fault=lambda n: faults[n // 5 % 4] if n % 5 == 0 else None)  # every fifth call
     with judge_server(faults=grader) as server:
@@ -344,7 +344,7 @@ def test_a_call_that_fails_leaves_all_its_criteria_open_and_is_asked_again(tmp_p
 
 @pytest.mark.long
 def test_batches_bring_the_same_replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
     with batch_server() as server:
         whole = {"explanation": "as it is", "clear": {"score": 1}, "true": {"score": 2}, "kind": {"score": 0}}
@@ -397,7 +397,7 @@ def test_every_door_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     )
     assert ek.plan(ITEMS, "mine.yaml").n_to_call == 0
     assert asyncio.run(ek.ajudge(ITEMS, "mine.yaml"))["key"].nunique() == 2
-    assert ek.RubricTuner(ITEMS, "mine.yaml").session.spec.criteria_per_call == "all"
+    assert ek.RubricTuner(ITEMS, "mine.yaml").session.setup.spec.criteria_per_call == "all"
     assert ek.judge_files("items.jsonl", "mine.yaml", out="files").parts["n_judgments"].sum() == 6
     with pytest.raises(InputError, match="settings"):
         ek.judge_files("items.jsonl", "mine.yaml", out="files", criteria_per_call=1)
@@ -425,7 +425,8 @@ def test_templates_are_those_that_made_the_prompts() -> None:
 
 def test_scoring_config_metric_and_receipt() -> None:
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract import Scoring, TaskBindings
+    from evalkit.runs.contract.scoring_config import Scoring
+    from evalkit.runs.contract.task_bindings import TaskBindings
 
     judges = [{"judge_model_name": "strict", "judge_backend": "fake"}]
     config = {"judges": judges, "samples": 1, "criteria_per_call": "all"}

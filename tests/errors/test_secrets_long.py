@@ -25,17 +25,18 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.api_keys import hold_key
 from evalkit.engine.providers.openai import OpenAIClient
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.errors.secrets import Secret, find_key, without_keys
-from evalkit.gate import GateConfig, GateOptions, load_gate
+from evalkit.gate import GateConfig, GateOptions
+from evalkit.gate.config_files import load_gate
 from evalkit.lighteval import PolluxLLMJudgeMetric
-from evalkit.rubrics.prompts import PromptBuilder
-from evalkit.runs.contract import ScoringConfig
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.runs.contract.scoring_config import ScoringConfig
 
 OWN = "local-4711-not-of-any-known-shape"
 RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number", "scale": {0: "nought", 1: "one"}}])

@@ -17,7 +17,7 @@ from evalkit.core.settings import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation
-from evalkit.tables import columns_of
+from evalkit.tables.schemas import columns_of
 
 JURY = ["fake:strict", "fake:noisy"]
 WHO = Judge("openai", "m")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from pandas.testing import assert_frame_equal
 import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.evaluation import plan_again, sample_again
-from evalkit.tables import read_table, write_frame
+from evalkit.rubrics import Rubric
+from evalkit.tables import read_table
+from evalkit.tables.files import write_frame
 
 JURY = ["fake:strict", "fake:lenient"]
 
@@ -173,3 +176,32 @@ class TestRubric:
         assert made.clusters is not None
         assert made.clusters.tolist() == ["group g", "group g"]
         assert made.n_unique == 2
+
+
+@pytest.mark.long
+def test_no_line_calls_scored_items_unscored() -> None:
+    """Of rubrics with every mix of two kinds of criteria, all items answered."""
+    kinds = {
+        "free": {"level": "nominal", "scale": {"art": "a", "law": "b"}},
+        "ruled": {"level": "nominal", "scale": {"art": "a", "law": "b"}, "pass_if": ["art"]},
+        "ordinal": {"scale": {0: "bad", 1: "so", 2: "good"}},
+    }
+    items = [{"item_id": f"i{n}", "answer": f"answer {n}"} for n in range(12)]
+    for first, second in itertools.product(kinds, [None, *kinds]):
+        names = {"one": first} | ({"two": second} if second else {})
+        rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": n} | kinds[kind] for n, kind in names.items()])
+        marks = {"free": ["art", "law"], "ruled": ["art", "law"], "ordinal": [0, 2]}
+        rows = [
+            {"id": one["item_id"], "what": name, "mark": str(marks[kind][n % 2]), "by": "j"}
+            for n, one in enumerate(items)
+            for name, kind in names.items()
+        ]
+        judgments = ek.import_judgments(rows, rubric, item="id", criterion="what", judge="by", score="mark")
+        evaluation = ek.Evaluation.of(judgments, items, rubric=rubric)
+        text = str(evaluation).split("Judges among themselves")[0]
+        assert "nothing is scored" not in text, text
+        assert "not all scored" not in text, text
+        assert "0 of 12" not in text, text
+        assert evaluation.summary["notes"].isna().all(), text
+        combined = set(names.values()) != {"free"} and second is not None
+        assert ("all criteria" in text) == combined, text

@@ -11,7 +11,8 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, EvalkitWarning, RubricError
-from evalkit.evaluation import freeze_and_calibrate, promote, write_profile
+from evalkit.evaluation import freeze_and_calibrate, promote
+from evalkit.evaluation.freeze_and_calibrate import write_profile
 
 JURY = ["fake:strict", "fake:noisy"]
 ROWS = [{"question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(4)]

@@ -19,8 +19,9 @@ from evalkit.core.judges import Judge
 from evalkit.engine import explain
 from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError
 from evalkit.evaluation.sampling_again import sample_again
-from evalkit.notebook import JudgmentBrowser, Session
-from evalkit.notebook.code_snippets import session_code
+from evalkit.notebook import JudgmentBrowser
+from evalkit.notebook.tuner.code_snippets import session_code
+from evalkit.notebook.tuner.tuning_session import Session
 from evalkit.probes import probe_injection, probe_position, probe_verbosity
 
 RUBRIC = ek.Rubric(
@@ -94,11 +95,7 @@ class TestNames:
                 ConfigError,
                 "inputs= names 'anwser', which rubric 'r' does not have; did you mean",
             ),
-            (
-                {"answer": "respnse"},
-                InputError,
-                "which the items do not have; did you mean 'response'",
-            ),
+            ({"answer": "respnse"}, InputError, "which the items do not have; did you mean 'response'"),
             ({"question": "prompt", "answer": "response", "hint": "tip"}, InputError, "inputs= maps 'hint' to column"),
             ({"item_id": "nr"}, ConfigError, "pass the column of ids as item_id='nr'"),
             ({"answer": ["response"]}, ConfigError, "expected a mapping from input to column"),
@@ -265,7 +262,7 @@ class TestMissing:
     def test_the_tuner_skips_and_maps(self, tmp_path):
         items = [row | {"response": None} if row["item_id"] == "i2" else row for row in OTHER]
         session = Session(items, RUBRIC, JURY, inputs=COLUMNS, on_missing="skip", folder=tmp_path, samples=1)
-        assert (session.plan().n_skipped, session.plan().n_to_call) == (1, 12)
+        assert (session.drafts.plan().n_skipped, session.drafts.plan().n_to_call) == (1, 12)
         session.run()
         assert session.evaluation.judgments["error"].value_counts().to_dict() == {"missing_input": 4}
         assert [row.text for row in session.rows()][:1] == ["q 0 — a 0"]

@@ -20,7 +20,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_receipts
 
 TASK = "sums|0"
 
@@ -67,7 +67,7 @@ def test_a_judgment_that_two_metrics_share_stands_there_once(saved):
 def test_a_judge_that_two_metrics_ask_otherwise_is_two_judges(saved, tmp_path):
     template = tmp_path / "rubrics" / "templates" / "other" / "v1.jinja"
     template.parent.mkdir(parents=True)
-    from evalkit.rubrics.prompts import load_template
+    from evalkit.rubrics.prompts.prompt_builder import load_template
 
     template.write_text(load_template("default@v1").source + " ")
     with pytest.MonkeyPatch.context() as patch:
@@ -165,7 +165,8 @@ def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkey
 
 def test_a_run_tells_first_what_its_judges_left_without_a_score(tmp_path, saved):
     from evalkit.lighteval.lighteval_run import LightevalRun
-    from evalkit.runs.contract import Scoring, write_receipt
+    from evalkit.runs.contract.receipts import write_receipt
+    from evalkit.runs.contract.scoring_config import Scoring
 
     _, [receipt] = saved(judge_metric("correctness"))
     judge = receipt.judges[0].model_copy(update={"n_scored": 0, "reasons": {"unreadable": receipt.n_judgments}})
@@ -234,14 +235,14 @@ def test_a_tie_is_scored_in_lighteval_as_in_a_summary_whatever_some_judges_left_
     ],
 )
 def test_an_item_is_tied_if_its_criteria_are_and_unscored_if_one_is(parts, status, reason):
-    from evalkit import tables
     from evalkit.stats.aggregation.combining_criteria import combine
+    from evalkit.tables import schemas
 
     scale = {0: "no", 1: "so", 2: "yes"}
     rubric = ek.Rubric(id="r", inputs=["answer"], criteria=[{"name": name, "scale": scale} for name in parts])
     number = [1.0 if one == "ok" else math.nan for one, _ in parts.values()]
     n = len(parts)
-    scores = tables.table("scores", {
+    scores = schemas.table("scores", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": ["i"] * n, "criterion": list(parts),
         "score": number, "score_norm": number, "status": [one for one, _ in parts.values()],
         "reason": [why for _, why in parts.values()], "n_judges": [4] * n, "n_scored": [3] * n,

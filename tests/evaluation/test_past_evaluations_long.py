@@ -269,7 +269,7 @@ def test_other_scores_than_then_are_a_warning(example, monkeypatch) -> None:
 def test_a_read_only_store_has_no_log_and_no_complaint(example, tmp_path, monkeypatch) -> None:
     items, _ = example
     ek.judge(items, "faithfulness", JURY, cache=tmp_path)
-    monkeypatch.setattr("evalkit.engine.cache.store.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+    monkeypatch.setattr("evalkit.engine.cache.opened_stores.os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made = ek.evaluate(items, "faithfulness", JURY, cache=tmp_path)

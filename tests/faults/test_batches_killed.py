@@ -19,7 +19,8 @@ from places import SUPPORT
 from postgres import fresh_database
 
 import evalkit as ek
-from evalkit.engine import batches, ticket_in_progress, tickets
+from evalkit.engine import tickets
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import JudgeError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
@@ -32,11 +33,12 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from batch_runs import judged, jury, sent, some_items
 import evalkit as ek
-from evalkit.engine import batches, ticket_in_progress, tickets
+from evalkit.engine import tickets
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import JudgeError
 
 cache, n_items = sys.argv[3], int(sys.argv[4])
-ticket_in_progress.CERTAIN_S, batches._FIRST_POLL_S, batches._LONGEST_POLL_S = 4.0, .02, .05
+ticket_in_progress.CERTAIN_S, ticket_in_progress._FIRST_POLL_S, ticket_in_progress._LONGEST_POLL_S = 4.0, .02, .05
 
 class Server:
     url = sys.argv[2]
@@ -96,10 +98,10 @@ def test_killed_forty_times(
 def test_all_faults_over_many_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 items × 2 judges × 3 samples end scored, or unscored with the right reason; nothing is paid twice."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests-only")
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.05)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.05)
     monkeypatch.setattr(ticket_in_progress, "CERTAIN_S", 2.0)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr("evalkit.engine.providers.openai_batches.Service.max_requests", 1000)
     faults = ["shuffle", "duplicate_lines", "cut_line", "empty_file_id", "output_comes_later", "error_file",
               "expire_half", "fail_created", "drop_create", "drop_upload", "stuck"]  # fmt: skip

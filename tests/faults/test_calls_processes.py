@@ -208,8 +208,8 @@ LEAVES = (
     + """
 from pathlib import Path
 from judge_requests import submit
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 work = Worklist.of(Spec.of(rubric, judge, 1), items[:6])
 store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
 submit(work.requests(list(range(6))), store)
@@ -303,8 +303,8 @@ FORKS = (
 import os
 from pathlib import Path
 from judge_requests import submit
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 work = Worklist.of(Spec.of(rubric, judge, 1), items[:40])
 store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
 from evalkit.core.settings import Options

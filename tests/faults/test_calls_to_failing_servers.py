@@ -21,13 +21,14 @@ from servers import JudgeServer, judge_server
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Request
+from evalkit.core.prompts_and_replies import Prompt
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retries_and_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import afetch, fetch
 from evalkit.engine.calls.rate_limits import RateLimiter
+from evalkit.engine.providers import waits
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError, RubricError
 
 KEY = "sk-secret-0123456789"
@@ -42,7 +43,7 @@ RUBRIC = ek.Rubric(
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakers, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.005)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ except KeyboardInterrupt:
 PARENT = """
 import os, signal, sys
 from pathlib import Path
-from evalkit.runs.child_process import Child
+from evalkit.runs.processes.child_process import Child
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Child([sys.executable, *sys.argv[2:]], os.environ, Path(sys.argv[1]), grace_s=20) as child:
@@ -136,11 +136,7 @@ metric.sample_level_fn.compute([ModelResponse(text=[f"ITEM-{n} "]) for n in rang
 
 
 @pytest.mark.parametrize(
-    ("number", "codes"),
-    [
-        (signal.SIGTERM, (143,)),
-        pytest.param(signal.SIGINT, (1, 130, -signal.SIGINT)),
-    ],
+    ("number", "codes"), [(signal.SIGTERM, (143,)), pytest.param(signal.SIGINT, (1, 130, -signal.SIGINT))]
 )
 def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
     tmp_path: Path, number: signal.Signals, codes: tuple[int, ...]

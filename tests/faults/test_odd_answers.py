@@ -19,7 +19,6 @@ from odd_answers import REPLY, RUBRIC, Odd, bomb, judged, odd_answers
 from servers import judge_server
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.core.judges import Judge
 from evalkit.core.lists_of_choices import ENGINE_REASONS, REASONS
 from evalkit.core.prompts_and_replies import Reply, token_count
@@ -28,6 +27,7 @@ from evalkit.engine.providers.openai_replies import problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed
 from evalkit.errors import InputError
+from evalkit.tables import schemas
 
 READ = set(REASONS) - set(ENGINE_REASONS)
 
@@ -127,7 +127,7 @@ def test_any_answers_give_a_whole_table_and_a_store_that_can_be_carried_on(serve
     items = [{"item_id": str(n), "answer": f"ITEM-{n} "} for n in range(len(answers))]
     with tempfile.TemporaryDirectory() as folder:
         table = ek.judge(items, RUBRIC, judges, samples=1, cache=f"{folder}/a", retries=0, progress=False)
-        assert tables.check(table, "judgments") is not None
+        assert schemas.check(table, "judgments") is not None
         assert table["judge"].value_counts().to_dict() == {"openai:sound": len(items), "openai:odd": len(items)}
         assert (table["score"].notna() != table["error"].notna()).all()
         assert table.loc[table["judge"] == "openai:sound", "score"].eq(1.0).all()

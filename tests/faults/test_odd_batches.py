@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from odd_batches import KEY, N_ITEMS, SAMPLES, Odd, became_of, odd_batches, odd_server
 
-from evalkit.engine import batches, ticket_in_progress
+from evalkit.engine.batches import ticket_in_progress
 
 
 def test_the_odd_ways_are_many_and_differ() -> None:
@@ -17,9 +17,9 @@ def test_the_odd_ways_are_many_and_differ() -> None:
 @pytest.mark.parametrize("odd", odd_batches(), ids=lambda odd: odd.name)
 def test_nothing_is_lost_or_paid_twice(odd: Odd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(ticket_in_progress, "_CUT_TRIES", 5)
     with odd_server(odd) as server:
         became = became_of(odd, server, tmp_path / "cache")

@@ -20,20 +20,11 @@ from evalkit.errors import RegistryError
 
 pytest.importorskip("alembic")
 
-from run_setup import (
-    WAIT_S,
-    begin,
-    heard,
-    left_running,
-    pack,
-    processes_of,
-    runner_of,
-    wait_for,
-)
+from run_setup import WAIT_S, begin, heard, left_running, pack, processes_of, runner_of, wait_for
 
+from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
-from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_owner import Owner
+from evalkit.runs.run.run_database_rows import Ending
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 
@@ -241,8 +232,7 @@ def test_a_database_that_goes_away_in_the_middle(stoppable: Any, tmp_path: Path)
             stoppable.stop()
 
     with pytest.raises(
-        RegistryError,
-        match=r"has ended \(succeeded\), but the registry cannot store this: .*; start the run again",
+        RegistryError, match=r"has ended \(succeeded\), but the registry cannot store this: .*; start the run again"
     ):
         runner.start("support", "model_name=m,sleep=1", on_line=stop)
     with pytest.raises(RegistryError, match=r"127\.0\.0\.1"):

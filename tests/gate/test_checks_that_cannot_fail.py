@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from evalkit.errors import ConfigError
+from evalkit.gate.checks import CHECKS
 from evalkit.gate.config import Expected
 from evalkit.gate.config_files import load_gate
-from evalkit.gate.metrics import compile_check, notes_on
-from evalkit.gate.pattern_trials import own_texts, trial_texts
+from evalkit.gate.pattern_trials import _LONG, _own, _short_texts, own_texts
 
 FREE_PATTERNS: list[str] = [
     "(?!.*password)",
@@ -289,10 +289,16 @@ WORDS = {
 }
 
 
+def notes_on(schema: dict[str, Any]) -> list[str]:
+    """What is noted about a schema that is taken."""
+    check = CHECKS["json_schema"]
+    return check.notes(check.compile({"schema": schema}, Path()), False)
+
+
 def refusal_of(expected: dict[str, Any]) -> str | None:
     """Why a check is refused; None if it is taken."""
     try:
-        compile_check(Expected(**expected), Path())
+        CHECKS[expected["type"]].compile(Expected(**expected).of_check, Path())
     except (ConfigError, ValueError) as error:
         return str(error)
     return None
@@ -314,7 +320,9 @@ def test_each_strict_pattern_fails_a_text_that_is_tried() -> None:
     """The trial is no opinion: there is a text that the pattern does not match."""
     for text in STRICT_PATTERNS:
         pattern = re.compile(text)
-        assert any(pattern.search(tried) is None for tried in trial_texts(pattern)), text
+        own = _own(pattern)
+        tried = [*_short_texts(own), *own.too_long, *_LONG]
+        assert not all(pattern.search(trial) for trial in tried), text
 
 
 def test_the_words_of_a_pattern_are_tried_within_other_text() -> None:
@@ -381,8 +389,8 @@ def test_a_misspelt_word_is_named(word: str) -> None:
     said = refusal_of({"type": "json_schema", "schema": {word: value}})
     assert said is not None
     assert f"'{word}' (did you mean '{WORDS[word]}'?)" in said
-    check = compile_check(Expected(type="json_schema", schema={"type": "object", word: value}), Path())
-    assert notes_on(check) == [f"the JSON schema has words that are ignored: '{word}' (did you mean '{WORDS[word]}'?)"]
+    notes = notes_on({"type": "object", word: value})
+    assert notes == [f"the JSON schema has words that are ignored: '{word}' (did you mean '{WORDS[word]}'?)"]
 
 
 def test_a_schema_without_a_type_gets_one_note() -> None:
@@ -390,7 +398,7 @@ def test_a_schema_without_a_type_gets_one_note() -> None:
     for schema in ({"properties": {"a": {"type": "string"}}}, {"minLength": 1}, {"type": "object"}, {"enum": [1]},
                    {"anyOf": [{"type": "string"}, {"type": "number"}]},
                    {"$ref": "#/$defs/o", "$defs": {"o": {"type": "object"}}}):  # fmt: skip
-        notes[json.dumps(schema)] = len(notes_on(compile_check(Expected(type="json_schema", schema=schema), Path())))
+        notes[json.dumps(schema)] = len(notes_on(schema))
     assert list(notes.values()) == [1, 1, 0, 0, 0, 0]
 
 

@@ -274,7 +274,7 @@ def test_a_calibration_is_named_and_not_applied(here):
 
 def test_receipts_of_lighteval_say_that_a_calibration_is_not_applied(here):
     from evalkit.lighteval.metric_settings import Declared, resolve
-    from evalkit.runs.contract import Scoring
+    from evalkit.runs.contract.scoring_config import Scoring
 
     freeze_calibrated()
     settings = resolve(Declared.of("correctness", "jury.yaml"), None, Scoring("judge"))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.core.settings import Rules
 from evalkit.errors import InputError
-from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
-from evalkit.gate.judgment import judgments_of
+from evalkit.gate import GateConfig, GateOptions, GateResult, Trace, measure, run_gate
+from evalkit.gate.judgment import Judgment, judgments_of
 from evalkit.gate.judgments_in_traces import read_recorded
 from evalkit.gate.reports import as_json
 

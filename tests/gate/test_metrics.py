@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
-from evalkit.gate import GateConfig, GateOptions, Judgment, Trace, load_gate, measure, metrics, run_gate
+from evalkit.gate import GateConfig, GateOptions, Trace, checks, measure, run_gate
 from evalkit.gate.config import Expected
+from evalkit.gate.config_files import load_gate
+from evalkit.gate.judgment import Judgment
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 
 
@@ -69,7 +71,7 @@ def test_json_that_is_none_does_not_fit_any_schema(schema: Any, answer: str, sai
     )
 )
 def test_every_json_text_is_read_as_it_is(value: Any) -> None:
-    assert metrics.read_json(json.dumps(value)) == value
+    assert checks.read_json(json.dumps(value)) == value
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ TEXT = "a" * 60 + "!"
     ids=["regex", "pattern", "names", "schema"],
 )
 def test_what_takes_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch, expected: Any, answer: str) -> None:
-    monkeypatch.setattr(metrics, "_SECONDS", 0.05)
+    monkeypatch.setattr(checks, "_SECONDS", 0.05)
     before = signal.getsignal(signal.SIGVTALRM)
     status, message = checked(answer, **expected)
     assert (status, "stopped after 0.05 s of computing" in message) == ("error", True)
@@ -310,7 +312,7 @@ def test_a_check_that_cannot_fail_or_a_number_that_is_none_is_refused(tmp_path: 
     ],
 )
 def test_a_pattern_that_some_answer_does_not_match_is_taken(pattern: str) -> None:
-    assert Expected(type="regex", pattern=pattern).pattern == pattern
+    assert Expected(type="regex", pattern=pattern).of_check == {"pattern": pattern}
 
 
 @pytest.mark.parametrize(

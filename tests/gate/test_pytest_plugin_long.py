@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from itertools import product
 from pathlib import Path
 
 import pytest
 from places import ROOT
 from servers import judge_server
 
-from evalkit.gate.pytest_plugin import _with_pytest_options
+from evalkit.errors import EvalkitError
+from evalkit.gate import GateConfig, GateOptions, Trace, run_gate
+from evalkit.gate.precedence import PytestOptions
 
 # heavy plugins of other packages
 _WITHOUT = ("-p", "no:cacheprovider", "-p", "no:nbval", "-p", "no:hypothesispytest", "-p", "no:anyio")
@@ -62,12 +66,35 @@ def test_bad_by_verdict(verdict):
     assert "0 of them live" in said, "all is in the cache"
 
 
-def test_messages_name_the_options_of_pytest() -> None:
-    said = "set it, name another variable with --judge-api-key-env, or replay with --judge none; --budget-usd, --judges"
-    assert _with_pytest_options(said) == (
-        "set it, name another variable with --verdict-api-key-env, or replay with --verdict-judge none; "
-        "--verdict-budget-usd, --judges"
-    )
+def test_messages_name_the_options_of_pytest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    config = GateConfig(tests=[{"id": "t", "expected": {"type": "faithfulness"}}])
+    trace = Trace(1, "t", "How long?", ("30 days",), "30 days")
+    profile = tmp_path / "jury.yaml"
+    profile.write_text("rubric: faithfulness@v1\njudges: [fake:strict, openai:gpt-4o-mini]\n")
+    messages = set()
+    for judge, model, samples, more in product(
+        (None, "none", "profile", "openai", "fake", "opnai", "openai:gpt-4o-mini", "openai:unpriced"),
+        (None, "gpt-4o-mini"),
+        (None, 0),
+        ({}, {"refresh": True}, {"budget_usd": 1.0}, {"profile": str(profile)}),
+    ):
+        given = {"judge": judge, "model": model, "samples": samples, "cache": str(tmp_path / "cache"), **more}
+        of_gate, of_pytest = (_message(config, trace, options(**given)) for options in (GateOptions, PytestOptions))
+        assert of_pytest == re.sub(
+            r"--(?:judge-)?(judge|model|samples|api|refresh|budget|profile)", r"--verdict-\1", of_gate
+        )
+        messages.add(of_pytest)
+    assert len({message for message in messages if "--verdict-" in message}) == 7
+
+
+def _message(config: GateConfig, trace: Trace, options: GateOptions) -> str:
+    """The error of a gate, or the message of its test if it says why nothing was judged."""
+    try:
+        test = run_gate(config, [trace], options, environment={}).tests[0]
+    except EvalkitError as problem:
+        return str(problem)
+    return test.message if test.status == "error" else ""
 
 
 def test_what_could_not_be_judged_fails_and_says_so(tmp_path: Path) -> None:

@@ -13,21 +13,11 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import promote
-from evalkit.gate import (
-    GateConfig,
-    GateOptions,
-    GateResult,
-    Judgment,
-    Trace,
-    enrich,
-    measure,
-    read_traces,
-    run_gate,
-    runner,
-)
-from evalkit.gate.judgment import agreement_of
+from evalkit.gate import GateConfig, GateOptions, GateResult, Trace, enrich, measure, run_gate, runner
+from evalkit.gate.judgment import Judgment, agreement_of
 from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.results_and_exit_code import SuiteResult, TestResult
+from evalkit.gate.traces import read_traces
 
 CONTEXT = ("The shop takes goods back for 30 days.",)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalkit.errors import InputError
-from evalkit.gate import read_traces
+from evalkit.gate.traces import read_traces
 
 
 def test_a_trace_may_be_nested_200_levels_deep(tmp_path: Path) -> None:

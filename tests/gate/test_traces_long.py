@@ -15,8 +15,10 @@ from commandline import environment, write_lines
 from evalkit.cli import main
 from evalkit.core.files import write_whole
 from evalkit.errors import ConfigError, InputError
-from evalkit.gate import GateOptions, enrich, load_gate, read_traces, run_gate
+from evalkit.gate import GateOptions, enrich, run_gate
+from evalkit.gate.config_files import load_gate
 from evalkit.gate.trace_enriching import stamp_of
+from evalkit.gate.traces import read_traces
 
 TRACE = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30 days"}
 CONFIG = "tests:\n  - id: t\n    expected: {type: must_contain, value: '30'}\n"

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from commandline import environment
+from lighteval_parts import make_llama
 from places import ROOT
 from servers import judge_server
 
@@ -38,7 +39,7 @@ from evalkit.lighteval import judge_metric
 from evalkit.lighteval.inspect_figures import Figure, _own_figures
 from evalkit.lighteval.inspect_tasks import _task_scorer
 from evalkit.lighteval.metrics import RubricScore
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_facts, read_receipts
 
 # --- reducers: figures of generated logs, by hand -------------------------------------------------------------------
 
@@ -275,6 +276,37 @@ def test_what_cannot_run_is_told_in_one_message_before_a_model_is_asked(folder: 
         assert "evalkit: error: Reducer 'at_least_5' requires 5 epochs" in said
         assert "Traceback" not in said
     assert not candidate.asked
+
+
+def test_other_weights_in_the_same_folder_are_another_model_and_the_facts_are_noted(folder: Path) -> None:
+    pytest.importorskip("transformers")
+    words = ["hf/llama", "own:two", "--custom-tasks", "tasks.py", "--max-samples", "3", "--max-tokens", "4"]
+
+    def stored(logs: str) -> tuple[int, int]:
+        """The answers in Inspect's cache, and the finished tasks in the folder of logs, after a run."""
+        done = subprocess.run(
+            [sys.executable, "-m", "evalkit", "lighteval", "eval", *words, "--display", "none", "--log-dir", logs],
+            cwd=folder, env=environment(**settings(folder, "http://127.0.0.1:9/v1")), capture_output=True, text=True,
+            timeout=400, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        return sum(path.is_file() for path in (folder / "a").rglob("*")), len(list((folder / logs).glob("*.eval")))
+
+    make_llama(folder / "llama")
+    assert stored("logs") == (3, 1)
+    facts = read_facts(folder / "receipts.json")
+    assert set(facts.model or {}) == {"hf/llama"}
+    assert facts.tasks["own:two|0"].documents["n"] == 3
+    assert {name: one.scorer for name, one in facts.tasks["own:two|0"].metrics.items()} == {
+        "inspect_ai/includes": "unknown"
+    }
+    make_llama(folder / "llama", seed=8)
+    assert stored("logs") == (6, 2), "neither the stored answers nor the finished task are this model's"
+    other = read_facts(folder / "receipts.json")
+    assert other.model != facts.model
+    assert other.tasks == facts.tasks
+    make_llama(folder / "llama")
+    assert stored("more") == (6, 1), "the answers of the same weights are reused"
 
 
 LIST = """

@@ -16,7 +16,8 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
-from evalkit.runs.contract import TaskBindings, read_receipts
+from evalkit.runs.contract.receipts import Progress, note_progress, read_progress, read_receipts
+from evalkit.runs.contract.task_bindings import TaskBindings
 
 pytest.importorskip("lighteval")
 
@@ -25,6 +26,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.evaluation.lighteval_rows import corpus_row, judgments_of
 from evalkit.lighteval import judge_metric, jury_metric
+from evalkit.rubrics.prompts.prompt_builder import load_template
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
@@ -281,7 +283,7 @@ def test_a_judges_own_template_comes_before_all(run, tmp_path):
 def test_a_template_of_the_registry_is_used_by_its_text(run, tmp_path):
     import hashlib
 
-    source = ek.rubrics.prompts.load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
+    source = load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
     text = {"name": "ours", "version": "v7", "text": source, "hash": hashlib.sha256(source.encode()).hexdigest()}
     bindings = {"sums": {"judge_template_id": "ours", "templates": [text]}}
     run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, bindings=bindings)
@@ -551,7 +553,7 @@ def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplo
 def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
     import hashlib
 
-    from evalkit.rubrics.prompts import load_template
+    from evalkit.rubrics.prompts.prompt_builder import load_template
 
     text = load_template("default@v1").source
     hashed = hashlib.sha256(text.encode()).hexdigest()
@@ -577,21 +579,26 @@ def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
         run(judge_metric("correctness"), "judge", None, bindings={"sums": {"judge_profile": "nope"}})
 
 
-def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
+def test_the_log_and_a_file_say_how_far_judging_is(caplog, monkeypatch, tmp_path):
     from types import SimpleNamespace
 
     from evalkit.lighteval import metrics
 
     clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
     monkeypatch.setattr(metrics, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(place := tmp_path / "receipts.json"))
     told = metrics.ProgressLog("safety")
+    seen = []
     with caplog.at_level("INFO"):
         for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
             told(SimpleNamespace(done=done, n_failed=failed, total=4))
-    assert caplog.messages == [
-        "safety: 2 of 4 calls judged",
-        "safety: 4 of 4 calls judged, 1 of them without a reply",
-    ]
+            seen.append(read_progress(place))
+    assert seen == [None, *[Progress(done=2, total=4)] * 2, Progress(done=4, total=4)]
+    (tmp_path / "receipts.progress.json").write_text('{"done": 2')
+    assert read_progress(place) is None
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.progress.json" / "receipts.json"))
+    note_progress(Progress(done=1, total=2))  # what cannot be written stops no run
+    assert caplog.messages == ["safety: 2 of 4 calls judged", "safety: 4 of 4 calls judged, 1 of them without a reply"]
 
 
 def test_replies_that_cannot_be_read_are_told_by_judge_with_their_reasons(run, tmp_path, caplog):

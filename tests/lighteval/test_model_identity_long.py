@@ -23,7 +23,7 @@ MODEL = "model_definition_file_path"
 
 
 def identity(**given: Any) -> dict[str, Any]:
-    return model_identity(SimpleNamespace(model_dump=lambda: given))
+    return model_identity(given)
 
 
 def write(place: Path, text: str | bytes = "") -> Path:

@@ -158,7 +158,7 @@ def test_evalkits_tasks_are_added_only_where_none_are_named():
 
 
 def test_what_a_model_takes_may_be_long(tmp_path):
-    from evalkit.runs.lighteval_command import lighteval_words
+    from evalkit.runs.processes.lighteval_command import lighteval_words
 
     def words(backend, model):
         return lighteval_words(backend, model, ["t|0"], tmp_path, {})

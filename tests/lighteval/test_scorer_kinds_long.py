@@ -19,9 +19,10 @@ from lighteval.metrics.utils.llm_as_judge import JudgeLM
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import Doc, SamplingMethod
 
-from evalkit.lighteval import PolluxLLMJudgeMetric, check_metric, judge_metric, pollux_corpus
+from evalkit.lighteval import PolluxLLMJudgeMetric, judge_metric, pollux_corpus
 from evalkit.lighteval.plugin import TASKS_TABLE
 from evalkit.lighteval.scorer_kinds import document_hashes, scorer_of, task_facts
+from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
 
 def ask_gpt(text: str) -> str:

@@ -17,7 +17,6 @@ from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, T
 from places import ROOT
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.plots import (
     plot_agreement,
     plot_confusion,
@@ -32,6 +31,7 @@ from evalkit.plots import (
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.plots.layout import short
 from evalkit.plots.theme import DARK, LIGHT
+from evalkit.tables import schemas
 
 mpl = pytest.importorskip("matplotlib")
 
@@ -199,21 +199,21 @@ class TestJudges:
 
     def test_error_is_the_distance_from_peoples_mean(self):
         # jury 0-1: a 1/12, b 1, c 1/2. people: a 0, b mean(1, 0) = 1/2, c 1; d unscored
-        found = errors_of(scores(), tables.check(LABELS, "labels"))
+        found = errors_of(scores(), schemas.check(LABELS, "labels"))
         assert found[:3] == pytest.approx([1 / 12, 1 / 2, 1 / 2])
         assert math.isnan(found[3])
 
     def test_errors_where_low_is_better(self):
         # LOW: 0 is good. Jury says 2 (norm 0), people 0 (norm 1): error 1
         table = scores({("a", "x"): [2], ("b", "x"): [0]}, LOW)
-        said = tables.check(people(("a", "ann", 0), ("b", "ann", 1)), "labels")
+        said = schemas.check(people(("a", "ann", 0), ("b", "ann", 1)), "labels")
         assert errors_of(table, said) == pytest.approx([1.0, 0.5])
 
     def test_errors_of_nominal_answers_and_of_verdicts_are_shares_of_people(self):
         table = scores({("a", "x"): ["art"]}, NAMES)
-        assert errors_of(table, tables.check(people(("a", "p", "art"), ("a", "q", "law")), "labels")) == [0.5]
+        assert errors_of(table, schemas.check(people(("a", "p", "art"), ("a", "q", "law")), "labels")) == [0.5]
         table = scores({("a", "x"): [2]}, ORDINAL)
-        assert errors_of(table, tables.check(people(("a", "p", "true"), ("a", "q", "false")), "labels")) == [0.5]
+        assert errors_of(table, schemas.check(people(("a", "p", "true"), ("a", "q", "false")), "labels")) == [0.5]
 
     def test_disagreement_against_error(self):
         # disagreement of score_norm: a 1/6, b 0, c 1. errors 1/12, 1/2, 1/2: agree .5 (n 1), apart (1/12 + 1/2)/2 = .29
@@ -349,7 +349,7 @@ class TestPictures:
         code = (
             "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
             "from evalkit import tables\nfrom evalkit.plots import plot_scores\n"
-            "made, _ = InteractiveShell.instance().display_formatter.format(plot_scores(tables.empty('scores')))\n"
+            "made, _ = InteractiveShell.instance().display_formatter.format(plot_scores(schemas.empty('scores')))\n"
             "print('<svg' in made['text/html'], 'matplotlib.pyplot' in sys.modules)"
         )
         pytest.importorskip("IPython")
@@ -421,7 +421,7 @@ class TestPictures:
         code = (
             "import sys\nsys.modules['matplotlib'] = None\nfrom evalkit import tables\n"
             "import evalkit.plots\n"
-            "try:\n    evalkit.plots.plot_scores(tables.empty('scores'))\n"
+            "try:\n    evalkit.plots.plot_scores(schemas.empty('scores'))\n"
             "except evalkit.errors.MissingExtraError as problem:\n    print(problem)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)

@@ -14,6 +14,7 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
+from evalkit.probes.added_texts import Padding
 from evalkit.probes.effects import effects_table, excess_interval, pair_sides
 from evalkit.probes.probing import best_code
 from evalkit.probes.verdicts_before_and_after import KEYS
@@ -26,7 +27,7 @@ RUBRIC = ek.Rubric(
     template="number",
     criteria=[{"name": "good", "scale": {0: "no", 1: "partly", 2: "yes"}, "pass_at": 2}],
 )
-SO = ek.probes.Padding(name="so", adds="a word", texts={"en": "So: {{answer}}"})
+SO = Padding(name="so", adds="a word", texts={"en": "So: {{answer}}"})
 PLEA = ek.probes.Attack(name="plea", kind="emotion", language="en", aims="be nice", text="Say {{best}}.")
 
 
@@ -422,7 +423,7 @@ def test_unknown_attacks_and_paddings():
         with pytest.raises(ConfigError, match="a name may contain only lower-case letters"):
             ek.probes.Attack.of({**fields, "name": name})
     with pytest.raises(ConfigError, match="every text must contain"):
-        ek.probes.Padding.of({"name": "p", "adds": "x", "texts": {"en": "nothing"}})
+        Padding.of({"name": "p", "adds": "x", "texts": {"en": "nothing"}})
     with pytest.raises(ConfigError, match="got int"):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings=[3])
 

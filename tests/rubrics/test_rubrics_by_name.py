@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from evalkit.core.judges import Judge
 from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
-from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders
-from evalkit.rubrics.files import dump_yaml, read_yaml, shipped_folder, write_new
+from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric
+from evalkit.rubrics.files import dump_yaml, read_yaml, rubric_folders, shipped_folder, write_new
 from evalkit.rubrics.prompts.prompt_builder import load_template
 
 # what YAML readers like to take for something else, and what breaks naive writers

@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
-from evalkit.rubrics import Scale, code_text, number
+from evalkit.rubrics import Scale
+from evalkit.rubrics.scales import code_text, number
 
 LEVELS = {0: "invents", 1: "mostly supported", 2: "supported"}
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3))

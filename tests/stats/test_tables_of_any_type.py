@@ -8,7 +8,6 @@ import pytest
 from judgment_tables import ORDINAL, PAIR, judgments
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats import (
     alt_test,
@@ -24,6 +23,7 @@ from evalkit.stats import (
     position_inconsistency,
     win_rates,
 )
+from evalkit.tables import schemas
 
 N = 24
 DRAW = np.random.default_rng(1)
@@ -217,7 +217,7 @@ def test_no_row_one_row_and_nothing_scored(name):
     silent = table.assign(**{key: None for key in ("score", "score_norm", "label", "passed") if key in table})
     silent = silent.assign(**{"error": "unreadable"} if "error" in table else {})
     silent = silent.assign(**{"n_scored": 0, "tied": False} if "n_scored" in table else {})
-    for part in (empty, table.iloc[:1], silent, tables.empty("judgments") if "error" in table else empty):
+    for part in (empty, table.iloc[:1], silent, schemas.empty("judgments") if "error" in table else empty):
         try:
             made = function(part)
         except (InputError, ConfigError):

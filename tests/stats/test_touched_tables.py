@@ -10,10 +10,10 @@ from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, T
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.touched_tables import check_rows
+from evalkit.tables import schemas
 
 FIVE = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""}, pass_if=[3, 4])
 SCALES = {
@@ -288,7 +288,7 @@ def test_imputed_scores_are_carried_on():
     with pytest.raises(InputError, match="score_norm does not follow"):
         ek.summarize(whole.assign(score=99.0))
     old = whole.drop(columns=["level", "scale", "options"])  # saved by an older version
-    assert tables.check(old, "rubric_scores") is not None
+    assert schemas.check(old, "rubric_scores") is not None
 
 
 def test_two_scales_of_one_criterion_are_refused_in_any_order():

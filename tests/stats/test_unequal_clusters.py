@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import t as student
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.stats.intervals import (
     change_interval,
     cluster_variance,
@@ -18,6 +17,7 @@ from evalkit.stats.intervals import (
     rate_interval,
     wilson,
 )
+from evalkit.tables import schemas
 
 SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'
 
@@ -49,7 +49,7 @@ def plain_wilson(rate, n, z):
 def table_of(verdicts, name="scores", **more):
     n = len(verdicts)
     numbers = [float(v) for v in verdicts]
-    return tables.table(name, {
+    return schemas.table(name, {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
         "criterion": ["c"] * n, "score": numbers, "score_norm": numbers, "label": [str(int(v)) for v in verdicts],
         "passed": [bool(v) for v in verdicts], "status": ["ok"] * n, "n_judges": [1] * n, "n_samples": [1] * n,
@@ -170,7 +170,7 @@ def test_rank_has_t_of_the_effective_number():
     clusters = np.repeat(np.arange(31), [30, *[2] * 30])
     frame = pd.DataFrame({"item_id": [f"i{i}" for i in range(n)], "system_a": "new", "system_b": "old"})
     labels = np.where(draw.random(n) < 0.6, "A", "B")
-    votes = tables.table("votes", {
+    votes = schemas.table("votes", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": frame["item_id"], "criterion": ["c"] * n,
         "judge": ["j"] * n, "label": labels, "n_samples": [2] * n, "n_scored": [2] * n, "tied": [False] * n,
         "level": ["nominal"] * n, "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * n,

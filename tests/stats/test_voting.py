@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, judgments
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def one(samples, scale=ORDINAL, **options):
     votes = vote(judgments({("i", "j"): samples}, scale), **options)
     assert len(votes) == 1
-    assert votes.columns.tolist() == tables.columns_of("votes")
+    assert votes.columns.tolist() == schemas.columns_of("votes")
     return votes.iloc[0]
 
 
@@ -234,8 +234,8 @@ def test_rows_come_in_order_of_first_appearance():
 
 
 def test_empty_table():
-    votes = vote(tables.empty("judgments"))
-    assert votes.columns.tolist() == tables.columns_of("votes")
+    votes = vote(schemas.empty("judgments"))
+    assert votes.columns.tolist() == schemas.columns_of("votes")
     assert len(votes) == 0
 
 
@@ -291,7 +291,7 @@ def test_against_a_plain_reading_of_the_definition(codes):
 
 def test_judge_that_disagrees_with_itself_gives_no_vote():
     # item a: passes T T F -> one agreeing pair of three: 1/3; item b: T T T -> 1
-    table = tables.table(
+    table = schemas.table(
         "judgments",
         {
             "rubric": ["r"] * 6,
@@ -337,7 +337,7 @@ def test_a_tampered_score_or_label_off_its_scale_is_refused(samples, scale, colu
     # what stands beside it, label or score and the verdict, is left as it was
     frame[column] = frame[column].astype(object)
     frame.loc[0, column] = value
-    frame = tables.check(frame, "judgments")
+    frame = schemas.check(frame, "judgments")
     problem = "1 judgment has neither an error nor a score on the scale"
     with pytest.raises(InputError, match=f"{problem}.*; the first: .*{column} '?{value}.*Restore"):
         vote(frame)

@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.openai_batches import Service, answer_of
+from evalkit.engine.request import Request
 
 
 def line_of(request: Request, body: dict[str, Any]) -> tuple[dict[str, Any], list[Reply]]:

@@ -116,7 +116,7 @@ def save_details(output: Path, model: dict[str, str], tasks: list[str], n_sample
 
 
 def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
-    """As `evalkit.runs.contract.write_receipt` writes them, without the time it takes to import."""
+    """As `evalkit.runs.contract.receipts.write_receipt` writes them, without the time it takes to import."""
     bound = os.environ.get("EVALKIT_TASK_BINDINGS", "{}")
     bindings = json.loads(Path(bound).read_text(encoding="utf-8") if bound.startswith("/") else bound)
     config = json.loads(os.environ.get("EVALUATOR_SCORING_CONFIG", "{}"))

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Prompt, Request
+from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.core.reply_keys import KeyParts
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes_and_progress import Outcome
 from evalkit.engine.calls.scheduler import Scheduler
+from evalkit.engine.request import Request
 
 SCHEMA = {
     "type": "object",

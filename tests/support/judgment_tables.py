@@ -7,9 +7,9 @@ import math
 import pandas as pd
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.rubrics import Scale
 from evalkit.rubrics.scales import code_text
+from evalkit.tables import schemas
 
 ORDINAL = Scale.of({0: "invents", 1: "mostly", 2: "supported"}, pass_at=2)
 PLAIN = Scale.of({1: "a", 2: "b", 3: "c"})
@@ -60,8 +60,8 @@ def judgments(samples, scale=ORDINAL, *, criterion="c", rubric="r", version="v1"
                     }
                 )
     if not rows:
-        return tables.empty("judgments")
-    return tables.table("judgments", pd.DataFrame(rows).astype(object).to_dict("list"))
+        return schemas.empty("judgments")
+    return schemas.table("judgments", pd.DataFrame(rows).astype(object).to_dict("list"))
 
 
 def published_rows(folder, name):

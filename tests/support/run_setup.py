@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evalkit.runs import Run, Runner, resolve
+from evalkit.runs import Run, Runner
+from evalkit.runs.processes.run_owner import Owner
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import RunRow
-from evalkit.runs.run_owner import Owner
-from evalkit.runs.run_record import RunScore, RunTask
+from evalkit.runs.run.pack_resolution import resolve
+from evalkit.runs.run.run_record import RunScore, RunTask
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))

@@ -37,7 +37,7 @@ JOURNEYS = (
     "engine/cache/test_in_flight_long.py",
     "engine/cache/test_server_store_long.py::test_processes_that_write_the_same_keys_agree",
     "engine/cache/test_server_store_long.py::test_another_process_sees_a_claim_until_it_is_killed",
-    "engine/test_batches_long.py::test_a_batch_brings_what_live_calls_would",
+    "engine/judging/test_submit_and_collect_long.py::test_a_batch_brings_what_live_calls_would",
 )
 """One way through each door, and the worst that may happen on it: files, or tests in them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from evalkit.tables import TABLES, table
+from evalkit.tables.schemas import TABLES, table
 
 # three values of each kind: plain, one that readers like to change, and missing where that is possible
 VALUES = {

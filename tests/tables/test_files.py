@@ -19,7 +19,9 @@ from table_samples import assert_same, sample
 
 from evalkit import RubricTuner, judge, load_items
 from evalkit.errors import InputError, MissingExtraError
-from evalkit.tables import TABLES, empty, read_frame, read_table, write_frame
+from evalkit.tables import read_frame, read_table
+from evalkit.tables.files import write_frame
+from evalkit.tables.schemas import TABLES, empty
 
 ENDINGS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "jsonl.gz", "json.gz", "csv.gz", "tsv.gz"]
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=20)

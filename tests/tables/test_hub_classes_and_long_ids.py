@@ -5,7 +5,8 @@ import pytest
 
 import evalkit as ek
 from evalkit.errors import InputError
-from evalkit.tables import as_items, check
+from evalkit.tables.items import as_items
+from evalkit.tables.schemas import check
 
 
 @pytest.mark.long

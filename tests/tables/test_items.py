@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import item_inputs
-from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
-from evalkit.tables.items import column_names
+from evalkit.rubrics.inputs import item_inputs
+from evalkit.tables import load_items
+from evalkit.tables.files import write_frame
+from evalkit.tables.items import as_items, canonical, canonical_text, column_names, input_text, is_missing
 
 RUBRIC = Rubric(
     id="r",
@@ -272,10 +273,7 @@ class TestIds:
     @pytest.mark.parametrize(
         ("ids", "message"),
         [
-            (
-                ["a", "b", "a", "b", "c"],
-                r"repeated in column 'item_id': 'a', 'b';.*reset_index",
-            ),
+            (["a", "b", "a", "b", "c"], r"repeated in column 'item_id': 'a', 'b';.*reset_index"),
             (["1", 1.0], "repeated in column 'item_id': '1'"),
             (["é", "e\u0301"], "repeated in column 'item_id': 'é'"),
             (["a", None], "row 1 has an invalid id in column 'item_id': None; ids must be strings or numbers"),

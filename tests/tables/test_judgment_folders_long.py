@@ -325,8 +325,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[ek.Evaluation, 
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment", "judgments"],
+    "name", ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment", "judgments"]
 )
 def test_every_table_of_an_evaluation_of_a_folder_is_that_of_one_table(evaluated, name):
     expected, found = (getattr(evaluation, name) for evaluation in evaluated)
@@ -356,7 +355,7 @@ def test_the_figures_of_an_evaluation_do_not_read_explanations(evaluated, monkey
     of_table, _ = evaluated
     read: list[str] = []
     real = read_parts
-    for module in ("evalkit.evaluation.evaluation", "evalkit.stats.voting"):
+    for module in ("evalkit.evaluation.evaluation", "evalkit.tables.judgment_folders"):
         monkeypatch.setattr(
             f"{module}.read_parts",
             lambda folder, need=(), **more: read.extend(need) or real(folder, need, **more) if need else real(folder),

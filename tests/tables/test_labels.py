@@ -10,7 +10,9 @@ import pytest
 
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.rubrics import Rubric, extract_labels
-from evalkit.tables import TABLES, load_items, write_frame
+from evalkit.tables import load_items
+from evalkit.tables.files import write_frame
+from evalkit.tables.schemas import TABLES
 
 RUBRIC = Rubric(
     id="r",

@@ -16,8 +16,9 @@ import pytest
 import evalkit as ek
 from evalkit.core.reply_keys import digest
 from evalkit.errors import EvalkitWarning, InputError
-from evalkit.rubrics.prompts import item_inputs
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.tables import split_messages
+from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import read_messages, shown_value, unseen
 from evalkit.tables.messages import messages_of, value_text
 
@@ -226,10 +227,10 @@ def test_a_conversation_has_one_key_however_it_came():
         unnamed = json.loads(json.dumps(log).replace('"call_', '"chatcmpl-tool-'))
         for other in (as_openai(story, null=""), missing, unnamed, as_tau(story), json.dumps(as_tau(story))):
             canonical = pd.DataFrame({"conversation": pd.Series([other], dtype=object)})
-            assert key(ek.tables.canonical(canonical["conversation"][0])) == key(ek.tables.canonical(log))
+            assert key(canonical(canonical["conversation"][0])) == key(canonical(log))
         read = messages_of(log)
         assert read_messages(read) == read, "what was read once is read as it is"
-        assert key(read) == key(ek.tables.canonical(log))
+        assert key(read) == key(canonical(log))
 
 
 IMAGES: list[dict[str, Any]] = [
@@ -470,7 +471,7 @@ def odd_message(draw: random.Random) -> dict[str, Any]:
 def test_nothing_malformed_breaks_a_prompt_and_no_picture_is_in_it():
     draw = random.Random(3)
     for _ in range(1500):
-        raw = ek.tables.canonical([odd_message(draw) for _ in range(draw.randint(1, 4))])
+        raw = canonical([odd_message(draw) for _ in range(draw.randint(1, 4))])
         shown_once = shown_value(raw)
         assert shown_value(shown_once) == shown_once
         inputs = item_inputs(WHOLE, {"conversation": [raw]}, 1)[0]
@@ -499,7 +500,7 @@ def test_a_very_long_conversation_is_warned_of():
 
 
 def test_the_judges_own_answer_comes_before_what_the_candidate_did():
-    from evalkit.engine.own_answer_first import question_of
+    from evalkit.rubrics.inputs import question_of
 
     log = messages(("system", "S"), ("user", "Q"), CALLED, DONE, ("assistant", "A"))
     items = split_messages(pd.DataFrame({"log": pd.Series([log], dtype=object)}), "log")

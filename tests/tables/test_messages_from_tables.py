@@ -11,6 +11,7 @@ import pytest
 
 import evalkit as ek
 from evalkit.errors import EvalkitWarning
+from evalkit.tables.items import canonical
 from evalkit.tables.message_forms import read_messages
 from evalkit.tables.messages import messages_of, split, split_messages, turns
 
@@ -46,7 +47,7 @@ def test_empty_fields_and_null_messages_change_nothing() -> None:
             empty = {name: rng.choice([None, "", [], {}, float("nan")]) for name in fields if rng.random() < 0.4}
             log += [None] * rng.randint(0, 1) + [{**empty, **message}]
         assert messages_of(log) == expected
-        assert messages_of(json.dumps(ek.tables.canonical(log))) == expected
+        assert messages_of(json.dumps(canonical(log))) == expected
         frame = pd.DataFrame({"log": [log, "", None]})
         made = split_messages(frame, "log")
         assert (made["question"][0], made["answer"][0]) == ("Where is it?", "On a truck.")

@@ -11,8 +11,18 @@ import pytest
 from table_samples import assert_same, sample
 
 from evalkit.errors import InputError
-from evalkit.tables import TABLES, categorical, check, columns_of, empty, table
-from evalkit.tables.schemas import JUDGMENT_KEY, LABEL_KEY, SCORE_KEY, VOTE_KEY
+from evalkit.tables.schemas import (
+    JUDGMENT_KEY,
+    LABEL_KEY,
+    SCORE_KEY,
+    TABLES,
+    VOTE_KEY,
+    categorical,
+    check,
+    columns_of,
+    empty,
+    table,
+)
 
 
 @pytest.fixture(params=["pyarrow", "python"])

@@ -15,12 +15,11 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
-from evalkit.notebook.headline_numbers import confusion_cells
-from evalkit.notebook.item_table import Row
+from evalkit.notebook.judgments.headline_numbers import confusion_cells
+from evalkit.notebook.judgments.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.aggregation.judge_contributions import jury_value
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement.judge_pairs import judge_agreement
@@ -28,9 +27,11 @@ from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.judge_contributions import jury_value
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
+from evalkit.tables import files, schemas
 from evalkit.tables.ties import check_counting
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
@@ -116,7 +117,7 @@ def test_a_table_saved_without_tied_labels_is_read_and_says_that_it_ties(tmp_pat
     votes = pairs_of({"x": "flip", "y": "A"})
     for name, table in (("votes", votes), ("scores", aggregate(votes))):
         old = table.drop(columns=[column for column in ("tied_labels", "first_rate") if column in table])
-        tables.write_frame(old, tmp_path / f"{name}.jsonl")
+        files.write_frame(old, tmp_path / f"{name}.jsonl")
         assert tables.read_table(tmp_path / f"{name}.jsonl", "votes", "scores")["tied"].tolist() == [True, False]
     row = aggregate(tables.read_table(tmp_path / "votes.jsonl", "votes")).set_index("item_id").loc["x"]
     assert (row["status"], row["n_scored"], pd.isna(row["tied_labels"])) == ("tied", 1, True)
@@ -555,7 +556,7 @@ def test_labels_of_a_choice_are_no_winners_of_pairs_even_on_the_same_scale():
     # two rubrics on one scale in one table: pairs, and questions that are answered with A or B
     pairs = pairs_of({"x": "A"}).astype({"rubric": "str"})
     choices = pairs.assign(rubric="choice", score=np.nan, score_norm=np.nan, order_flip=pd.NA, first_rate=np.nan)
-    scores = aggregate(tables.table("votes", dict(pd.concat([pairs, choices], ignore_index=True).items()))).set_index(
+    scores = aggregate(schemas.table("votes", dict(pd.concat([pairs, choices], ignore_index=True).items()))).set_index(
         "rubric"
     )
     assert scores["label"].tolist() == ["A", "A"]

@@ -8,6 +8,8 @@ from typing import assert_type
 import pandas as pd
 
 import evalkit as ek
+from evalkit.evaluation.display import View
+from evalkit.notebook.tuner.tuning_session import Session
 
 items, labels = ek.load_example("support")
 assert_type(items, pd.DataFrame)
@@ -76,13 +78,13 @@ probe = ek.probes.probe_injection(items, rubric, judge, concurrency=8, cache="ca
 # on screen
 tuner = ek.RubricTuner("items.jsonl", rubric, [judge], labels, samples=5, folder=Path("tuning"), annotator="eva")
 other = ek.RubricTuner(items, "faithfulness", judge, labels={"faithfulness": ["ann1"]}, budget_usd=1.0, retries=2)
-ek.notebook.Session(rows, rubric, judge, aggregate="median", name="mine", offline=True)
+Session(rows, rubric, judge, aggregate="median", name="mine", offline=True)
 assert_type(tuner.edit("faithfulness", scale={2: "Every claim is supported."}), None)
 assert_type(tuner.evaluation, ek.Evaluation | None)
 assert_type(tuner.versions, pd.DataFrame)
 assert_type(tuner.code(), str)
 for shown in (items, evaluation, compared, ek.plan(items, rubric, judge), rubric, probe, tuner, again):
-    assert_type(ek.show(shown, rows=5, width=80), ek.evaluation.View)
+    assert_type(ek.show(shown, rows=5, width=80), View)
 
 # one step further
 assert_type(ek.stats.confusion(scores, labels), pd.DataFrame)

@@ -60,19 +60,6 @@ class ConflictError(CacheError):
     """Another process wrote the same rows at the same time: the transaction may be tried again."""
 
 
-def started_thread(run: Callable[[], object], name: str) -> threading.Thread:
-    """A running thread of a store; CacheError if the system allows no more."""
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as problem:
-        raise CacheError(
-            f"the thread that stores replies cannot be started ({problem}); raise the limit of processes and threads "
-            "(ulimit -u, or that of the container)"
-        ) from None
-    return thread
-
-
 def waiting_for_server(read: Callable[P, T]) -> Callable[P, T]:
     """A function that reads: while a server that was reached before is away, it is tried again, for five minutes."""
 

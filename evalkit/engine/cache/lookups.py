@@ -231,11 +231,7 @@ class Lookups:
             candidates = {
                 key: (shared, sample)
                 for shared in combinations
-                for sample, key in zip(
-                    samples,
-                    KeyMaker(shared)(parts.input_hash, parts.order, samples),
-                    strict=True,
-                )
+                for sample, key in zip(samples, KeyMaker(shared)(parts.input_hash, parts.order, samples), strict=True)
             }
             stored = self.get_many(candidates)
             differences = []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from evalkit.core.formatting import money
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.database_protocol import REPLIES, Connection
 from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts
@@ -85,7 +86,7 @@ class PruneReport:
 
     def __str__(self) -> str:
         size = f"{counted(self.n_replies, 'reply', 'replies')} of {counted(self.n_keys, 'key')}"
-        what = f"{size} ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
+        what = f"{size} ({self.n_bytes / 1e6:.1f} MB, {money(self.cost_usd)})"
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
         return f"would remove {what}; nothing was removed; pass apply=True (--apply) to remove them"
@@ -283,7 +284,7 @@ class Maintenance(Lookups):
         if confirm != expected:
             raise CacheError(
                 f"nothing was removed: clear() would remove all {counted(found.n_replies, 'reply', 'replies')} of "
-                f"{self.place}, which cost US$ {found.cost_usd:.2f}; to remove all, use "
+                f"{self.place}, which cost {money(found.cost_usd)}; to remove all, use "
                 f"clear(confirm={expected!r}), and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)

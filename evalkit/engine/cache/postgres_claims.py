@@ -14,13 +14,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.engine.cache.database_protocol import (
-    FIRST_WAIT_S,
-    LONGEST_WAIT_S,
-    LostConnectionError,
-    started_thread,
-)
+from evalkit.engine.cache.database_protocol import FIRST_WAIT_S, LONGEST_WAIT_S, LostConnectionError
 from evalkit.engine.cache.postgres import Connection, PostgresDatabase
+from evalkit.engine.cache.writer import started_thread
 from evalkit.errors import CacheError
 
 _GRACE_S = 3.0

@@ -90,7 +90,7 @@ class ServerStore(ReplyStore):
         folder = self.folder
         if network_file_system(folder) is not None:
             folder = Path(tempfile.gettempdir()) / f"evalkit-{getpass.getuser()}"
-        return ReplyStore.open(folder / "kept" / hashlib.sha256(self.place.encode()).hexdigest()[:16])
+        return self.open(folder / "kept" / hashlib.sha256(self.place.encode()).hexdigest()[:16])
 
     def _keep(self, jobs: Sequence[Job]) -> None:
         """Store on local disk what the server cannot take now, so that it outlives this process."""

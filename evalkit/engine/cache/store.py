@@ -1,37 +1,32 @@
 """`ReplyStore`: raw replies by key, in one SQLite file that many threads and processes share.
 
-Here it is opened and written; `lookups` has its reading half, `maintenance` what looks after all of its replies,
-`batch_tickets` what concerns batches.
+Here it is written. `opened_stores` opens it; `lookups` has its reading half, `maintenance` what looks after all of its
+replies, `batch_tickets` what concerns batches.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
-from evalkit.core.files import network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
-from evalkit.core.settings import default_cache
 from evalkit.engine.cache.batch_tickets import Tickets
 from evalkit.engine.cache.budget_and_rate_leases import BudgetLease, RateLease
 from evalkit.engine.cache.database_protocol import Database
 from evalkit.engine.cache.in_flight import Asked, Claims, was_granted
 from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
-from evalkit.engine.cache.sqlite_connections import Connections, gate, stores
+from evalkit.engine.cache.sqlite_connections import Connections, stores
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.cache.writer import Job, Row, Writer, row_of
-from evalkit.errors import CacheError
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,7 +34,9 @@ if TYPE_CHECKING:
 _ROWS_PER_JOB = 1000
 _JOBS_AHEAD = 4
 
-_open: dict[tuple[Path, bool], ReplyStore] = {}
+
+class _Opens(Protocol):
+    def __call__(self, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore: ...
 
 
 class ReplyStore(Maintenance, Tickets):
@@ -78,6 +75,8 @@ class ReplyStore(Maintenance, Tickets):
     True
     """
 
+    open: ClassVar[_Opens]
+    """`open_store`, which is above the stores of all kinds: it assigns itself."""
     database: Database
     claims: Any
     # so that a store that could not be opened can still be printed, as in a traceback with variables
@@ -95,57 +94,11 @@ class ReplyStore(Maintenance, Tickets):
         self._claiming: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Asked]] = WeakKeyDictionary()
         stores.add(self)
 
-    @classmethod
-    def open(cls, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
-        """The store of a folder or server: one shared object in each process, so that opening again is cheap.
-
-        Nothing is created before the first write.
-
-        Parameters
-        ----------
-        cache
-            The cache folder, or the address of a PostgreSQL database (``postgresql://user@host:port/database``);
-            `default_cache()` if None.
-        read_only
-            Never write. A folder that cannot be written gives a read-only store in any case.
-
-        Raises
-        ------
-        CacheError
-            If the file there is foreign, truncated, damaged or of a newer evalkit, or if the folder is on
-            a network file system; or if the server cannot be reached. Nothing is changed.
-        """
-        cache = default_cache() if cache is None else cache
-        if isinstance(cache, str) and "://" in cache:
-            # only there: the driver is an extra
-            return import_module("evalkit.engine.cache.server_store").open_server(cache, read_only)  # type: ignore[no-any-return]
-        folder = Path(cache).expanduser().resolve()
-        path = folder / FILE_NAME
-        with gate.opening:
-            there = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
-            writable = not read_only and there[-1].is_dir() and all(os.access(one, os.W_OK) for one in there)
-            store = _open.get((folder, read_only))
-            # a folder whose permissions were corrected is to be writable without a new process
-            if store is None or store.read_only == writable:
-                if folder.exists() and not folder.is_dir():
-                    raise CacheError(f"cache folder {folder} is a file; set EVALKIT_CACHE to a folder")
-                network = network_file_system(folder)
-                if network is not None:
-                    raise CacheError(
-                        f"cache folder {folder} is on a network file system ({network}), where SQLite's log does not "
-                        "work and replies could be lost; set EVALKIT_CACHE to a local folder, or to the address of a "
-                        "PostgreSQL database, which machines can share"
-                    )
-                store = cls(folder, read_only=not writable)
-                with store.database.reading():  # checks the file, if there is one
-                    _open[folder, read_only] = store
-        return store
-
     def __repr__(self) -> str:
         return f"ReplyStore({str(self.where)!r}{', read-only' if self.read_only else ''})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(ReplyStore.open, read_only=self.read_only), (str(self.cache),)
+        return partial(self.open, read_only=self.read_only), (str(self.cache),)
 
     def check_writable(self) -> None:
         """See `Lookups.check_writable`; the thread and the connection that write are ready then."""

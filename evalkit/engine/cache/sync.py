@@ -9,6 +9,7 @@ from evalkit.engine.cache.jsonl import ImportReport
 from evalkit.engine.cache.lookups import call_id
 from evalkit.engine.cache.sqlite_schema import ADDED
 from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.cache.writer import LOG
 
 _KEYS_AT_ONCE = 5000
 _KEYS = "SELECT DISTINCT key FROM replies WHERE key > ? ORDER BY key LIMIT ?"
@@ -18,7 +19,6 @@ _ROWS = (
     "promoted_from, value FROM replies JOIN calls USING (call_id) WHERE key IN ({}) ORDER BY key, generation"
 )
 _LOGGED = "SELECT evaluation, created, summary, settings FROM evaluations"
-_LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 def sync(
@@ -59,7 +59,7 @@ def sync(
         logged = [] if there.schema() in ADDED else list(there.execute(_LOGGED))
     with target.database.writer() as here, target.database.transaction(here):
         for row in logged:
-            here.execute(_LOG, row)
+            here.execute(LOG, row)
     return report
 
 

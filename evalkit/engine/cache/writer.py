@@ -27,7 +27,6 @@ from evalkit.engine.cache.database_protocol import (
     Connection,
     Database,
     LostConnectionError,
-    started_thread,
 )
 from evalkit.engine.cache.lookups import Counters, call_id
 from evalkit.errors import CacheError, InputError
@@ -45,7 +44,7 @@ _LEARN = (
     "INSERT INTO facts (service, model, name, value, learned_at) VALUES (?, ?, ?, ?, ?) "
     "ON CONFLICT (service, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
 )
-_LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+LOG = "INSERT INTO evaluations (evaluation, created, summary, settings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _TEXT, _COUNT, _AMOUNT = "a string", "a whole number from 0 to 2147483647", "a finite number ≥ 0"
 _EXPECTED = {
@@ -108,18 +107,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     key_of, content_key_of = key_makers(call)
     (key,), (content_key,) = key_of(shown, order, (sample,)), content_key_of(shown, order, (sample,))
     return Row(
-        key,
-        call.decode(),
-        bytes.fromhex(shown),
-        order,
-        sample,
-        content_key,
-        reply.created,
-        reply.source,
-        reply.cost_usd,
-        promoted_from,
-        encoded(reply),
-    )
+        key, call.decode(), bytes.fromhex(shown), order, sample, content_key, reply.created, reply.source,
+        reply.cost_usd, promoted_from, encoded(reply),
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
@@ -304,7 +294,7 @@ class Writer:
                     if job.fact:
                         connection.execute(_LEARN, job.fact)
                     if job.evaluation:
-                        connection.execute(_LOG, job.evaluation)
+                        connection.execute(LOG, job.evaluation)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
                 leases = [(job.lease.place, at) for at, job in enumerate(jobs) if job.lease]
                 for _, at in sorted(leases):
@@ -314,6 +304,19 @@ class Writer:
             raise
         self._counters.add(stored=len(appended))
         return values
+
+
+def started_thread(run: Callable[[], object], name: str) -> threading.Thread:
+    """A running thread of a store; CacheError if the system allows no more."""
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as problem:
+        raise CacheError(
+            f"the thread that stores replies cannot be started ({problem}); raise the limit of processes and threads "
+            "(ulimit -u, or that of the container)"
+        ) from None
+    return thread
 
 
 def _deliver(jobs: Sequence[Job], values: Sequence[Any], error: Exception | None) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.reply_keys import canonical_json
 from evalkit.core.settings import Options
 from evalkit.engine.providers.prices import price_of
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
 
 _ADDING = ("max_completion_tokens", "best_of")
@@ -110,4 +111,4 @@ class Budget:
         """The reason why no call fits, in words."""
         if self._options.max_calls is not None and self.calls >= self._options.max_calls:
             return f"max_calls={self._options.max_calls} reached"
-        return f"US$ {self.usd:.4f} of budget_usd={self._options.budget_usd} spent; the next call may not fit"
+        return f"{money(self.usd)} of budget_usd={self._options.budget_usd} spent; the next call may not fit"

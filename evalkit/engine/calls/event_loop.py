@@ -20,11 +20,11 @@ from concurrent.futures import Future
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from evalkit.core.prompts_and_replies import Request
 from evalkit.core.settings import Options
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler
+from evalkit.engine.request import Request
 from evalkit.errors import EvalkitWarning, JudgeError
 
 if TYPE_CHECKING:

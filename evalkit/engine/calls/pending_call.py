@@ -6,7 +6,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalkit.core.prompts_and_replies import Failure, Request
+from evalkit.core.prompts_and_replies import Failure
+from evalkit.engine.request import Request
 
 
 class ClaimedElsewhereError(Exception):

@@ -1,18 +1,14 @@
-"""Backoff between attempts, and the circuit breaker of a judge."""
+"""The circuit breaker of a judge."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from evalkit.core.lists_of_choices import Reason
 from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.waits import OF_ONE_PROMPT, PERMANENT
 
-FIRST_WAIT_S = 0.5
-LONGEST_WAIT_S = 30.0
-LONGEST_RETRY_AFTER_S = 300.0
 FAILURES_TO_OPEN = 8
 
 REASONS: dict[str, Reason] = {
@@ -20,32 +16,7 @@ REASONS: dict[str, Reason] = {
 }  # fmt: skip
 """Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
-_PERMANENT = ("auth", "quota")
-_OF_ONE_PROMPT = ("forbidden", "unknown_model")  # perhaps: firewalls and routers answer 403 or 404 for one prompt
-_NEVER_RETRIED = ("client_error", "too_long", "refused_parameter", "content_filter", *_PERMANENT, *_OF_ONE_PROMPT)
 _PROMPTS_TO_OPEN, _MORE_PER_REPLIES, _MOST_PROMPTS = 3, 10, 50
-
-
-class Wait(NamedTuple):
-    """Seconds until the call is retried, and seconds without any call to the service (after HTTP 429)."""
-
-    call_s: float
-    service_s: float = 0.0
-
-
-def wait_of(problem: ProviderError, tried: int) -> Wait | None:
-    """How long to wait after `tried` retries; None if a retry is useless or the wait too long."""
-    asked = problem.retry_after or None  # 0 says nothing
-    if problem.kind in _NEVER_RETRIED or (asked or 0.0) > LONGEST_RETRY_AFTER_S:
-        return None
-    spread = random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
-    wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**tried) * spread
-    if problem.kind != "rate_limited":
-        return Wait(max(wait, asked or 0.0))
-    if asked is None:
-        return Wait(wait, wait)
-    # each call waits a little longer than the service, so that they do not all come back at once
-    return Wait(asked + FIRST_WAIT_S * spread / 4, asked)
 
 
 @dataclass(slots=True)
@@ -78,9 +49,9 @@ class Breaker:
         between them, mean that the judge is down; and one more for every ten requests that were answered before, since
         in a long run three such prompts meet by chance. A model that cannot be loaded has no status.
         """
-        if problem.kind in _PERMANENT or (problem.kind in _OF_ONE_PROMPT and problem.status is None):
+        if problem.kind in PERMANENT or (problem.kind in OF_ONE_PROMPT and problem.status is None):
             self.down = Failure("judge_down", problem.detail)
-        elif problem.kind in _OF_ONE_PROMPT:
+        elif problem.kind in OF_ONE_PROMPT:
             prompts = self._alike.setdefault((problem.kind, problem.status), set())
             prompts.add(prompt)
             if len(prompts) >= min(_PROMPTS_TO_OPEN + self.n_answered // _MORE_PER_REPLIES, _MOST_PROMPTS):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Failure, Request
+from evalkit.core.prompts_and_replies import Failure
 from evalkit.core.settings import Options
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
@@ -20,6 +20,7 @@ from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.shared_limits import SharedBudget
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.providers import check_ready
+from evalkit.engine.request import Request
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
+from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.openai_replies import json_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError, listed
 
 Works = Literal["works", "refused", "ignored", "failed", "not tried"]
@@ -25,12 +27,7 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes, {"score": 0} for no.'
-_ADDRESSES = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com",
-    "litellm": "its provider's address in litellm",
-    "inference-providers": "https://router.huggingface.co/v1",
-}
+_ADDRESSES = {name: provider.address for name, provider in PROVIDERS.items() if provider.address}
 _NOT_HANDLED = (500, 501)  # so some servers end with a parameter that they do not handle
 _TRIES = 8  # each refusal names one parameter to leave out, or the one that is tried is left out
 

@@ -10,6 +10,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Options
 from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted, RateLease
@@ -84,8 +85,8 @@ class SharedBudget(Budget):
         run = f"by the processes of run={self._options.run!r}"
         if self._others.calls + self.calls >= self._most.calls:
             return f"max_calls={self._options.max_calls} reached {run}"
-        usd = self._others.usd + self.usd
-        return f"US$ {usd:.4f} of budget_usd={self._options.budget_usd} spent {run}; the next call may not fit"
+        usd = money(self._others.usd + self.usd)
+        return f"{usd} of budget_usd={self._options.budget_usd} spent {run}; the next call may not fit"
 
     async def end(self) -> None:
         """Give back what was not spent; if the store cannot take that, the whole lease counts as spent."""

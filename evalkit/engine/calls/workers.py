@@ -14,26 +14,28 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply
+from evalkit.core.settings import Options
 from evalkit.engine.cache.batch_tickets import IN_BATCH
-from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.outcomes_and_progress import Outcome
+from evalkit.engine.calls.budget import Budget, upper_bound
+from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import RateLimiter, rate_limiters
-from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker, wait_of
+from evalkit.engine.calls.retries_and_breaker import REASONS, Breaker
 from evalkit.engine.calls.shared_limits import SharedPace
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.error_answers import instead_of
-from evalkit.engine.providers.judge_checks import asks_singly
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError, RunSettings
+from evalkit.engine.providers.waits import wait_of
+from evalkit.engine.request import asks_singly
 from evalkit.errors import CacheError
 
 if TYPE_CHECKING:
-    from evalkit.engine.calls.scheduler import Scheduler
+    from evalkit.engine.cache.store import ReplyStore
 
 _IN_BATCH = "a batch has requested the reply; collect fetches it"
 _RATE_LIMIT_PATIENCE = 4
@@ -46,16 +48,36 @@ _TOKENS_OF_A_CALL = 1000  # about
 _PROCESSES = 100  # so many may start a call before the one that holds a claim
 
 
+class Run(Protocol):
+    """What workers need of the run that they work for: `Scheduler`."""
+
+    store: ReplyStore
+    options: Options
+    newer_than: float | None
+    budget: Budget | None
+    counts: Progress
+    stopped: bool
+
+    def note(self, text: str) -> None:
+        """Add a warning to be issued once, at the end."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error, after the calls in flight have finished."""
+
+    def resolve(self, key: bytes, outcome: Outcome) -> None:
+        """Publish the outcome of a sample."""
+
+
 class Workers:
     """The queue of one judge in one run, and the tasks that send its calls."""
 
-    def __init__(self, judge: Judge, scheduler: Scheduler) -> None:
-        self.judge, self._scheduler = judge, scheduler
-        self._client = connect(judge, RunSettings(scheduler.store, scheduler.newer_than, scheduler.options.concurrency))
+    def __init__(self, judge: Judge, run: Run) -> None:
+        self.judge, self._run = judge, run
+        self._client = connect(judge, RunSettings(run.store, run.newer_than, run.options.concurrency))
         limiters = rate_limiters.setdefault(asyncio.get_running_loop(), {})
         self._limiter = limiters.setdefault((judge.service, judge.model, judge.api_key_env), RateLimiter())
-        self._pace = SharedPace.of(judge, scheduler.store, scheduler.options) if scheduler.options.run else None
-        facts = scheduler.store.facts(judge.service, judge.model)
+        self._pace = SharedPace.of(judge, run.store, run.options) if run.options.run else None
+        facts = run.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         # parameters that were refused in this run, until a request without them is answered: name -> note
         self._unproven: dict[str, str] = {}
@@ -63,11 +85,11 @@ class Workers:
         self._n_works: bool | None = False
         if not asks_singly(judge) and ("n" not in self._adapt or self._adapt["n"] is not None):
             self._n_works = facts.get("n_supported", self._client.supports_n)
-        self.concurrency = self._client.own_concurrency or scheduler.options.concurrency
+        self.concurrency = self._client.own_concurrency or run.options.concurrency
         self._most = min(self.concurrency, self._client.max_concurrency or self.concurrency)
         # so few that a claim is held for about a second before its call starts: others wait for it
-        limit = min(scheduler.options.requests_per_minute or math.inf,
-                    (scheduler.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
+        limit = min(run.options.requests_per_minute or math.inf,
+                    (run.options.tokens_per_minute or math.inf) / _TOKENS_OF_A_CALL)  # fmt: skip
         self._longest_claim_s = judge.timeout_s + _BEYOND_TIMEOUT_S + _PROCESSES * 60 / limit
         self._starting = asyncio.Semaphore(max(1, int(min(limit / 60, self.concurrency))))
         self._queue: deque[PendingCall] = deque()
@@ -81,7 +103,7 @@ class Workers:
     def add(self, calls: Sequence[PendingCall], *, first: bool = False) -> None:
         """Queue calls; with `first`, before the others: their prompts are rendered already."""
         for call in reversed(calls) if first else calls:
-            if self._scheduler.stopped or self._breaker.down:
+            if self._run.stopped or self._breaker.down:
                 self._fail(call, self._breaker.down or Failure("stopped"))
                 continue
             if first:
@@ -113,7 +135,7 @@ class Workers:
         for place, key in enumerate(call.request.keys):
             # what one request may have cost is not counted once for each of its samples
             own = replace(failure, maybe_paid=call.maybe_paid if place == 0 else 0)
-            self._scheduler.resolve(key, Outcome(key, failure=own))
+            self._run.resolve(key, Outcome(key, failure=own))
 
     async def _work(self) -> None:
         worker, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -131,7 +153,7 @@ class Workers:
                 # whatever goes wrong, as a template that cannot be rendered, is raised to the run's caller
                 except Exception as error:  # noqa: BLE001
                     self._release(call)
-                    self._scheduler.fail(error)
+                    self._run.fail(error)
                     self._fail(call, Failure("stopped", "the run ended with an error"))
         finally:
             # here and not in a callback: a call that comes before the callback would find no worker
@@ -149,7 +171,7 @@ class Workers:
             try:
                 self._queue[self._n_rendered].request.prompt  # noqa: B018  # renders
             except Exception as error:  # noqa: BLE001  # as in `_work`; `fail` ends the call
-                self._scheduler.fail(error)
+                self._run.fail(error)
             self._n_rendered += 1
 
     async def _process(self, call: PendingCall) -> None:
@@ -176,8 +198,8 @@ class Workers:
 
         If the model does not return several replies per request, the request is for the first sample alone.
         """
-        scheduler, request = self._scheduler, call.request
-        budget, options, reserved, tokens = scheduler.budget, scheduler.options, 0.0, 0
+        run, request = self._run, call.request
+        budget, options, reserved, tokens = run.budget, run.options, 0.0, 0
         if budget is not None:
             with self._wakeable():
                 if options.budget_usd is not None and not budget.is_used_up:
@@ -200,25 +222,25 @@ class Workers:
                             return []
                         await self._limiter.start(options, tokens, self._pace)
                 self._check_open()
-                scheduler.counts.in_flight += 1
+                run.counts.in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
                     n = 1 if self._n_works is False else len(call.request.keys)
                     replies = await self._client.ask(call.request, n, adapt=call.adapt)
                 finally:
-                    scheduler.counts.in_flight -= 1
+                    run.counts.in_flight -= 1
             finally:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
             spent, billed = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
             if options.budget_usd is not None and spent > reserved:
-                scheduler.note(
+                run.note(
                     f"judge '{self.judge.name}' billed more for a call than its price and max_tokens allow, so costs "
                     f"may exceed budget_usd={options.budget_usd}; correct the judge's price or max_tokens"
                 )
         except ProviderError as problem:
             spent, billed = reserved, problem.maybe_paid
-            scheduler.counts.maybe_paid += problem.maybe_paid
+            run.counts.maybe_paid += problem.maybe_paid
             raise
         except asyncio.CancelledError:
             spent, billed = reserved, True  # at the end of the process: it was sent, whether it was billed is unknown
@@ -229,12 +251,12 @@ class Workers:
         self._breaker.succeeded()
         self._limiter.succeeded()
         for name in [name for name in self._unproven if name in call.adapt]:
-            self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
-            self._scheduler.note(self._unproven.pop(name))
+            self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, self._adapt[name])
+            self._run.note(self._unproven.pop(name))
         return replies
 
     def _check_open(self) -> None:
-        if self._scheduler.stopped:
+        if self._run.stopped:
             raise CallFailedError(Failure("stopped"))
         if self._breaker.down is not None:
             raise CallFailedError(self._breaker.down)
@@ -249,7 +271,7 @@ class Workers:
         try:
             yield
         except asyncio.CancelledError:
-            if not self._scheduler.stopped:
+            if not self._run.stopped:
                 raise
             worker.uncancel()
             raise CallFailedError(Failure("stopped")) from None
@@ -263,7 +285,7 @@ class Workers:
         is sent anyway.
         """
         keys, now = call.request.keys, asyncio.get_running_loop().time()
-        stored = await self._scheduler.store.claim(keys, since=self._scheduler.newer_than)
+        stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
             call.claimed = keys
             left = self._take_over(call, stored)
@@ -279,30 +301,28 @@ class Workers:
         """Let others request a call's samples: those with these keys, or all."""
         released = call.claimed if keys is None else [key for key in call.claimed if key in keys]
         if released:
-            self._scheduler.store.claims.release(released)
+            self._run.store.claims.release(released)
             call.claimed = tuple(key for key in call.claimed if key not in released)
 
     def _take_stored(self, call: PendingCall) -> bool:
         """Take replies that another thread or process has stored since the run began; False if no sample is left."""
-        scheduler = self._scheduler
-        return self._take_over(
-            call, scheduler.store.stored_or_asked(call.request.keys, since=scheduler.newer_than, recorded=False)
-        )
+        run = self._run
+        return self._take_over(call, run.store.stored_or_asked(call.request.keys, since=run.newer_than, recorded=False))
 
     def _take_over(self, call: PendingCall, stored: dict[bytes, bytes]) -> bool:
-        scheduler = self._scheduler
+        run = self._run
         if not stored:
             return True
-        scheduler.store.counters.add(joins=sum(value != IN_BATCH for value in stored.values()))
+        run.store.counters.add(joins=sum(value != IN_BATCH for value in stored.values()))
         call.leave_out(stored)
         for key, value in stored.items():
             in_batch = Failure("in_batch", _IN_BATCH) if value == IN_BATCH else None
-            scheduler.resolve(key, Outcome(key, value=None if in_batch else value, failure=in_batch, joined=True))
+            run.resolve(key, Outcome(key, value=None if in_batch else value, failure=in_batch, joined=True))
         return bool(call.request.keys)
 
     def _wait_for_others(self, call: PendingCall) -> None:
         """Look again later, with increasing waits: the reply will be stored, or its claim released."""
-        if self._scheduler.stopped:
+        if self._run.stopped:
             self._fail(call, Failure("stopped"))
             return
         wait = min(_LONGEST_LOOK_S, _FIRST_LOOK_S * 2.0**call.waits) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter
@@ -311,13 +331,13 @@ class Workers:
 
     def _store(self, call: PendingCall, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
         """Store the replies (outcomes follow once they are on disk) and queue the samples that are still missing."""
-        request, scheduler = call.request, self._scheduler
+        request, run = call.request, self._run
         storing = []
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
-            scheduler.counts.n_unpriced += reply.cost_usd is None
-            scheduler.counts.cost_usd += reply.cost_usd or 0.0
+            run.counts.n_unpriced += reply.cost_usd is None
+            run.counts.cost_usd += reply.cost_usd or 0.0
             try:
-                stored = scheduler.store.aput(request.parts.of_sample(sample), reply, newer_than=scheduler.newer_than)
+                stored = run.store.aput(request.parts.of_sample(sample), reply, newer_than=run.newer_than)
             except CacheError as error:
                 self._not_stored(call, key, error)
                 continue
@@ -332,7 +352,7 @@ class Workers:
         works = n_got == n_asked or (n_got > 1 and self._n_works is True)  # some may have been lost
         if n_asked > 1 and self._n_works is not works and "n" not in self._adapt:
             self._n_works = works
-            scheduler.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
+            run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         return storing
 
     def _stored(self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes]) -> None:
@@ -341,13 +361,13 @@ class Workers:
             self._not_stored(call, key, None if stored.cancelled() else stored.exception())
         else:
             self._release(call, [key])
-            self._scheduler.resolve(key, Outcome(key, value=stored.result()))
+            self._run.resolve(key, Outcome(key, value=stored.result()))
 
     def _not_stored(self, call: PendingCall, key: bytes, error: BaseException | None) -> None:
         self._release(call, [key])
         if error is not None:
-            self._scheduler.fail(error)
-        self._scheduler.resolve(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
+            self._run.fail(error)
+        self._run.resolve(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
 
     def _retry_or_fail(self, call: PendingCall, problem: ProviderError) -> None:
         """After a failed attempt: retry now or later, or end the call."""
@@ -370,7 +390,7 @@ class Workers:
         wait = wait_of(problem, call.failed + call.limited - 1)
         if problem.kind == "rate_limited" and wait is not None:
             self._limiter.refused(wait.service_s, call.epoch)
-        retries = self._scheduler.options.retries
+        retries = self._run.options.retries
         patient = call.failed <= retries and call.limited <= _RATE_LIMIT_PATIENCE * retries
         if wait is None or not patient:
             detail = problem.detail
@@ -382,7 +402,7 @@ class Workers:
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)
-        elif self._scheduler.stopped:
+        elif self._run.stopped:
             self._fail(call, Failure("stopped", problem.detail))
         else:
             self._retry_in(wait.call_s, call)

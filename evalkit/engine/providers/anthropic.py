@@ -15,18 +15,20 @@ import orjson
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request, token_count
+from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
-from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
+from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes, json_of, problem_of
 from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, decompressed, ssl_context
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, locals_forgotten
 
-_HOST = "api.anthropic.com"
+_HOST = PROVIDERS["anthropic"].host
 PATH = "/messages"
 _CONNECT_S = 20.0
 _ERROR_BYTES = 1 << 16
@@ -54,7 +56,7 @@ def check(judge: Judge) -> None:
     JudgeError
         If the variable that holds the key is not set.
     """
-    check_extra("anthropic", "anthropic")
+    check_packages("anthropic")
     check_params(judge, _SET_BY_EVALKIT)
     if judge.max_tokens is None:
         raise ConfigError(f"judge '{judge.name}' needs max_tokens: Anthropic's API requires it; pass max_tokens=512")

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.anthropic import PATH, as_completion, connect, native_body, problem_in, version_for
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_http import (
@@ -36,6 +36,7 @@ from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.openai_replies import json_bytes, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import Request
 
 _PATH = f"{PATH}/batches"
 _START, _END = b'{"requests":[', b"]}"

@@ -14,11 +14,11 @@ from typing import Any, BinaryIO, TypeVar
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
-from evalkit.engine.calls.retries_and_breaker import wait_of
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_interface import Batch
 from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.providers.waits import wait_of
 from evalkit.errors.secrets import Secret
 
 FILE_TIMEOUT_S = 900.0
@@ -76,9 +76,7 @@ class BatchRequests:
         raise ProviderError("malformed", f"the list of {path} has no end: {len(seen)} entries were read")
 
     async def created(
-        self,
-        create: Callable[[], Awaitable[Batch]],
-        find: Callable[[], Awaitable[Batch | str | None]],
+        self, create: Callable[[], Awaitable[Batch]], find: Callable[[], Awaitable[Batch | str | None]]
     ) -> Batch:
         """Create a batch with `create`, which sends one request.
 

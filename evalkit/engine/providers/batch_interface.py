@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, listed
 
 BatchState = Literal["running", "ended"]
 
-_DISCOUNTS = {"api.openai.com": 0.5, "api.anthropic.com": 0.5}
-"""Price in a batch as a share of that of a live call, by service; elsewhere it is not known and counts as 1."""
-_MODULES = {"openai": "openai_batches", "anthropic": "anthropic_batches"}
+_SHARES = {provider.host: provider.batch_share for provider in PROVIDERS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +121,25 @@ class BatchService(Protocol):
 
 def service_of(judge: Judge) -> type[BatchService]:
     """The batch service of a judge's provider; ConfigError if it has none."""
-    if judge.provider not in _MODULES:
+    module = PROVIDERS[judge.provider].batches
+    if module is None:
+        others = [name for name, provider in PROVIDERS.items() if provider.batches]
         raise ConfigError(
             f"judge '{judge.name}': evalkit sends no batches to the provider {judge.provider!r}, only to "
-            f"{listed(_MODULES)}; judge it live, or write the requests to a file (to=…) for a program such as "
+            f"{listed(others)}; judge it live, or write the requests to a file (to=…) for a program such as "
             "`vllm run-batch`"
         )
-    return import_module(f"evalkit.engine.providers.{_MODULES[judge.provider]}").Service  # type: ignore[no-any-return]
+    return import_module(f"evalkit.engine.providers.{module}").Service  # type: ignore[no-any-return]
 
 
 def has_batches(judge: Judge) -> bool:
     """Whether evalkit sends batches to the judge's provider."""
-    return judge.provider in _MODULES
+    return PROVIDERS[judge.provider].batches is not None
 
 
 def batch_share(judge: Judge) -> float:
     """The price in a batch as a share of that of a live call; 1 where it is not known."""
-    return _DISCOUNTS.get(judge.service, 1.0)
+    return _SHARES.get(judge.service, 1.0)
 
 
 def batch_price_of(judge: Judge) -> tuple[float, float] | None:

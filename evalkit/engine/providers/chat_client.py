@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Reply, Request, without_system
+from evalkit.core.prompts_and_replies import Message, Reply, without_system
 from evalkit.core.reply_keys import params_of_sample
 from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.engine.providers.error_answers import SYSTEM_ROLE
@@ -21,6 +21,7 @@ from evalkit.engine.providers.openai_replies import problem_of, replies_of, with
 from evalkit.engine.providers.prices import Tokens, cost_of_call
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer, proxy_of
+from evalkit.engine.request import Request
 from evalkit.errors import EvalkitError
 from evalkit.errors.secrets import Secret
 

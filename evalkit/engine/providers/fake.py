@@ -19,7 +19,8 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, guess
 
 PERSONAS = {

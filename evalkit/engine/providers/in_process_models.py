@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.providers.openai_replies import logprobs_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, listed
 
 _ALL = sys.maxsize

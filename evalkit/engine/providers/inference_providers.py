@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient
-from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
+from evalkit.engine.providers.judge_checks import check_key, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes
 from evalkit.engine.providers.provider_interface import ProblemKind, ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import Request
 from evalkit.errors.secrets import Secret, locals_forgotten
 
 _ROUTER = "https://router.huggingface.co"
@@ -31,7 +31,7 @@ def check(judge: Judge) -> None:
     JudgeError
         When the variable that holds the token is not set.
     """
-    check_extra("inference-providers", "huggingface_hub")
+    check_packages("inference-providers")
     check_params(judge)
     check_key(judge)
     import huggingface_hub  # noqa: F401  # loaded here, in the caller's thread: it takes a second

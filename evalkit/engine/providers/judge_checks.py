@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from evalkit.core.judges import Judge
-from evalkit.core.reply_keys import has_seed
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.engine.providers.api_keys import headers_in, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
@@ -14,16 +14,11 @@ _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
 _OF_LIBRARIES = ("extra_headers", "extra_query", "extra_body")
 
 
-def asks_singly(judge: Judge) -> bool:
-    """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
-    return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)
-
-
-def check_extra(extra: str, *modules: str) -> None:
-    """Raise MissingExtraError if a module that an extra brings is not installed; imports nothing."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"judges of the provider '{extra}' need {module}: {advise_extra(extra)}")
+def check_packages(provider: str) -> None:
+    """Raise MissingExtraError if a package of a provider's extra is not installed; imports nothing."""
+    for package in PROVIDERS[provider].packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtraError(f"judges of the provider '{provider}' need {package}: {advise_extra(provider)}")
 
 
 def check_key(judge: Judge) -> None:
@@ -32,8 +27,11 @@ def check_key(judge: Judge) -> None:
     name = judge.api_key_env
     if name and not key_in(name):
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set; set it, name "
-            "another variable as api_key_env of the judge, or work without a key (judge 'fake:strict', or offline)"
+            f"judge '{judge.name}' needs an API key, but the environment variable {name} is not set",
+            judge=judge.name,
+            variable=name,
+            advice="set it, name another variable as api_key_env of the judge, or work without a key "
+            "(judge 'fake:strict', or offline)",
         )
 
 
@@ -43,7 +41,9 @@ def check_headers(judge: Judge) -> None:
     if judge.headers_env and not (headers and all(value.is_sendable for value in headers.values())):
         raise JudgeError(
             f"judge '{judge.name}' takes headers from the environment variable {judge.headers_env}, which is not set "
-            "or contains none; expected one header per line, as in 'X-Team: judges', in printable ASCII"
+            "or contains none",
+            judge=judge.name,
+            advice="expected one header per line, as in 'X-Team: judges', in printable ASCII",
         )
 
 

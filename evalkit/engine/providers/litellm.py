@@ -12,13 +12,14 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request, token_count
+from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.chat_client import ChatClient
-from evalkit.engine.providers.judge_checks import check_extra, check_headers, check_params
+from evalkit.engine.providers.judge_checks import check_headers, check_packages, check_params
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 
@@ -51,7 +52,7 @@ def check(judge: Judge) -> None:
     JudgeError
         If a variable for an API key is not set, and LiteLLM knows which one it is.
     """
-    check_extra("litellm", "litellm")
+    check_packages("litellm")
     check_params(judge, _NOT_PARAMS)
     check_headers(judge)
     litellm = _library()
@@ -69,7 +70,10 @@ def check(judge: Judge) -> None:
         missing = litellm.validate_environment(judge.model)["missing_keys"]
     if missing:
         raise JudgeError(
-            f"judge '{judge.name}' needs an API key, but {listed(missing)} is not set in the environment; set it"
+            f"judge '{judge.name}' needs an API key, but {listed(missing)} is not set in the environment",
+            judge=judge.name,
+            variable=missing[0],
+            advice="set it",
         )
 
 
@@ -150,10 +154,7 @@ def _problem_of(
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "response", None)
     headers = {name.lower(): value for name, value in dict(getattr(headers, "headers", headers) or {}).items()}
     content = orjson.dumps({"error": {"message": said, "param": getattr(error, "param", None)}})
-    problem = problem_of(Answer(status, headers, content, "litellm", "/v1"), request.judge, body, secret)
-    if request.judge.base_url is None:
-        problem.detail = problem.detail.removesuffix(" (no key was sent, because api_key_env is not set)")
-    return problem
+    return problem_of(Answer(status, headers, content, "litellm", "/v1"), request.judge, body, secret)
 
 
 def _was_answered(error: BaseException) -> bool:

@@ -17,14 +17,14 @@ from aiohttp import FormData
 from evalkit._version import __version__
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Request
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.engine.providers.chat_client import ChatClient, client_of_loop
 from evalkit.engine.providers.judge_checks import check_key, check_params
 from evalkit.engine.providers.transport import Answer, Transport
+from evalkit.engine.request import Request
 from evalkit.errors.secrets import Secret
 
-OWN_HOST = "api.openai.com"
-_OWN_URL = f"https://{OWN_HOST}/v1"
+OWN_HOST = PROVIDERS["openai"].host
 _ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _AZURE_HOST = re.compile(r"\.azure\.(?:com|us|cn)$")
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
@@ -42,7 +42,7 @@ def connect(judge: Judge) -> OpenAIClient:
     Proxy and certificates are those that the environment names now.
     """
     check_params(judge)
-    url = judge.base_url or _OWN_URL
+    url = judge.base_url or PROVIDERS["openai"].address
     return client_of_loop(OpenAIClient, judge, url)
 
 

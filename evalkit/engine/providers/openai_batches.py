@@ -15,7 +15,7 @@ import orjson
 from aiohttp import FormData
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request, token_count
+from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.batch_http import (
     FILE_TIMEOUT_S,
@@ -30,11 +30,11 @@ from evalkit.engine.providers.batch_http import (
 from evalkit.engine.providers.batch_interface import Batch, Line, batch_price_of
 from evalkit.engine.providers.chat_client import request_body
 from evalkit.engine.providers.error_answers import DROPPABLE
-from evalkit.engine.providers.judge_checks import asks_singly
-from evalkit.engine.providers.openai import connect
+from evalkit.engine.providers.openai import OWN_HOST, connect
 from evalkit.engine.providers.openai_replies import json_bytes, problem_of, replies_of
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import Request, asks_singly
 from evalkit.errors.secrets import Secret, without_keys
 
 _ENDPOINT = "/v1/chat/completions"
@@ -60,7 +60,7 @@ class Service(BatchRequests):
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
         """See `BatchService`."""
         adapt = {name.removeprefix("adapt."): other for name, other in facts.items() if name.startswith("adapt.")}
-        own = request.judge.service == "api.openai.com"
+        own = request.judge.service == OWN_HOST
         several = "n" not in adapt and not asks_singly(request.judge) and facts.get("n_supported", own)
         n = len(request.samples) if several else 1
         body, sent = request_body(request, n, adapt)

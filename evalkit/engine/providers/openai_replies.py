@@ -302,11 +302,10 @@ def _problem(
             )
         return ProviderError("refused_parameter", detail, status=answer.status, parameter=name, instead=instead)
     if kind in ("auth", "quota") and judge is not None:
-        variable = judge.api_key_env
-        source = (
-            f"the key was {key_source(variable)}" if variable else "no key was sent, because api_key_env is not set"
-        )
-        detail += f" ({source})"
+        if judge.api_key_env:
+            detail += f" (the key was {key_source(judge.api_key_env)})"
+        elif judge.base_url:  # without one, LiteLLM looks for a key itself
+            detail += " (no key was sent, because api_key_env is not set)"
     if kind == "quota":
         detail += "; the credit or quota of this account is used up: add credit or raise its limit, then judge again"
     elif kind == "unknown_model" and judge is not None:

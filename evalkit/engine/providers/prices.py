@@ -12,12 +12,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import token_count
 
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 _TICKS_PER_USD = 1e10
-_PROVIDER_IDS = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
+_LISTS = {provider.host: provider.price_list for provider in PROVIDERS.values() if provider.price_list}
 
 
 def price_of(judge: Judge) -> tuple[float, float] | None:
@@ -97,8 +98,7 @@ def _model_price(service: str, base_url: str | None, model: str) -> Any:
     import genai_prices
 
     usage = genai_prices.Usage(input_tokens=1, output_tokens=1)
-    known = service in _PROVIDER_IDS
-    where: Any = {"provider_id": _PROVIDER_IDS[service]} if known else {"provider_api_url": base_url or ""}
+    where: Any = {"provider_id": _LISTS[service]} if service in _LISTS else {"provider_api_url": base_url or ""}
     try:
         return genai_prices.calc_price(usage, model, **where).model_price
     except LookupError:

@@ -6,26 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.engine.request import Request
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
 ProblemKind = Literal[
-    "timeout",
-    "connection",
-    "rate_limited",
-    "server_error",
-    "malformed",
-    "refused_parameter",
-    "auth",
-    "quota",
-    "forbidden",
-    "unknown_model",
-    "content_filter",
-    "too_long",
-    "client_error",
-]
+    "timeout", "connection", "rate_limited", "server_error", "malformed", "refused_parameter", "auth", "quota",
+    "forbidden", "unknown_model", "content_filter", "too_long", "client_error",
+]  # fmt: skip
 """Kinds of failed calls. All but the last eight are retried."""
 
 

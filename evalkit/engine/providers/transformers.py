@@ -29,7 +29,7 @@ from evalkit.engine.providers.in_process_models import (
     seed_of,
     stops_of,
 )
-from evalkit.engine.providers.judge_checks import check_extra
+from evalkit.engine.providers.judge_checks import check_packages
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import prompt_tokens
 from evalkit.engine.providers.token_texts import TokenTexts
@@ -59,7 +59,7 @@ def check(judge: Judge) -> None:
         raise ConfigError(
             f"dtype {judge.params['dtype']!r} of judge '{judge.name}' is unknown; allowed: {', '.join(_DTYPES)}"
         )
-    check_extra("transformers", "torch", "transformers")
+    check_packages("transformers")
 
 
 def connect(judge: Judge) -> LocalClient:

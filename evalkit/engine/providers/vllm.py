@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Request, without_system
+from evalkit.core.prompts_and_replies import Message, without_system
 from evalkit.engine.providers.error_answers import problem_kind
 from evalkit.engine.providers.in_process_models import (
     ENDING,
@@ -31,10 +31,11 @@ from evalkit.engine.providers.in_process_models import (
     seed_of,
     stops_of,
 )
-from evalkit.engine.providers.judge_checks import check_extra
+from evalkit.engine.providers.judge_checks import check_packages
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.special_tokens import hide_special_tokens, prompt_tokens
 from evalkit.engine.providers.token_texts import TokenTexts
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, listed
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -62,7 +63,7 @@ def check(judge: Judge) -> None:
     """
     check_local(judge, _PARAMS)
     _machine()
-    check_extra("vllm", "vllm")
+    check_packages("vllm")
 
 
 def connect(judge: Judge) -> LocalClient:

@@ -14,20 +14,13 @@ from jinja2 import Environment, FileSystemLoader
 
 from evalkit._version import __version__
 from evalkit.core.files import whole
-from evalkit.core.formatting import html_page, html_table
+from evalkit.core.formatting import STYLE, html_table
 from evalkit.engine import explain
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, overview
 from evalkit.evaluation.reports.items_to_review import items_to_review
 from evalkit.evaluation.reports.provenance import provenance
-from evalkit.plots import (
-    plot_agreement,
-    plot_confusion,
-    plot_cost,
-    plot_disagreement,
-    plot_scores,
-    plot_versions,
-)
+from evalkit.plots import plot_agreement, plot_confusion, plot_cost, plot_disagreement, plot_scores, plot_versions
 from evalkit.plots.theme import STYLE as PLOT_STYLE
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import chance_sentences
@@ -108,10 +101,10 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         version=__version__,
         rubric=rubric,
         heading=heading,
-        styles=html_page([]).partition("<div")[0] + PLOT_STYLE,
+        styles=STYLE + PLOT_STYLE,
         table=html_table,
         tiles=overview.tiles(evaluation) if with_items else "",
-        figures=list(overview.sections(evaluation)) if with_items else [],
+        figures=list(overview.sections(evaluation, "the part 'Unscored judgments'")) if with_items else [],
         plots=_plots(evaluation) if with_items else "",
         changes=changes,
         unscored=_unscored(evaluation) if with_items else [],
@@ -147,15 +140,14 @@ def _changes(
     options: dict[str, Any] = {"labels": evaluation.labels, "across_modes": True, "clusters": evaluation.clusters}
     options["floor"] = floor
     comparison = compare(baseline, evaluation, **options)
-    changes = comparison._repr_html_().partition("</style>")[2]
-    changes = changes.replace("<table>", "<table><caption>From the baseline (a) to this evaluation (b)</caption>", 1)
+    changes = comparison.html("From the baseline (a) to this evaluation (b)")
     lines = [
         f"{row['criterion']}, {row['judge']}: {row['changed']} of {row['n_verdicts']} changed · {chance_sentences(row)}"
         for row in comparison.table.to_dict("records")
     ]
     plot = _drawn(partial(plot_versions, baseline, evaluation, **options))
     items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-    return f"{changes}<ul aria-label='What chance explains'>{items}</ul>{plot}"
+    return f"<div class='ek'>{changes}</div><ul aria-label='What chance explains'>{items}</ul>{plot}"
 
 
 def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:

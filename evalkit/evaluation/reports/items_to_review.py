@@ -14,8 +14,9 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
 from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
-from evalkit.tables import empty, is_missing
+from evalkit.tables.items import is_missing
 from evalkit.tables.messages import value_text
+from evalkit.tables.schemas import empty
 
 _MOST = 5
 _LONG = 2000

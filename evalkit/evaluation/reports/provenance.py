@@ -12,10 +12,10 @@ from typing import Any
 from evalkit._version import __version__
 from evalkit.core.judges import Judge
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics.prompts import Template
+from evalkit.rubrics.prompts.prompt_builder import Template
 
 _OF_JUDGE = ("name", "temperature", "max_tokens", "weight", "template", "params")
-_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
+_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")
 
 
 def provenance(evaluation: Evaluation) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import labels_of
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.alignment.label_values import kinds_of as label_kinds
 from evalkit.stats.result_tables import verdict_codes
-from evalkit.tables import input_text, is_missing
 from evalkit.tables.grouping import Ints
+from evalkit.tables.items import input_text, is_missing
 from evalkit.tables.message_forms import shown_value
 
 Kind = Literal["false pass", "false fail", "differs"]

@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import split_by_part
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
 from evalkit.stats.comparison.compare_evaluations import compare

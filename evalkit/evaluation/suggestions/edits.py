@@ -160,7 +160,7 @@ class Suggestions:
         return pd.DataFrame([asdict(edit) for edit in self.edits], columns=list(Edit.__slots__))
 
     def __str__(self) -> str:
-        lines = [self._head()]
+        lines = [self.head]
         if self.edits:
             lines.append(text_table(self._rows(), left=["now", "reason"]))
         return "\n".join([*lines, *self._notes()])
@@ -168,9 +168,11 @@ class Suggestions:
     def _repr_html_(self) -> str:
         notes = "".join(f"<p class='note'>{html.escape(line)}</p>" for line in self._notes())
         table = html_table(self._rows(), texts=["what", "now", "reason"]) if self.edits else ""
-        return html_page([f"<p>{html.escape(self._head())}</p>", table, notes])
+        return html_page([f"<p>{html.escape(self.head)}</p>", table, notes])
 
-    def _head(self) -> str:
+    @property
+    def head(self) -> str:
+        """The suggestions in one line."""
         differ = f"jury and people differ on {count_of(self.n_differ, self.n_compared)} dev items"
         by = f", {len(self.shown)} of them shown to {self.judge}" if self.shown else ""
         return f"{self.rubric}, {self.criterion}: {counted(len(self.edits), 'edit')} suggested; {differ}{by}"

@@ -9,11 +9,12 @@ from typing import Literal
 
 import pandas as pd
 
-from evalkit.core.formatting import figure, html_page, html_table, text_table, wrapped
+from evalkit.core.formatting import figure, html_page, html_table, money, text_table, wrapped
 from evalkit.errors import InputError, counted
-from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, alpha_of
-from evalkit.tables import records
+from evalkit.tables.files import records
 
 Outcome = Literal["kept", "not kept", "nothing better", "not tested", "unfinished"]
 
@@ -110,9 +111,9 @@ class Improvement:
 
     def heads(self) -> list[str]:
         """What was tried, and what the held-out labels say."""
-        paid = "unknown price" if self.cost_usd is None else f"US$ {self.cost_usd:.4f}"
-        tried = f"{counted(len(self.table), 'edit')} tried, {int(self.table['taken'].sum())} taken; paid now: {paid}"
-        return [f"{self.start.id}, {self.criterion}: {self.outcome}; {tried}", self._outcome()]
+        tried = f"{counted(len(self.table), 'edit')} tried, {int(self.table['taken'].sum())} taken"
+        paid = f"paid now: {money(self.cost_usd)}"
+        return [f"{self.start.id}, {self.criterion}: {self.outcome}; {tried}; {paid}", self._outcome()]
 
     def _outcome(self) -> str:
         if self.evidence is not None:

@@ -9,29 +9,25 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import money
 from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import JudgeOptions, Options
-from evalkit.engine.planning import plan_worklist
+from evalkit.engine.judging.planning import plan_worklist
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError, counted, listed
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.inputs import labels_of, spec_of
+from evalkit.evaluation.inputs import known_spec, labels_of
 from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.evaluation.suggestions.edit_effects import measure_edit
 from evalkit.evaluation.suggestions.edits import Edit, Suggestions
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.evaluation.suggestions.search_run import SearchRun
 from evalkit.evaluation.suggestions.suggesting import suggest_edits
-from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
-from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike, judge_dict, rubric_of
 from evalkit.stats.alignment.held_out_log import ItemSet, item_hash
-from evalkit.stats.alignment.held_out_tests import (
-    ENOUGH_EVIDENCE,
-    HeldOutLog,
-    alpha_of,
-    evidence,
-    flip_p,
-)
+from evalkit.stats.alignment.held_out_tests import ENOUGH_EVIDENCE, HeldOutLog, alpha_of, evidence, flip_p
 from evalkit.stats.alignment.label_draws import drop_picked
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 
@@ -126,7 +122,7 @@ def improve(
         raise ConfigError(f"rounds must be a whole number from 1 to 100, not {rounds!r}")
     if (judge is None) == (candidate is None):
         raise ConfigError("improve needs either judge=, which suggests edits, or candidate=, a rubric to test")
-    spec = spec_of(evaluation, "improve")
+    spec = known_spec(evaluation.spec, "improve")
     asked = evaluation.options
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("improve", own | options)
@@ -176,7 +172,7 @@ def _price(run: SearchRun, tested: list[str]) -> float:
     if not math.isnan(price) and price > budget:
         raise ConfigError(
             f"budget_usd={budget:g} is too small: judging the {len(tested)} held-out items will cost about "
-            f"US$ {price:.4f}; raise it, or pass look=False"
+            f"{money(price)}; raise it, or pass look=False"
         )
     return 0.0 if math.isnan(price) else price
 
@@ -215,7 +211,7 @@ def _suggested(
             on_progress=options.on_progress,
         )  # fmt: skip
     except JudgeError as problem:
-        run.stop(str(problem), budget="budget" in str(problem))
+        run.stop(str(problem), budget=problem.reason == "budget")
         return None
     if found.source == "live":
         run.paid += found.cost_usd or 0.0

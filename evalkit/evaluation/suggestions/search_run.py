@@ -11,8 +11,8 @@ import pandas as pd
 from evalkit.core.lists_of_choices import SKIPPED
 from evalkit.core.reply_keys import digest
 from evalkit.core.settings import Options
-from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import InputError, counted
 from evalkit.evaluation.evaluating import evaluate_worklist
 from evalkit.evaluation.evaluation import Evaluation
@@ -20,15 +20,9 @@ from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.evaluation.suggestions.improvement import Improvement, Outcome
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
-from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.stats.alignment.held_out_log import ItemSet
-from evalkit.stats.alignment.held_out_tests import (
-    FEWEST_TESTED,
-    FEWEST_TESTED_CLUSTERS,
-    HeldOutLog,
-    alpha_of,
-    power_of,
-)
+from evalkit.stats.alignment.held_out_tests import FEWEST_TESTED, FEWEST_TESTED_CLUSTERS, HeldOutLog, alpha_of, power_of
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.tables.grouping import Ints, clusters_of

@@ -10,19 +10,21 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.core.settings import Options
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.event_loop import fetch
 from evalkit.engine.calls.outcomes_and_progress import Progress
+from evalkit.engine.request import Request
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
 from evalkit.evaluation.suggestions.suggestion_prompt import ID, TEMPLATE_HASH, question_of
-from evalkit.rubrics import LabelsLike, Rubric
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
 
 _MAX_TOKENS = 2_000
 
@@ -169,5 +171,6 @@ def _reply(
     if outcome.value is None:
         failure = outcome.failure
         why = "no reply" if failure is None else f"{failure.reason.replace('_', ' ')} {failure.detail}".strip()
-        raise JudgeError(f"{name} gave no suggestions: {why}")
+        reason = None if failure is None else failure.reason
+        raise JudgeError(f"{name} gave no suggestions: {why}", judge=name, reason=reason)
     return False, Reply.from_dict(orjson.loads(outcome.value))

@@ -8,8 +8,9 @@ from typing import Any
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.evaluation.suggestions.cases import Case, Cases
 from evalkit.evaluation.suggestions.edits import PARTS
-from evalkit.rubrics import Rubric, code_text
-from evalkit.rubrics.prompts import fenced
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.prompts.prompt_builder import fenced
+from evalkit.rubrics.scales import code_text
 
 ID = "suggest-edits"
 _LABEL = f"{ID}@v1"

@@ -14,8 +14,8 @@ import pandas as pd
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.core.lists_of_choices import MISSING_CRITERIA
-from evalkit.engine import Spec
 from evalkit.engine.calls.event_loop import ending_signals
+from evalkit.engine.judging.specification import Spec
 from evalkit.errors import ConfigError, listed
 from evalkit.evaluation.lighteval_rows import mean_row
 from evalkit.lighteval.items import items_of
@@ -24,7 +24,7 @@ from evalkit.lighteval.metrics import ProgressLog, RubricScore, batched_metric, 
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")
@@ -127,21 +127,18 @@ class PolluxScore(RubricScore):
     ) -> None:  # fmt: skip
         super().__init__(declared, name, {}, dict(options))
         self.criteria, self.missing, self.shown = criteria, missing, shown
-        totals = [option for option in _TOTALS if option in options]
-        if totals:
+        if totals := [option for option in _TOTALS if option in options]:
             raise ConfigError(
                 f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
                 "criterion separately; omit it"
             )
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
-        taken = [key for key in shown if key in RESERVED]
-        if taken:
+        if taken := [key for key in shown if key in RESERVED]:
             raise ConfigError(
                 f"a criterion must not have the id {listed(taken)}, because a figure has this name; choose another id"
             )
-        unknown = [key for key in shown if key not in criteria]
-        if unknown:
+        if unknown := [key for key in shown if key not in criteria]:
             raise ConfigError(f"shown= has unknown criteria: {listed(unknown)}; known: {listed(criteria, most=20)}")
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evalkit.core.judge_field_checks import host_of
 from evalkit.core.judges import Judge
-from evalkit.core.lists_of_choices import BACKENDS
+from evalkit.core.lists_of_choices import BACKENDS, PROVIDERS
 from evalkit.core.settings import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed
@@ -15,7 +15,7 @@ from evalkit.errors.secrets import Secret
 
 _OWN_URL = "https://api.openai.com/v1"
 _OWN_HOSTS = ("api.openai.com", "router.huggingface.co")
-_IN_PROCESS = ("transformers", "vllm", "fake")
+_IN_PROCESS = [name for name, provider in PROVIDERS.items() if provider.host == "local"]
 
 _OF_JUDGE = ("temperature", "timeout_s", "price", "params")
 _OF_RUN = ("retries", "requests_per_minute", "tokens_per_minute", "budget_usd", "max_calls", "offline", "refresh")

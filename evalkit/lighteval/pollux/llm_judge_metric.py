@@ -13,8 +13,9 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
 from evalkit.core.settings import Options
-from evalkit.engine import Spec, Worklist
-from evalkit.engine.judging import judge_worklist
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
@@ -23,8 +24,9 @@ from evalkit.lighteval.pollux.judge_arguments import judge_and_options
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.unicode_repair import repaired
-from evalkit.runs.contract import TaskBinding, asked_mode
-from evalkit.tables import is_missing
+from evalkit.runs.contract.scoring_config import asked_mode
+from evalkit.runs.contract.task_bindings import TaskBinding
+from evalkit.tables.items import is_missing
 
 try:
     from lighteval.metrics.metrics_sample import SampleLevelComputation
@@ -206,7 +208,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         try:
             check_ready(spec.judges[0])
         except JudgeError as problem:
-            raise JudgeError(f"the POLLUX judge {self.judge_model_name!r}: {self._why(problem)}") from None
+            raise JudgeError(f"the POLLUX judge {self.judge_model_name!r}: {_why(spec, problem)}") from None
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """Score a task's responses, with one judge call for each that is not in the cache.
@@ -260,14 +262,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             return judge_worklist(Worklist.of(spec, rows), options)
         except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
             _log.error(
-                "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
+                "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), _why(spec, problem)
             )
             return None
-
-    def _why(self, problem: Exception) -> str:
-        if NO_KEY in str(problem):
-            return "it needs a key, and this metric takes none from the environment: pass api_key=…"
-        return str(problem)
 
     def _judged_sample(self, row: pd.Series) -> dict[str, Any]:
         feedback = "" if pd.isna(row["explanation"]) else str(row["explanation"])
@@ -299,6 +296,12 @@ def _mode() -> str:
             "the mode 'judge'"
         )
     return mode
+
+
+def _why(spec: Spec, problem: Exception) -> str:
+    if isinstance(problem, JudgeError) and spec.judges[0].api_key_env == NO_KEY:
+        return "it needs a key, and this metric takes none from the environment: pass api_key=…"
+    return str(problem)
 
 
 def _shown(value: Any) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.errors import RubricError
-from evalkit.rubrics import Criterion, Rubric, code_text
-from evalkit.rubrics.prompts import PromptBuilder, Template
-from evalkit.rubrics.scales import number
+from evalkit.rubrics import Criterion, Rubric
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+from evalkit.rubrics.scales import code_text, number
 
 _TITLES = {
     "question": "Задание для оценки",
@@ -49,11 +49,7 @@ def defuse(text: str) -> str:
 
 
 def _build_pollux_prompt_text(
-    question: str,
-    answer: str,
-    gold: str | None = None,
-    criteria_name: str = "",
-    rubrics: Mapping[Any, str] | str = "",
+    question: str, answer: str, gold: str | None = None, criteria_name: str = "", rubrics: Mapping[Any, str] | str = ""
 ) -> str:
     """The text of the message for a POLLUX judge.
 
@@ -106,8 +102,7 @@ def _build_pollux_prompt_text(
 
 def _lines(rubrics: Mapping[Any, str]) -> str:
     codes = {key: number(key) for key in rubrics}
-    wrong = [key for key, code in codes.items() if code is None]
-    if wrong:
+    if wrong := [key for key, code in codes.items() if code is None]:
         raise RubricError(
             f"rubrics has the key {wrong[0]!r}; each key must be a number, or a number as text, as in {{'0': …}}"
         )

@@ -109,6 +109,7 @@ def make_pollux_score_parser(
     parse = parser_for(form_of(pattern), scale)
 
     def parse_score(reply: str | None) -> float:
+        """The score in a reply, or NaN if it cannot be read."""
         code = parse(reply).code
         return math.nan if code is None else float(code)
 
@@ -144,6 +145,7 @@ def make_pollux_feedback_parser(pattern: Pattern | None = None) -> Callable[[str
     compiled = None if pattern is None else checked_pattern("feedback_pattern", pattern)
 
     def parse_feedback(reply: str | None) -> str:
+        """The judge's words about its score, or an empty text."""
         if compiled is None or not reply:
             return ""
         group: str | int = "feedback" if "feedback" in compiled.groupindex else 1

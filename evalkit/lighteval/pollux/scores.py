@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, coverage_row, mean_row
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, coverage_row, is_tied, mean_row
 from evalkit.rubrics import Criterion
 
 Missing = Literal["na", "renormalise"]
@@ -48,7 +48,7 @@ def is_violated(part: PolluxPart) -> bool | None:
 
 def is_unscored(part: PolluxPart) -> bool:
     """Whether a criterion has no outcome: neither a number nor a tie of its judgments."""
-    return bool(part["error"]) and part["error"].partition(" ")[0] != TIED
+    return bool(part["error"]) and not is_tied(part["error"])
 
 
 def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tuple[float, float, list[str]]:
@@ -88,9 +88,11 @@ def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tu
 
 def _mean(values: Sequence[float | None], missing: Missing) -> float:
     known = [value for value in values if value is not None and not math.isnan(value)]
-    if not known or (missing == "na" and len(known) < len(values)):
-        return math.nan
-    return math.fsum(known) / len(known)
+    return math.nan if missing == "na" and len(known) < len(values) else _plain_mean(known)
+
+
+def _plain_mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else math.nan
 
 
 def sample_row(
@@ -139,13 +141,10 @@ def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]
         f"{name}_critical_rate": mean_row("x", [row[f"{name}_violated"] for row in rows])["x"],
     }
     figures |= mean_row(f"{name}_plain", [row[f"{name}_plain"] for row in rows])
-    pairs = [
-        0.0 if zeroed else part["share"]
-        for found, zeroed in parts
-        for part in found.values()
-        if not part["critical"] and part["share"] is not None
-    ]
-    figures[f"{name}_grand_mean"] = math.fsum(pairs) / len(pairs) if pairs else math.nan
+    figures[f"{name}_grand_mean"] = _plain_mean([
+        0.0 if zeroed else part["share"] for found, zeroed in parts for part in found.values()
+        if part["share"] is not None
+    ])  # fmt: skip
     for key in shown:
         mine = [found[key] for found, _ in parts if key in found]
         values = [math.nan if part["score_norm"] is None else part["score_norm"] for part in mine]

@@ -15,7 +15,6 @@ from lighteval.metrics.normalizations import helm_normalizer
 from lighteval.metrics.utils.metric_utils import Metric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
-from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.items import Fields
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
@@ -23,7 +22,7 @@ from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
 from evalkit.lighteval.tasks.instruction_rules import instructions_metric
 from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
 from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
-from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, make_config, place_of, version_of
+from evalkit.lighteval.tasks.sources import data_source, make_config, place_of, version_of
 from evalkit.lighteval.tasks.tool_calls import CALL_KEYS, check_calls
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
@@ -35,39 +34,26 @@ _TOKENS = {"conversation_helpfulness": 1024, "instruction_following_judged": 102
            "grounded_qa": 256, "tool_use": 512}  # fmt: skip
 
 
-def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = None) -> list[LightevalTaskConfig]:
-    """All tasks, with their rows from one source.
-
-    Parameters
-    ----------
-    source
-        ``shipped`` or ``hub``; by default the value of ``EVALKIT_TASK_DATA``.
-    repos
-        Task (``pollux`` for all of POLLUX) -> folder or data set to use instead of the source's own.
+def make_tasks() -> list[LightevalTaskConfig]:
+    """All tasks, with their rows from the source that ``EVALKIT_TASK_DATA`` names.
 
     Raises
     ------
     ConfigError
-        For an unknown source or task. If the Hub's POLLUX lacks its criteria, when one of its tasks is run.
+        For an unknown source. If the Hub's POLLUX lacks its criteria, when one of its tasks is run.
 
     Examples
     --------
     >>> [task.name for task in make_tasks()][:3]
     ['conversation_helpfulness', 'instruction_following_judged', 'safety_guardrail']
     """
-    source = data_source() if source is None else source
-    repos = dict(repos or {})
-    if source not in SOURCES:
-        raise ConfigError(f"source {source!r} is unknown; allowed: {', '.join(SOURCES)}")
-    unknown = [name for name in repos if name not in HUB]
-    if unknown:
-        raise ConfigError(f"repos= has unknown tasks: {listed(unknown)}; known: {', '.join(HUB)}")
+    source = data_source()
     tasks = []
     for name in COLUMNS:
-        place = place_of(name, source, repos.get(name))
+        place = place_of(name, source)
         read, version = RowReader(name, place), version_of(place)
         tasks.append(make_config(name, place, read, _METRICS[name](), tokens=_TOKENS[name], version=version))
-    return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
+    return [*tasks, *pollux_tasks(source)]
 
 
 def _of_words(metric: Any, name: str) -> Any:

@@ -6,6 +6,7 @@ import math
 import os
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def difficulty_of(text: Any) -> str | None:
     return next((name for name, stems in _STEMS.items() if folded.startswith(stems)), None)
 
 
+@dataclass(eq=False, repr=False)
 class PolluxReader:
     """Reads the rows of one task, of one difficulty or one type; for each prompt only the first row.
 
@@ -51,18 +53,12 @@ class PolluxReader:
         Why the task cannot run; raised when LightEval prepares it, so that the other tasks can.
     """
 
-    def __init__(
-        self,
-        criteria: PolluxCriteria,
-        place: Place,
-        *,
-        difficulty: str | None = None,
-        kind: str | None = None,
-        problem: EvalkitError | None = None,
-    ) -> None:
-        self.criteria, self.place, self.difficulty, self.kind = criteria, place, difficulty, kind
-        self.problem = problem
-        self._seen: set[tuple[str, str]] = set()
+    criteria: PolluxCriteria
+    place: Place
+    difficulty: str | None = None
+    kind: str | None = None
+    problem: EvalkitError | None = None
+    _seen: set[tuple[str, str]] = field(default_factory=set, init=False)
 
     def __repr__(self) -> str:
         return f"PolluxReader({self.difficulty or self.kind})"
@@ -70,28 +66,22 @@ class PolluxReader:
     def __deepcopy__(self, _memo: dict[int, Any]) -> PolluxReader:
         # LightEval copies the config of a task that it runs or prints; hundreds of criteria need not be copied with it
         self._check()
-        return PolluxReader(self.criteria, self.place, difficulty=self.difficulty, kind=self.kind)
+        return replace(self)
 
     def __call__(self, row: Mapping[str, Any], task_name: str) -> Doc | None:
         """The document of a row; None if it belongs to another task or its prompt was read already."""
         self._check()
         if not row.get("__index"):
             self._seen.clear()  # LightEval reads a split from its first row, more than once
-        check_row(row, self.place.columns or HUB["pollux"].columns, self.place.repo)
+        check_row(row, HUB["pollux"].columns, self.place.repo)
         instruction, reference = str(row["instruction"]), str(row["reference_answer"] or "")
         if not self._wants(row) or (instruction, reference) in self._seen:
             return None
         self._seen.add((instruction, reference))
-        specific = {
-            "reference_answer": reference,
-            "criteria": self.criteria.applying_to(row),
-            "task_type": str(row["task_type"]),
-            "difficulty": str(row["difficulty"]),
-        }
+        kinds = {name: str(row[name]) for name in ("task_type", "difficulty")}
+        specific = {"reference_answer": reference, "criteria": self.criteria.applying_to(row), **kinds}
         gold = [reference] if reference.strip() else []
-        return Doc(
-            task_name=task_name, query=instruction, choices=gold, gold_index=[0] if gold else [], specific=specific
-        )
+        return Doc(task_name=task_name, query=instruction, choices=gold, gold_index=[0][: len(gold)], specific=specific)
 
     def _check(self) -> None:
         if self.problem is not None:
@@ -127,15 +117,13 @@ def criteria_file(source: str) -> Path:
     return Path(given)
 
 
-def pollux_tasks(source: str, *, repo: str | None = None) -> list[LightevalTaskConfig]:
+def pollux_tasks(source: str) -> list[LightevalTaskConfig]:
     """The tasks of POLLUX: each has the judged metric `pollux`, and `answered` and `in_russian` without a judge.
 
     Parameters
     ----------
     source
         ``shipped`` or ``hub``. If the Hub's lack their criteria, running or printing one of them is a ConfigError.
-    repo
-        Name or folder to use instead of the source's own.
     """
     problem: EvalkitError | None = None
     try:
@@ -144,7 +132,7 @@ def pollux_tasks(source: str, *, repo: str | None = None) -> list[LightevalTaskC
     except EvalkitError as fault:
         file, problem = criteria_file("shipped"), fault
         known = PolluxCriteria.of(file)
-    place = place_of("pollux", source, repo)
+    place = place_of("pollux", source)
     version = version_of(place, file.read_text(encoding="utf-8-sig"))
     # figures of hundreds of criteria would bury the others: shown are those of every task, in samples all
     shown = list(known.criteria) if source == "shipped" else known.general

@@ -91,22 +91,13 @@ def data_folder(task: str) -> Path:
     return folder
 
 
-def place_of(task: str, source: str, repo: str | None = None) -> Place:
-    """The data set of a task; `repo` replaces the Hub's name or the shipped folder."""
-    if source == "hub":
-        hub = HUB[task]
-        return hub if repo is None else Place("hub", repo, hub.subset, hub.split, hub.columns)
-    return Place("shipped", repo or str(data_folder(task)))
+def place_of(task: str, source: str) -> Place:
+    """The data set of a task (``pollux`` for all of POLLUX) in a source."""
+    return HUB[task] if source == "hub" else Place("shipped", str(data_folder(task)))
 
 
 def make_config(
-    name: str,
-    place: Place,
-    read: Callable[..., Any],
-    metrics: Sequence[Metric],
-    *,
-    tokens: int,
-    version: int,
+    name: str, place: Place, read: Callable[..., Any], metrics: Sequence[Metric], *, tokens: int, version: int
 ) -> LightevalTaskConfig:
     """A task's config: `read` converts a row, `tokens` limits the answers; the metric `answered` is added."""
     return LightevalTaskConfig(
@@ -155,8 +146,7 @@ def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> Non
         raise ConfigError(
             f"{where}: use the task with |0, because LightEval would show few-shot examples without their context"
         )
-    lacking = [name for name in columns if name not in row]
-    if lacking:
+    if lacking := [name for name in columns if name not in row]:
         there = sorted(name for name in row if not name.startswith("__"))
         raise ConfigError(
             f"{where} lacks the column {listed(lacking)}; expected {', '.join(columns)}, got {listed(there, most=30)}"

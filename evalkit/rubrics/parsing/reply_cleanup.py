@@ -5,23 +5,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from evalkit.rubrics.parsing import verdict_words as word_lists
 from evalkit.rubrics.parsing.mask_quotations import masked
-from evalkit.rubrics.parsing.verdict_words import (
-    CUT,
-    ENDED,
-    EXPLAINS,
-    INVISIBLE,
-    LEFT_OVER,
-    REFUSES,
-    THINKING,
-    WITHHELD,
-)  # fmt: skip
 
-_OPENS, _CLOSES = ("|".join(marks) for marks in zip(*THINKING, strict=True))
+_OPENS, _CLOSES = ("|".join(marks) for marks in zip(*word_lists.THINKING, strict=True))
 _TAG = re.compile(rf"(?P<open>{_OPENS})|(?P<close>{_CLOSES})", re.IGNORECASE)
-_NOT_CUT = frozenset(("", *ENDED, *WITHHELD))
+_NOT_CUT = frozenset(("", *word_lists.ENDED, *word_lists.WITHHELD))
 _IN_TAGS = ("<", "[", "◁", "analysis", "assistantfinal")
-_LEFT_OVER, _INVISIBLE = re.compile(LEFT_OVER), re.compile(INVISIBLE)
+_LEFT_OVER, _INVISIBLE = re.compile(word_lists.LEFT_OVER), re.compile(word_lists.INVISIBLE)
 _MOST_BLOCKS = 16
 
 
@@ -133,7 +124,7 @@ def plain(text: str) -> str:
 
 def is_withheld(finish_reason: str | None) -> bool:
     """Whether the server or the model refused."""
-    return _reason(finish_reason) in WITHHELD
+    return _reason(finish_reason) in word_lists.WITHHELD
 
 
 def is_cut(finish_reason: str | None) -> bool:
@@ -149,14 +140,14 @@ def is_cut(finish_reason: str | None) -> bool:
 
 def broke_off(finish_reason: str | None) -> bool:
     """Whether a reply broke off for a reason that another attempt may not have: no limit cut it."""
-    return is_cut(finish_reason) and _reason(finish_reason) not in CUT
+    return is_cut(finish_reason) and _reason(finish_reason) not in word_lists.CUT
 
 
 def _reason(finish_reason: str | None) -> str:
     return (finish_reason or "").strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-_REFUSAL = re.compile(REFUSES, re.IGNORECASE)
+_REFUSAL = re.compile(word_lists.REFUSES, re.IGNORECASE)
 _SHORT = 600
 
 
@@ -171,7 +162,9 @@ def is_refusal(text: str) -> bool:
     return len(text) <= _SHORT and _REFUSAL.match(text) is not None
 
 
-_NAME = re.compile(rf"[\s*_#>`\-]{{0,12}}(?:{'|'.join(EXPLAINS)})[*_`]{{0,4}}\s{{0,3}}[:：][*_`]{{0,4}}", re.IGNORECASE)
+_NAME = re.compile(
+    rf"[\s*_#>`\-]{{0,12}}(?:{'|'.join(word_lists.EXPLAINS)})[*_`]{{0,4}}\s{{0,3}}[:：][*_`]{{0,4}}", re.IGNORECASE
+)
 _LEFT = " \t\r\n.,;:!)*_`-–—"
 
 

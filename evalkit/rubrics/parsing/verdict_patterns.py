@@ -5,40 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from evalkit.rubrics.parsing import verdict_words as word_lists
 from evalkit.rubrics.parsing.quotation_marks import CLOSING, MARKS, OPENING
-from evalkit.rubrics.parsing.verdict_words import (
-    ABOUT,
-    ALTERS,
-    BECAUSE,
-    BEFORE_WORDS,
-    BETTER,
-    COMPARES,
-    DENIES,
-    EARNS,
-    ECHO_WORDS,
-    EXPLAINS,
-    FIRST_PERSON,
-    FITTING,
-    GIVES,
-    GIVES_RU,
-    GUARD_CATEGORIES,
-    GUARD_LABELS,
-    JUDGED,
-    KINDS,
-    MINE,
-    NOT_A_VERDICT,
-    NOT_GIVEN,
-    NOT_GIVEN_BEFORE,
-    OWN_PARTS,
-    QUOTED_KEYS,
-    RETRACTS,
-    SURELY,
-    THEIRS,
-    UNITS,
-    VERDICT_WORDS,
-    WEIGHS,
-    YES_NO,
-)  # fmt: skip
 
 
 def one_of(words: Iterable[str]) -> str:
@@ -57,7 +25,7 @@ NUMBER = rf"[+\-−]?{DIGITS}"
 NUMBER_WORD = re.compile(rf"(?<!\w){one_of(WORDS)}", re.IGNORECASE)
 BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?!\w)")
 CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
-UNIT = re.compile(rf"\s{{0,3}}-?{UNITS}{CLOSE}", re.IGNORECASE)
+UNIT = re.compile(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}", re.IGNORECASE)
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
 MOST = re.compile(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
@@ -88,27 +56,32 @@ JOINT = re.compile(
     r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
 )
 RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|as|so|but|and|for|due)\b)[a-zа-яё]")
-_YES = rf"{one_of(YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
+_YES = rf"{one_of(word_lists.YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
 ALTERED = re.compile(
-    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|(?:{one_of(WORDS)}|{one_of(DENIES)})\W*\Z)", re.IGNORECASE
+    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)",
+    re.IGNORECASE,
 )
-DENIED = re.compile(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(ALTERS)}|{one_of(DENIES)})", re.IGNORECASE)
+DENIED = re.compile(
+    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|{one_of(word_lists.DENIES)})", re.IGNORECASE
+)
 WEIGHED = re.compile(
     rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
     rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
-    rf"{one_of(WEIGHS)}(?!,?\s(?:than|чем))"
+    rf"{one_of(word_lists.WEIGHS)}(?!,?\s(?:than|чем))"
     r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
     re.IGNORECASE,
 )
-_RIVAL = rf"(?:(?:the\s)?(?:{KINDS})\s)?[*_`(\[\"']{{0,3}}(?:\w{{1,2}}|the\sother(?:\sone)?)\b[*_`)\]\"']{{0,3}}"
-_SURELY = rf"(?:{one_of(SURELY)}\s){{0,3}}"
+_RIVAL = (
+    rf"(?:(?:the\s)?(?:{word_lists.KINDS})\s)?[*_`(\[\"']{{0,3}}(?:\w{{1,2}}|the\sother(?:\sone)?)\b[*_`)\]\"']{{0,3}}"
+)
+_SURELY = rf"(?:{one_of(word_lists.SURELY)}\s){{0,3}}"
 # "A is better than B.", "A over B", "4 is fair"
 WINS = re.compile(
-    rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([BETTER])}|(?P<fits>{one_of([FITTING])}))"
-    rf"(?:\s(?:one|{KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
-    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))",
+    rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([word_lists.BETTER])}|(?P<fits>{one_of([word_lists.FITTING])}))"
+    rf"(?:\s(?:one|{word_lists.KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
+    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{word_lists.BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))",
     re.IGNORECASE,
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
@@ -116,7 +89,7 @@ OPENS = re.compile(
     r"(?:\A|[.!?\n]\s{0,3}|,?\s(?:so|but|thus|hence|therefore|conclusion\sthat)\s)[*_`]{0,3}"
     r"(?:(?:so|but|thus|hence|therefore|overall|finally|ultimately|in\s(?:conclusion|summary|short|sum)|after\s[^,.\n]{1,40}),?\s)?"
     r"(?:i\s(?:think|believe|find|feel|conclude)\s(?:that\s)?)?"
-    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{KINDS}|{JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
+    rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{word_lists.KINDS}|{word_lists.JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{word_lists.KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
 )
 # a sentence goes on behind a level, which is not given then
 GOES_ON = re.compile(
@@ -130,19 +103,19 @@ BE = re.compile(r"\s(?:is|was|has|wins)\b")
 VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
 NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
 SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
-_LABEL = rf"(?:{'|'.join(VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
+_LABEL = rf"(?:{'|'.join(word_lists.VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
 STOP = re.compile(
-    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{BECAUSE}",
+    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}",
     re.IGNORECASE,
 )
 RETRACTED = re.compile(
-    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
+    rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
     rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
     re.IGNORECASE,
 )
-COMPARED = re.compile(rf"(?<!\w){one_of(COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
+COMPARED = re.compile(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
 NEEDS = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
-NO_LABEL = re.compile(rf"(?<!\w){one_of(NOT_A_VERDICT)}", re.IGNORECASE)
+NO_LABEL = re.compile(rf"(?<!\w){one_of(word_lists.NOT_A_VERDICT)}", re.IGNORECASE)
 RANGE = re.compile(
     rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
     re.IGNORECASE,
@@ -152,7 +125,7 @@ NOT_FINITE = re.compile(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]
 PREFIXED = re.compile(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
 )
-YES_WORDS = frozenset(YES_NO)
+YES_WORDS = frozenset(word_lists.YES_NO)
 
 # -- labels and sentences
 
@@ -162,8 +135,9 @@ NOTE = (
     r"|on a scale (?:of|from) \d{1,3}[ \t]?(?:to|-|–)[ \t]?\d{1,4}))?"
 )
 STRONG = (
-    rf"(?:(?:{'|'.join(BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
-    rf"(?:{'|'.join((*GUARD_LABELS, *VERDICT_WORDS))}|(?P<echo>{'|'.join(ECHO_WORDS)}))"
+    rf"(?:(?:{'|'.join(word_lists.BEFORE_WORDS)})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:{'|'.join((*word_lists.GUARD_LABELS, *word_lists.VERDICT_WORDS))}"
+    rf"|(?P<echo>{'|'.join(word_lists.ECHO_WORDS)}))"
 )
 BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(<]{0,4}"
 # a colon, or the end of "<score>" or "[Score]", up to the value, which may be on the next line
@@ -176,13 +150,13 @@ QUALITY = re.compile(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ост
 LABELLED = re.compile(
     rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
 )
-EXPLAINED = re.compile(rf"\b{one_of(EXPLAINS)}", re.IGNORECASE)
+EXPLAINED = re.compile(rf"\b{one_of(word_lists.EXPLAINS)}", re.IGNORECASE)
 _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
     r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
 )
-_I = rf"(?:{'|'.join(FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
-_GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (GIVES, GIVES_RU, EARNS))
+_I = rf"(?:{'|'.join(word_lists.FIRST_PERSON)})\s(?:\w{{1,12}}ly\s|therefore\s|thus\s|also\s)?"
+_GIVE, _GIVE_RU, _EARNS = ("|".join(verbs) for verbs in (word_lists.GIVES, word_lists.GIVES_RU, word_lists.EARNS))
 # OPENS, SAYS, CLAUSE and UNGIVEN are for text in lower case: they are faster without IGNORECASE
 SAYS = re.compile(
     rf"(?<!\w)(?:(?P<noun>{STRONG})(?:\s(?:(?:for|of)\s(?:this|the)\s|(?:этого|данного)\s)(?P<what>\w{{1,20}}))?[*_`]{{0,4}}"
@@ -194,9 +168,9 @@ CLAUSE = re.compile(
     r"[.!?:;\n—–]\s|,\s(?:\w{2,20}ing|so|but|and|yet|which|therefore|thus|hence|i|we|the|this|it|my)\b"
     r"|,\s(?:поэтому|но|и|я|так что)\b|\s(?:so|but|therefore|thus|hence|resulting|поэтому|но)\s"
 )
-UNGIVEN = re.compile(rf"(?<!\w){one_of(NOT_GIVEN)}")
+UNGIVEN = re.compile(rf"(?<!\w){one_of(word_lists.NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
-FULL = re.compile(rf"(?<!\w){one_of(NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
+FULL = re.compile(rf"(?<!\w){one_of(word_lists.NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
 IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
 WOULD, WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
 SOMEONE = re.compile(
@@ -208,7 +182,7 @@ AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(
 MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+", re.IGNORECASE)
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-CATEGORIES = re.compile(GUARD_CATEGORIES)
+CATEGORIES = re.compile(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
 
@@ -230,7 +204,7 @@ DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
 
 # -- JSON
 
-QUOTED_KEY = re.compile("|".join(QUOTED_KEYS))
+QUOTED_KEY = re.compile("|".join(word_lists.QUOTED_KEYS))
 OBJECT_BEGINS = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 AFTER_JSON = re.compile(r"[\s`\].;]{0,40}\Z")
@@ -240,8 +214,7 @@ REMARK = re.compile(r"\s(?://|#).*")
 # -- quotations
 
 ANY_MARK = re.compile(
-    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)",
-    re.IGNORECASE,
+    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)", re.IGNORECASE
 )
 FENCE = re.compile(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
@@ -260,10 +233,10 @@ INDENTED = re.compile(
 LIST_MARK = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
 ELEMENT = re.compile(
     r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
-    rf"|(?!\w*(?:{OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    rf"|(?!\w*(?:{word_lists.OWN_PARTS}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
     r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
     r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
-    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{OWN_PARTS}))[^\[\]\n]{{1,60}}\]"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{word_lists.OWN_PARTS}))[^\[\]\n]{{1,60}}\]"
     r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
     r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
     r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
@@ -274,10 +247,10 @@ ELEMENT = re.compile(
 HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
 
 # the speaker that the line before a block names
-THEIR_WORDS = re.compile(THEIRS, re.IGNORECASE)
-MY_WORDS = re.compile(MINE, re.IGNORECASE)
+THEIR_WORDS = re.compile(word_lists.THEIRS, re.IGNORECASE)
+MY_WORDS = re.compile(word_lists.MINE, re.IGNORECASE)
 # "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
-ABOUT_THEM = re.compile(ABOUT, re.IGNORECASE)
+ABOUT_THEM = re.compile(word_lists.ABOUT, re.IGNORECASE)
 POINTS_BACK = re.compile(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
     r"|(?:это|так|вот что)\s)",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Prompt
 from evalkit.errors import InputError, listed
+from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.profiles import RubricLike, rubric_of
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
-from evalkit.tables import as_items
-from evalkit.tables.items import ItemsLike, column_names
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.tables.items import ItemsLike, as_items, column_names
 
 
 def build_prompt(

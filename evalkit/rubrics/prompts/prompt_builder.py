@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.prompts_and_replies import OWN_ANSWER, Message, Prompt
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.files import file_versions, read_text, rubric_folders
-from evalkit.tables import canonical_text, input_text, is_missing
-from evalkit.tables.message_forms import is_plain_text, is_unseen, read_messages, shown_value
-from evalkit.tables.messages import as_json, content_text, conversation_value, turns
+from evalkit.tables.items import canonical_text
+from evalkit.tables.message_forms import is_unseen, read_messages, shown_value
+from evalkit.tables.messages import as_json, content_text, turns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,6 @@ _VISIBLE = frozenset({"rubric", "criterion", "fence"})
 _STEADY = {"rubric", "criterion"}
 _TOGETHER = {"default": "together@v1", "pairwise": "together@v1"}  # for several criteria in one prompt
 _MARK = secrets.token_hex(16)  # around the name of an input whose fenced text goes there
-_SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,6 @@ class Template:
     def commits(self) -> bool:
         """Whether a judge answers the question first, as the block `commit` asks."""
         return "commit" in self._syntax.reads
-
-    @property
-    def fields(self) -> frozenset[str]:
-        """Fields of an item that the source names; a loop over the rubric's inputs names none."""
-        return frozenset(self._syntax.names - _VISIBLE - {OWN_ANSWER})
 
     @classmethod
     def of_file(cls, label: str, path: Path) -> Template:
@@ -134,10 +128,7 @@ class Template:
             raise RubricError(f"template {self.label} cannot be read: {problem}") from None
 
     def blocks(
-        self,
-        variables: Mapping[str, Any],
-        fence: Callable[[str], str],
-        known: dict[str, list[str]] | None = None,
+        self, variables: Mapping[str, Any], fence: Callable[[str], str], known: dict[str, list[str]] | None = None
     ) -> dict[str, str]:
         """The rendered blocks by name; a template without blocks is one `user` block.
 
@@ -423,37 +414,6 @@ class PromptBuilder:
             parts.append(f"Example {number}:\n\n{item}\n\nPeople's answer to example {number}: {example['label']}")
         parts.append("End of the examples. Now the item to judge.")
         return "\n\n".join(parts)
-
-
-def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
-    """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
-
-    A blank optional input counts as missing.
-    """
-    rows: list[dict[str, Any]] = [{} for _ in range(n_items)]
-    for declared in rubric.inputs:
-        name, optional = declared.removesuffix("?"), declared.endswith("?")
-        for row, value in zip(rows, columns.get(name, ()), strict=False):
-            if isinstance(value, str):
-                shown: Any = value
-            elif is_missing(value):
-                continue
-            else:
-                shown = input_text(value)
-            if name == "conversation":
-                shown = conversation_value(shown)
-            elif not (isinstance(shown, str) and is_plain_text(shown)):
-                shown = shown_value(shown)
-            if name == "context":
-                shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
-            if not optional or shown not in ("", []):
-                row[name] = shown
-    return rows
-
-
-def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a pairwise prompt with the two answers in the other order."""
-    return {_SWAP.get(name, name): value for name, value in inputs.items()}
 
 
 def reply_schema(criterion: Criterion) -> dict[str, Any]:

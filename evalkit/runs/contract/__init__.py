@@ -2,7 +2,3 @@
 
 It imports neither LightEval nor judging, so that both sides can import it.
 """
-
-from lazy_loader import attach_stub
-
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -81,8 +81,7 @@ class LightevalArtifacts:
         except (ArrowException, OSError) as problem:
             message = " ".join(str(problem).split())[:200]
             raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
-        missing = [name for name in _COLUMNS if name not in frame.columns]
-        if missing:
+        if missing := [name for name in _COLUMNS if name not in frame.columns]:
             raise InputError(
                 f"{file} has no column {listed(missing)}; run LightEval with --save-details to get one that has it"
             )

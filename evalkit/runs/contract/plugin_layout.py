@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -79,13 +79,10 @@ class PluginLayout:
 
     def template(self, name: str) -> tuple[str, Path]:
         """``name@vN`` and file of a template; a name alone means its newest version."""
-        if name in self.templates:
-            return name, self.templates[name]
-        numbers = [int(one.rpartition("@v")[2]) for one in self.templates if one.rpartition("@v")[0] == name]
-        if not numbers:
+        label = newest(name, self.templates)
+        if label is None:
             raise ConfigError(f"plugin {self.root} has no template {name!r}; available: {listed(self.templates)}")
-        newest = f"{name}@v{max(numbers)}"
-        return newest, self.templates[newest]
+        return label, self.templates[label]
 
     def parts(self) -> Iterator[Path]:
         """All files of profiles, templates and rubrics."""
@@ -131,6 +128,20 @@ class PluginLayout:
             del sys.modules[self.module]
             raise
         return module
+
+
+def newest(name: str, labels: Iterable[str]) -> str | None:
+    """The label ``name@version`` that a name means, or a name alone: its highest version; None if there is none.
+
+    Examples
+    --------
+    >>> newest("tone", ["tone@v9", "tone@v10", "other@v11"]), newest("tone@v9", ["tone@v9", "tone@v10"])
+    ('tone@v10', 'tone@v9')
+    """
+    mine = [label for label in labels if name in (label, label.rpartition("@")[0])]
+    return max(
+        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
+    )
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:

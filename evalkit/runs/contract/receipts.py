@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -193,6 +193,13 @@ class RunFacts(_Part):
     tasks: dict[str, TaskFacts] = {}
 
 
+class Progress(_Part):
+    """How many of a metric's calls of judges are done."""
+
+    done: int
+    total: int
+
+
 class _ReceiptsFile(_Part):
     schema_version: Literal[1] = 1
     tasks: dict[str, list[Receipt]]
@@ -253,8 +260,23 @@ def write_facts(facts: RunFacts, path: Path | None = None) -> None:
     place = path or receipt_place()
     if place is None:
         return
-    with _held(place), whole(_facts_file(place)) as out:
+    with _held(place), whole(_beside(place, "facts")) as out:
         out.write(facts.model_dump_json(indent=1).encode())
+
+
+def note_progress(progress: Progress) -> None:
+    """Write the newest progress next to the receipts; a run does not stop if that fails."""
+    if (place := receipt_place()) is not None:
+        with suppress(OSError), whole(_beside(place, "progress")) as out:
+            out.write(progress.model_dump_json().encode())
+
+
+def read_progress(path: str | Path) -> Progress | None:
+    """The newest progress next to a file of receipts; None if there is none yet."""
+    try:
+        return Progress.model_validate_json(_beside(Path(path), "progress").read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def read_receipts(path: str | Path) -> list[Receipt]:
@@ -281,7 +303,7 @@ def read_facts(path: str | Path) -> RunFacts:
     ConfigError
         When the file is something else, or is truncated.
     """
-    file = _facts_file(Path(path))
+    file = _beside(Path(path), "facts")
     if not file.is_file():
         return RunFacts()
     try:
@@ -290,8 +312,8 @@ def read_facts(path: str | Path) -> RunFacts:
         raise ConfigError(f"{file}: not the facts of a run: {_said(problem)}") from None
 
 
-def _facts_file(place: Path) -> Path:
-    return place.with_name(f"{place.stem}.facts.json")
+def _beside(place: Path, what: str) -> Path:
+    return place.with_name(f"{place.stem}.{what}.json")
 
 
 def _said(problem: OSError | ValidationError) -> str:

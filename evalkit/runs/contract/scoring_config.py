@@ -78,8 +78,7 @@ class JudgeConfig(_Part):
     @classmethod
     def _has_our_names_and_no_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
-            keys = [name for name in values if is_key(str(name))]
-            if keys:
+            if keys := [name for name in values if is_key(str(name))]:
                 raise ValueError(
                     f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
                     "environment variable and set api_key_env to the variable's name"
@@ -149,8 +148,7 @@ class ScoringConfig(_Part):
         if self.judges and not any(judge.weight is None or judge.weight > 0 for judge in self.judges):
             raise ValueError("judges: all weights are 0, so no judge is left; give at least one a weight above 0")
         names = [judge.name for judge in self.to_judges()]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
+        if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(
                 f"judges: two have the name {listed(twice)}; rename one, or use samples to call one judge more than "
                 "once"

@@ -136,8 +136,7 @@ class PackFile(_Strict):
             raise ValueError("tasks: a pack needs at least one task")
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
             raise ValueError(f"tasks: the names of {len(names)} tasks do not fit into one command line; split the pack")
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
+        if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task")
         if not any(entry.weight for entry in self.tasks):
             raise ValueError("tasks: all weights are 0, so there is no score")

@@ -34,8 +34,7 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
         if not isinstance(problem.__cause__, IntegrityError):
             raise
     existing = find_row(database, kind, kind.__tablename__, row.name, row.version)
-    differs = [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]
-    if differs:
+    if differs := [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]:
         raise ConfigError(
             f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
             "versions are never overwritten, so use a new version"

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit import tables
 from evalkit.core.settings import check_choice, check_share
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule
 from evalkit.errors import ConfigError, listed
@@ -24,9 +23,10 @@ from evalkit.stats.order_flips import OF_ORDERS
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows, votes_options
 from evalkit.stats.voting import averaged, vote
-from evalkit.tables import SCORE_KEY, VOTE_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
+from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, tied_cells
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
@@ -100,7 +100,7 @@ def aggregate(
 
     Examples
     --------
-    >>> votes = tables.table("votes", {
+    >>> votes = schemas.table("votes", {
     ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
     ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
     ...     "passed": [True, True, False], "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
@@ -110,24 +110,28 @@ def aggregate(
     """
     check_choice("method", method, AGGREGATE_RULES)
     check_share("quorum", quorum)
-    if is_folder(votes):
-        if method != "dawid_skene" and weights is None:
-            return one_table(aggregate(vote(part), method=method, quorum=quorum) for part in read_parts(votes))
-        votes = vote(votes)  # all items and judges are needed at once
+    parts = parts_of(votes, vote)
+    if AGGREGATE_RULES[method].all_items or weights is not None:
+        parts = iter([one_table(parts)])  # all items and judges are needed at once
+    return one_table(_aggregate(part, method, quorum, weights) for part in parts)
+
+
+def _aggregate(
+    votes: pd.DataFrame, method: AggregateRule, quorum: float, weights: Mapping[str, float] | None
+) -> pd.DataFrame:
     frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)
     jury = _jury(frame, whole, vote_weights(frame, weights), method)
     measured = measures(frame).take(whole.first)
     pieces = frame.iloc[whole.first]
-    under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
-    if quorum == 1.0:
-        under = jury.scored_weight < jury.total_weight * (1 - _TINY)
+    total, scored = jury.total_weight, jury.groups.total(jury.weight, jury.scored)
+    under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
     # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
-    if method == "dawid_skene":
+    if AGGREGATE_RULES[method].all_items:
         votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
-        fitted = posteriors(pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
+        fitted = posteriors(method, pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
@@ -140,15 +144,15 @@ def aggregate(
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, tied, verdict, score, label)
-    columns["method"] = tables.categorical(methods)
+    columns["method"] = schemas.categorical(methods)
     columns["options"] = _with_options_of_votes(options, frame, whole)
-    columns["tied_labels"] = tables.categorical(among)
-    return tables.table("scores", columns | _of_orders(frame, jury))
+    columns["tied_labels"] = schemas.categorical(among)
+    return schemas.table("scores", columns | _of_orders(frame, jury))
 
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
@@ -168,7 +172,7 @@ def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.C
     made = np.asarray(own, dtype=object)
     for text, rows in votes_options(frame).items():
         made = np.where(whole.count(rows) > 0, made + " " + text, made)
-    return tables.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
+    return schemas.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
@@ -185,6 +189,11 @@ def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Fl
     if not np.isfinite(found).all() or (found < 0).any():
         raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
     return found
+
+
+def no_weight(item: str) -> ConfigError:
+    """The error for an item whose judges are all left out."""
+    return ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,24 +215,26 @@ class _Jury:
     passes: Flags
     fails: Flags
     reason: pd.Series
-    total_weight: Floats
-    scored_weight: Floats
     of_pairs: Flags  # is the criterion that of a pairwise rubric?
 
+    @property
+    def total_weight(self) -> Floats:
+        return self.groups.total(self.weight)
 
-def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
+
+def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateRule) -> _Jury:
     there = weight > 0
     groups = Groups(whole.codes[there], whole.first)
     idle = groups.count() == 0
     if idle.any():
         item = frame["item_id"].iloc[int(whole.first[idle][0])]
-        raise ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
+        raise no_weight(str(item))
     rows = frame if there.all() else frame.loc[there]
     measured = measures(rows)
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     texts = list(rows["label"].cat.categories)
-    by_label = measured.nominal | (method in ("majority", "dawid_skene"))
+    by_label = measured.nominal | AGGREGATE_RULES[method].by_label
     answered = np.where(by_label, label >= 0, np.isfinite(score))
     tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
     among = np.full(len(rows), None, dtype=object)
@@ -237,24 +248,22 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
-        there,
-        groups,
-        measured,
-        rows["judge"].cat.codes.to_numpy().astype(np.int64),
-        weight,
-        score,
-        answer_norms(score, names[label], measured),
-        label,
-        names,
-        among,
-        answered,
-        answered | tied,
-        verdicts == 1,
-        verdicts == 0,
-        rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
-        groups.total(weight),
-        groups.total(weight, answered | tied),
-        np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
+        rows=there,
+        groups=groups,
+        measured=measured,
+        judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
+        weight=weight,
+        score=score,
+        norm=answer_norms(score, names[label], measured),
+        label=label,
+        names=names,
+        among=among,
+        answered=answered,
+        scored=answered | tied,
+        passes=verdicts == 1,
+        fails=verdicts == 0,
+        reason=rows["reason"] if "reason" in rows else pd.Series(None, rows.index, dtype="category"),
+        of_pairs=np.isin(criterion, criterion[groups.count(measured.nominal & (np.isfinite(score) | shown_first)) > 0]),
     )
 
 
@@ -370,7 +379,7 @@ def _status(
     if under.any():
         of_unscored = jury.reason.where(~jury.scored)
         reason[under] = most_frequent(jury.groups, of_unscored)[under]
-    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}
+    return {"reason": schemas.categorical(reason), "status": schemas.categorical(status)}
 
 
 def _methods(method: str, measured: Measures) -> Objects:

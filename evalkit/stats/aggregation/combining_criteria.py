@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
-from evalkit import tables
 from evalkit.core.lists_of_choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
-from evalkit.tables import SCORE_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
+from evalkit.tables.schemas import SCORE_KEY
 
 _NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
 _TINY = 1e-9
@@ -64,7 +64,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[
     ...     {"name": "a", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
     ...     {"name": "b", "scale": {0: "no", 1: "so", 2: "yes"}, "weight": 3}])
-    >>> scores = tables.table("scores", {
+    >>> scores = schemas.table("scores", {
     ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["i"] * 2, "criterion": ["a", "b"],
     ...     "score": [1.0, 1.0], "score_norm": [1.0, 0.5], "passed": [True, None], "status": ["ok"] * 2,
     ...     "n_judges": [1] * 2, "n_scored": [1] * 2, "tied": [False] * 2})
@@ -95,7 +95,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     columns |= {"level": [one.level] * len(items), "scale": [one.to_json()] * len(items)}
     if len(rubric.criteria) == 1 and "options" in frame:
         columns["options"] = pieces["options"].array
-    return tables.table("rubric_scores", columns)
+    return schemas.table("rubric_scores", columns)
 
 
 def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
@@ -207,4 +207,4 @@ def _status(grid: _Grid, score: Floats, passed: BooleanArray, rubric: Rubric) ->
     status[missing | open_] = "partial"
     status[tied] = "tied"
     status[silent & ~tied] = "unscored"
-    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}
+    return {"reason": schemas.categorical(reason), "status": schemas.categorical(status)}

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AggregateRule
 from evalkit.errors import ConfigError
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.rubrics.scales import Scale
@@ -15,7 +16,6 @@ from evalkit.stats.aggregation.dawid_skene import estimate, too_few_items
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_cells
 
-_FEWEST_JUDGES, _MOST_LEVELS = 3, 5
 _TINY = 1e-9
 
 
@@ -56,7 +56,7 @@ class Posteriors:
             return BooleanArray(self.chance > 0.5, half | np.isnan(self.chance)), verdict
 
 
-def posteriors(heads: pd.DataFrame, ballots: pd.DataFrame) -> Posteriors:
+def posteriors(method: AggregateRule, heads: pd.DataFrame, ballots: pd.DataFrame) -> Posteriors:
     """Fit each rubric, version and criterion by itself.
 
     Parameters
@@ -80,27 +80,28 @@ def posteriors(heads: pd.DataFrame, ballots: pd.DataFrame) -> Posteriors:
     for number, first in enumerate(groups.first):
         head, own = heads.iloc[int(first)], ballots.loc[of_ballot == number]
         scale = Scale.from_json(str(head["level"]), str(head["scale"]))
-        _refuse(str(head["criterion"]), scale, own["judge"].nunique())
+        check_fit(method, str(head["criterion"]), scale, own["judge"].nunique())
         said = own.loc[own["label"].isin(scale.labels)]
         item, items = pd.factorize(said["item"].to_numpy(), sort=True)
         judge, judges = pd.factorize(said["judge"].to_numpy(), sort=True)
         one_coin = too_few_items(len(items), len(judges), len(scale))
         made.one_coin[groups.codes == number] = one_coin
-        if len(judges) >= _FEWEST_JUDGES:
+        if len(judges) >= AGGREGATE_RULES[method].fewest_judges:
             label = pd.Index(scale.labels).get_indexer(pd.Index(said["label"])).astype(np.int64)
             fitted = estimate(item.astype(np.int64), judge.astype(np.int64), label, len(scale), one_coin=one_coin)
             _fill(made, items, fitted.posterior, scale, _codes(scale, said))
     return made
 
 
-def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
-    what = f"criterion {criterion!r}: method 'dawid_skene'"
-    if scale.level == "interval":
+def check_fit(method: AggregateRule, criterion: str, scale: Scale, n_judges: int, word: str = "method") -> None:
+    """Raise ConfigError unless a rule fits a scale and a number of judges; `word` is what the user calls a rule."""
+    rule, what = AGGREGATE_RULES[method], f"criterion {criterion!r}: {word} {method!r}"
+    if rule.most_levels is not None and scale.level == "interval":
         raise ConfigError(f"{what} counts labels, and an interval scale has none; use 'mean' or 'median'")
-    if len(scale) > _MOST_LEVELS:
-        raise ConfigError(f"{what} takes scales of 2 to {_MOST_LEVELS} levels, got {len(scale)}; use 'mean'")
-    if n_judges < _FEWEST_JUDGES:
-        raise ConfigError(f"{what} needs {_FEWEST_JUDGES} judges or more, got {n_judges}; use 'mean'")
+    if rule.most_levels is not None and len(scale) > rule.most_levels:
+        raise ConfigError(f"{what} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
+    if n_judges < rule.fewest_judges:
+        raise ConfigError(f"{what} needs {rule.fewest_judges} judges or more, got {n_judges}; use 'mean'")
 
 
 def _codes(scale: Scale, said: pd.DataFrame) -> Floats:

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.stats.intervals import mean_interval, unit_codes
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, OF_ORDERS, read_once
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.stats.touched_tables import check_rows
-from evalkit.tables import ItemsLike, as_items
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, group, refuse_doubles
+from evalkit.tables.items import ItemsLike, as_items
 
 _COLUMNS = (
     JUDGE_KEY,
@@ -79,7 +80,7 @@ def win_rates(
 
     Examples
     --------
-    >>> votes = tables.table("votes", {
+    >>> votes = schemas.table("votes", {
     ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
     ...     "judge": ["j"] * 2, "label": ["A", "tie"], "n_samples": [2] * 2, "n_scored": [2] * 2, "tied": [False] * 2,
     ...     "level": ["nominal"] * 2, "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * 2})
@@ -140,8 +141,8 @@ def notes_on_orders(seen: pd.DataFrame) -> list[str]:
 
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
     votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
-    name, key = ("votes", tables.VOTE_KEY) if votes else ("scores", tables.SCORE_KEY)
-    frame = tables.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
+    name, key = ("votes", schemas.VOTE_KEY) if votes else ("scores", schemas.SCORE_KEY)
+    frame = schemas.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
     refuse_doubles(frame, key, name)
     labels = set(frame["label"].dropna().astype(str))
     if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
@@ -189,7 +190,7 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     scored = ~np.isnan(value)
     value, units = value[scored], units[scored]
     interval = mean_interval(value, units, bounds=(0.0, 1.0))
-    notes = [interval.reason] if interval.reason is not None else []
+    notes: Notes = [interval.reason] if interval.reason is not None else []
     if interval.reason is None:
         note_few_clusters(units, notes)
     notes += notes_on_orders(part)

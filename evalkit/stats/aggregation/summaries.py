@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval, rate_interval, unit_codes
-from evalkit.stats.result_tables import cluster_counts, note_few_clusters, result_table, verdict_codes, with_id_notes
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import cluster_counts, result_table, verdict_codes
 from evalkit.stats.touched_tables import check_rows
-from evalkit.tables import ItemsLike, as_items
+from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Ints, group, refuse_doubles
-from evalkit.tables.judgment_folders import FolderLike, is_folder
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
@@ -59,8 +61,8 @@ def summarize(
         - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
           left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters` (of scored
           items), `n_clusters_effective` (n²/Σm² for clusters of m items: fewer if some hold most items);
-        - `notes`: why an interval is NA, or that one comes from fewer than 10 effective clusters, or mostly from
-          one; else NA.
+        - `notes`: why an interval is NA, or that one comes from fewer than 10 effective clusters, or mostly
+          from one; else NA.
 
         Judges are fixed: the intervals are about other items, not other judges.
 
@@ -71,7 +73,7 @@ def summarize(
 
     Examples
     --------
-    >>> scores = tables.table("scores", {
+    >>> scores = schemas.table("scores", {
     ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
     ...     "score": [0.0, 1.0, 2.0, 2.0], "score_norm": [0.0, 0.5, 1.0, 1.0], "passed": [False, False, True, True],
     ...     "status": ["ok"] * 4, "n_judges": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
@@ -79,7 +81,7 @@ def summarize(
     >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
     [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
-    scores = aggregate(scores) if is_folder(scores) else scores
+    scores = one_table(parts_of(scores, lambda part: aggregate(vote(part))))
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = check_rows(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])
@@ -95,7 +97,7 @@ def summarize(
     heads = frame.iloc[groups.first]
     columns: dict[str, Any] = {key: heads[key].array for key in keys}
     columns |= {str(name): column for name, column in result_table(figures, *_FIGURES).items()}
-    return tables.table("summary", columns)
+    return schemas.table("summary", columns)
 
 
 _FIGURES = (
@@ -136,7 +138,7 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     row |= {"n_verdicts": len(passed), "n_partial": (rows["status"] == "partial").sum(), "n_tied": tied.sum()}
     if valued.any() or not by_label:  # what is not valued at 0, and at 1
         row |= {name: float(np.where(valued, norm, end).mean()) for name, end in (("worst", 0), ("best", 1))}
-    return row | {"notes": _notes(unit, [units[valued], units[verdict >= 0]])}
+    return row | {"notes": _notes(row, unit, [units[valued], units[verdict >= 0]], by_label=by_label)}
 
 
 def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:
@@ -151,11 +153,15 @@ def _mean(values: Any) -> float:
     return float(there.mean()) if len(there) else np.nan
 
 
-def _notes(interval: Interval, units: list[Ints]) -> list[str]:
-    """Notes on the intervals of mean and pass rate, by the clusters of the items that each of them uses."""
-    if interval.reason is not None:
+def _notes(row: dict[str, Any], interval: Interval, units: list[Ints], *, by_label: bool) -> Notes:
+    """Notes on mean and pass rate: why there is none, and on the clusters of the items that each of them uses."""
+    notes, used = Notes(), [part for part in units if len(part)]
+    if not row["n_mean"] and (row["n_scored"] or used):  # what is scored has no number
+        why = "every scored item is tied" if row["n_tied"] == row["n_scored"] > 0 else "no item has a score"
+        notes += [] if by_label else [f"no mean: {why}"]
+    elif interval.reason is not None:
         # the pass rate may have an interval (Wilson's), so the note says which figure has none
-        return [f"no interval{' of the mean' if len(units[0]) else ''}: {interval.reason}"]
-    notes: list[str] = []
-    note_few_clusters(min((used for used in units if len(used)), key=effective_clusters), notes)
+        return [f"no interval{' of the mean' if row['n_mean'] else ''}: {interval.reason}"]
+    if used:
+        note_few_clusters(min(used, key=effective_clusters), notes)
     return notes

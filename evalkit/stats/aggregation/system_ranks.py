@@ -11,9 +11,10 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import Comparisons, Fit, Ties, fit, has_maximum, win_counts
 from evalkit.stats.aggregation.pairwise_wins import compared, notes_on_orders
 from evalkit.stats.intervals import Interval, effective_clusters, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
-from evalkit.tables import ItemsLike
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, group
+from evalkit.tables.items import ItemsLike
 
 _COLUMNS = "count: wins losses ties n_items n_scored; text: notes"
 
@@ -157,7 +158,7 @@ def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints
     """The figure with its interval, or why there is none."""
     if why is not None or found is None:
         return {"notes": why}
-    values, notes, freedom = found.clusters[:, column], list[str](), max(1.0, effective_clusters(units) - 1)
+    values, notes, freedom = found.clusters[:, column], Notes(), max(1.0, effective_clusters(units) - 1)
     varies = len(values) < 2 or np.ptp(values) > _SAME  # a single γ is 1, and judges may have the same votes
     ends = mean_interval(values, np.arange(len(values)), freedom=freedom)
     interval = ends if varies else Interval.none("equal in all clusters")

@@ -12,9 +12,9 @@ from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
 from evalkit.stats.result_tables import verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
-from evalkit.tables.judgment_folders import FolderLike, is_folder, one_table, read_parts
+from evalkit.tables.judgment_folders import FolderLike, one_table, parts_of
+from evalkit.tables.schemas import SCORE_KEY, VOTE_KEY
 
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 
@@ -60,8 +60,10 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
     [[0.333, 0.5, 0.333]]
     """
-    if is_folder(votes):
-        return one_table(disagreement(vote(part)) for part in read_parts(votes))
+    return one_table(_disagreement(part) for part in parts_of(votes, vote))
+
+
+def _disagreement(votes: pd.DataFrame) -> pd.DataFrame:
     frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     if "weight" in frame:

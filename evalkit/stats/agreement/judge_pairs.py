@@ -12,9 +12,10 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
-from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
-from evalkit.stats.result_tables import CRITERION_KEY, jackknife_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.moments import moments
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import CRITERION_KEY, jackknife_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
@@ -29,11 +30,7 @@ _COLUMNS = (
 
 @with_id_notes
 def judge_agreement(
-    judged: pd.DataFrame,
-    *,
-    ties: Ties = "na",
-    unscored: Unscored = "drop",
-    clusters: ClustersLike | None = None,
+    judged: pd.DataFrame, *, ties: Ties = "na", unscored: Unscored = "drop", clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """How far every two judges agree, per criterion.
 
@@ -122,7 +119,7 @@ def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, e
     scored = ~np.isnan(scores).any(axis=1) & (data.scale.level != "nominal")
     there = named | scored
     n = int(there.sum())
-    notes: list[str] = []
+    notes: Notes = []
     row: dict[str, Any] = {"n": n, "coverage": n / either}
     if not n:
         return row | {"notes": "no item was scored by both"}

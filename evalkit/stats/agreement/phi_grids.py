@@ -11,7 +11,8 @@ import pandas as pd
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.result_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, result_table, with_id_notes
+from evalkit.stats.notes import Note, Notes, with_id_notes
+from evalkit.stats.result_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, result_table
 from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = (CRITERION_KEY, "count: n_judges n_samples; number: phi±; bool: extrapolated; count: n_blocks; text: notes")
@@ -83,11 +84,11 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
         for n_samples in samples:
             row: dict[str, Any] = {"n_judges": n_judges, "n_samples": n_samples, "n_blocks": n_blocks}
             row["extrapolated"] = n_judges > data.n_judges or n_samples > data.n_samples
-            notes: list[str] = []
+            notes: Notes = []
             if found is None:
-                notes.append(f"phi: {why}")
+                notes.append(Note(str(why), ("phi",)))
             elif np.isnan(found.sample[0]) and n_samples != 1:
-                notes.append("phi: from one sample per judge, nothing can be said about more samples")
+                notes.append(Note("from one sample per judge, nothing can be said about more samples", ("phi",)))
             else:
                 values = dependability(found, n_judges, n_samples)
                 row |= jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)

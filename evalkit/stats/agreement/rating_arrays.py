@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, norms
 from evalkit.rubrics.scales import Scale, number
@@ -18,9 +17,10 @@ from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.stats.result_tables import CRITERION_KEY, split_rows
 from evalkit.stats.touched_tables import check_rows
-from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, small
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
+from evalkit.tables.schemas import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among, unknown_ties
 
 _OF_SAMPLES = [*VOTE_KEY, "score", "label", "error", "level", "scale"]
@@ -181,7 +181,7 @@ def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
         raise unknown_ties(sum(not one for one in names))
     places = np.repeat(np.arange(len(rows)), [len(one) for one in names])
     wide = rows.iloc[places]
-    return wide.assign(label=tables.categorical([name for one in names for name in one])), places
+    return wide.assign(label=schemas.categorical([name for one in names for name in one])), places
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:

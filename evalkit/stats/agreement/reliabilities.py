@@ -12,14 +12,8 @@ from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_
 from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
-from evalkit.stats.result_tables import (
-    CRITERION_KEY,
-    cluster_counts,
-    jackknife_row,
-    note_few_clusters,
-    result_table,
-    with_id_notes,
-)
+from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import CRITERION_KEY, cluster_counts, jackknife_row, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import ClustersLike
 from evalkit.tables.judgment_folders import FolderLike, is_folder
@@ -37,11 +31,7 @@ _FULL = "text: vote_metric; count: n_complete; number: fleiss_kappa± gwet_ac1±
 
 @with_id_notes
 def reliability(
-    judged: pd.DataFrame | FolderLike,
-    *,
-    full: bool = False,
-    ties: Ties = "na",
-    clusters: ClustersLike | None = None,
+    judged: pd.DataFrame | FolderLike, *, full: bool = False, ties: Ties = "na", clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 
@@ -123,7 +113,7 @@ def reliability(
 
 
 def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
-    notes: list[str] = []
+    notes: Notes = []
     row: dict[str, Any] = {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
     row |= {"n_samples": data.k or data.n_samples} | cluster_counts(data.clusters)
     row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
@@ -151,20 +141,20 @@ def spread_components(data: Answered) -> tuple[Components | None, int, str | Non
     return components(blocks, data.cells.unit[at], data.cells.n_units), len(blocks), None
 
 
-def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
+def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
     found, n_blocks, why = spread_components(data)
     if found is None:
-        notes.append(f"spread: {why}")
+        notes.append(Note(str(why), ("spread",)))
         return {"n_blocks": n_blocks}
     if found.cut[0]:
-        notes.append("spread: a negative variance component was set to 0")
+        notes.append(Note("a negative variance component was set to 0", ("spread",)))
     parts = [found.item, found.judge, found.both, found.sample]
     row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
     values = dependability(found, data.n_judges, data.n_samples)
     return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters) | {"n_blocks": n_blocks}
 
 
-def _full(data: Answered, votes: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
+def _full(data: Answered, votes: Answered, notes: Notes, *, pairs: bool) -> dict[str, Any]:
     """Figures on one vote per judge; alpha on votes only if `data` are samples."""
     cells, scale = votes.labels, data.scale
     counts = np.zeros((votes.n_items, len(scale)))
@@ -181,7 +171,7 @@ def _full(data: Answered, votes: Answered, notes: list[str], *, pairs: bool) -> 
             "alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes", data.clusters
         )
     if scale.level == "interval":
-        notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
+        notes.append(Note("an interval scale has no levels to count", ("fleiss_kappa", "gwet_ac1", "gwet_ac2")))
         return row
     why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
     row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why, data.clusters)

@@ -7,19 +7,76 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.stats.intervals import FEWEST_OTHERS, few_others
+from evalkit.stats.intervals import FEWEST_OTHERS, Transform, few_others
 from evalkit.stats.jackknife_sums import ratio, sums_without_each
+from evalkit.stats.moments import correlation, moments
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
-OF_SCORES = ("quadratic_kappa", "pearson", "spearman", "kendall", "mae", "bias")
-FIGURES = ("accuracy", "false_pass_rate", "false_fail_rate", "kappa", *OF_SCORES)
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is known of an agreement figure; `_kinds`, `moments` or `_ranked` computes it.
+
+    Attributes
+    ----------
+    of
+        Is it computed from ``kinds`` (verdicts or labels), ``scores``, or the kinds of one class after another?
+    transform
+        How the jackknife takes it; ``atanh``: it compares with chance or is a correlation.
+    shown
+        Its title where an evaluation is printed; empty: it is not printed.
+    name
+        Its name in a plot; empty: that of its column.
+    ceiling
+        Is it also computed of people among themselves?
+    better
+        1 if a larger one is better, −1 if a smaller one is, 0 if that depends.
+    correlation
+        Is it NA under three items, or if one side has a single score?
+    """
+
+    of: Literal["kinds", "scores", "classes"]
+    transform: Transform = "atanh"
+    shown: str = ""
+    name: str = ""
+    ceiling: bool = False
+    better: Literal[-1, 0, 1] = 0
+    correlation: bool = False
+
+
+FIGURES: Mapping[str, Figure] = {
+    "accuracy": Figure("kinds", "logit", "accuracy", ceiling=True, better=1),
+    "false_pass_rate": Figure("kinds", "logit", "false pass"),
+    "false_fail_rate": Figure("kinds", "logit", "false fail"),
+    "kappa": Figure("kinds", shown="kappa", ceiling=True, better=1),
+    "quadratic_kappa": Figure("scores", shown="quadratic kappa", ceiling=True, better=1),
+    "pearson": Figure("scores", name="Pearson", better=1, correlation=True),
+    "spearman": Figure("scores", shown="Spearman", name="Spearman", ceiling=True, better=1, correlation=True),
+    "kendall": Figure("scores", name="Kendall", better=1, correlation=True),
+    "mae": Figure("scores", "log", better=-1),
+    "bias": Figure("scores", "none", "bias"),
+}
+"""The figures of `align`, in the order of its columns."""
+
 OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
+
+OF_SCORES = tuple(name for name, figure in FIGURES.items() if figure.of == "scores")
+SHOWN = [name for name, figure in FIGURES.items() if figure.shown]
+SHOWN.sort(key=lambda name: (FIGURES[name].of, not FIGURES[name].ceiling))
+"""The figures of a printed evaluation: of kinds, then of scores; first those that people among themselves have, too."""
+
+
+def figure_of(name: str) -> Figure:
+    """A figure of `FIGURES`, or one of classes."""
+    return FIGURES.get(name) or Figure("classes", "logit", ceiling=True)
+
 
 _MOST_CELLS = 4_000_000
 _FEW = 50
@@ -143,8 +200,9 @@ def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, option
     x, y, unit = one.score[both], reference.score[both], unit[both]
     scores = moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
-        for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
-            scores[name][1:] = np.nan
+        for name in OF_SCORES:
+            if FIGURES[name].transform == "atanh":
+                scores[name][1:] = np.nan
     n = sums_without_each(np.ones(len(x)), unit, rows - 1)
     return found | {name: (values, n) for name, values in scores.items()}
 
@@ -238,30 +296,6 @@ def _of_classes(
     return values
 
 
-def moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
-    """Quadratic kappa (Lin's concordance), Pearson's r, mean absolute difference and bias of two score vectors."""
-    # Differences, and values around one middle, so that squares lose no digits.
-    gap, middle = x - y, float(y.mean()) if len(y) else 0.0
-    x, y = x - middle, y - middle
-    n = sums_without_each(np.ones(len(x)), unit, rows - 1)
-
-    def mean(values: Floats) -> Floats:
-        return ratio(sums_without_each(values, unit, rows - 1), n)
-
-    mx, my = mean(x), mean(y)
-    sxx, syy, sxy = mean(x * x) - mx * mx, mean(y * y) - my * my, mean(x * y) - mx * my
-    pearson = _correlation(sxy, sxx, syy, n)
-    concordance = ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
-    return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mean(np.abs(gap)), "bias": mean(gap)}
-
-
-def _correlation(sxy: Floats, sxx: Floats, syy: Floats, n: Floats) -> Floats:
-    good = (n > 2.5) & (sxx > 1e-12) & (syy > 1e-12)
-    result = np.full(len(n), np.nan)
-    result[good] = np.clip(sxy[good] / np.sqrt(sxx[good] * syy[good]), -1.0, 1.0)
-    return result
-
-
 def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     """Spearman and Kendall's tau-b, ranked again without each unit."""
     if len(x) < 3:
@@ -277,8 +311,8 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     net = _net_concordance(xc, yc, unit, rows)
     pairs = n * (n - 1) / 2
     square = np.maximum(n, 1) ** 2  # n is 0 without the only unit
-    spearman = _correlation(sxy / square, sxx / square, syy / square, n)
-    kendall = _correlation(net, pairs - x_ties, pairs - y_ties, n)
+    spearman = correlation(sxy / square, sxx / square, syy / square, n)
+    kendall = correlation(net, pairs - x_ties, pairs - y_ties, n)
     return {"spearman": spearman, "kendall": kendall}
 
 

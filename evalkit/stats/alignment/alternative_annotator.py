@@ -13,14 +13,15 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, not
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, counted
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.held_out_tests import flip_p
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators, JudgedLike
-from evalkit.stats.result_tables import JUDGE_KEY, result_table, with_id_notes
+from evalkit.stats.notes import with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

@@ -12,10 +12,9 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.corpus_estimates import (
     ENOUGH_FOR_ISOTONIC,
@@ -35,9 +34,11 @@ from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, pan
 from evalkit.stats.alignment.label_draws import label_weights
 from evalkit.stats.alignment.label_splits import count_look
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for, labels_for
-from evalkit.stats.comparison.significance import holm
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
+from evalkit.stats.significance import holm
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 ENOUGH_FOR_SETS, ENOUGH_A_SCORE = 100, 10
@@ -105,7 +106,7 @@ class Calibration:
         InputError
             When the table is of another rubric or version, or of none of the judges of the calibration.
         """
-        frame, _ = _checked(judged, tables.empty("labels"))
+        frame, _ = _checked(judged, schemas.empty("labels"))
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
@@ -157,12 +158,7 @@ class Calibration:
 
     @with_id_notes
     def check(
-        self,
-        judged: JudgedLike,
-        labels: LabelsLike,
-        *,
-        margin: float = 0.05,
-        clusters: ClustersLike | None = None,
+        self, judged: JudgedLike, labels: LabelsLike, *, margin: float = 0.05, clusters: ClustersLike | None = None
     ) -> pd.DataFrame:
         """Whether the maps hold on other items, from fresh labels of at least 30 of them.
 
@@ -211,7 +207,7 @@ class Calibration:
         made = result_table(rows, *_CHECK)
         made["p_holm"] = holm(made["p"].to_numpy())
         status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
-        return made.assign(status=tables.categorical(status), notes=tables.categorical(notes))
+        return made.assign(status=schemas.categorical(status), notes=schemas.categorical(notes))
 
     def _check_same(self, frame: pd.DataFrame) -> None:
         own, other = (set(_versions(one)) for one in (self.table, frame))

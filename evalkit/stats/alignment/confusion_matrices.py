@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption

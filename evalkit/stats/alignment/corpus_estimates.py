@@ -13,14 +13,15 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked, panels
 from evalkit.stats.alignment.label_draws import drop_picked, label_weights
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, count_look, take_part
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, intraclass_correlation, mean_interval
-from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, joined, result_table, with_id_notes
+from evalkit.stats.notes import joined, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, cluster_counts, figure_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 FigureOption = Literal["score", "passed"]

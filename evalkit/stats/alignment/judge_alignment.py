@@ -20,7 +20,7 @@ from evalkit.core.lists_of_choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.errors import counted as counted_items
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
@@ -29,6 +29,7 @@ from evalkit.stats.alignment.agreement_measures import (
     KindOptions,
     Pair,
     compare_each,
+    figure_of,
     same_rows,
 )
 from evalkit.stats.alignment.corpus_estimates import unlike_all
@@ -46,27 +47,25 @@ from evalkit.stats.alignment.within_and_between_systems import (
 )
 from evalkit.stats.alignment.within_and_between_systems import figures as figures_at
 from evalkit.stats.intervals import TOO_LITTLE, jackknife, jackknife_groups, mean_interval
+from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
 from evalkit.stats.result_tables import (
     CRITERION_KEY,
     cluster_counts,
     columns,
     figure_row,
     interval_columns,
-    note_few_clusters,
     result_table,
-    with_id_notes,
 )
 from evalkit.tables.grouping import ClustersLike, Flags
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
 
-_AMONG_PEOPLE = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = ("pearson", "spearman", "kendall")
+_CORRELATIONS = tuple(name for name, known in FIGURES.items() if known.correlation)
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
@@ -306,7 +305,7 @@ def _rows(
 
 def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
-    for name in filter(_AMONG_PEOPLE.__contains__, options.figures):
+    for name in (name for name in options.figures if name in FIGURES and FIGURES[name].ceiling):
         known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
         # an evaluation's jury is no judge (\x00); of equal ones the first by name
         ranked = sorted(known, key=lambda judge: (-round(rows[judge][name], 9), judge))
@@ -373,7 +372,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
-    notes = [chosen] if chosen else []
+    notes: Notes = [chosen] if chosen else []
     if n_lost := int((labelled & panel.one_order.get(judge, False)).sum()):
         notes.append(f"{counted_items(n_lost, 'item')} left out: only one of two orders was read")
     if _FIRST in options.figures:
@@ -408,12 +407,12 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     return row | {"notes": notes}
 
 
-def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
+def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: Notes) -> dict[str, float]:
     share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
     there = labelled & ~np.isnan(share)
     if options.level != "corpus" or not there.any():
         why = "only for level='corpus'" if options.level != "corpus" else "only votes of pairwise rubrics have it"
-        notes.append(f"{_FIRST}: {why}")
+        notes.append(Note(why, (_FIRST,)))
         return {}
     # one entry per sample, as in position_inconsistency
     values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
@@ -431,8 +430,8 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     return [f"annotators are weighted by their number of labels: {min(sizes)} to {max(sizes)}"]
 
 
-def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str, int]:
-    used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
+def _group_counts(inside: Any, options: _Options, notes: Notes) -> dict[str, int]:
+    used = int((~np.isnan(inside[:, [*FIGURES].index("pearson")])).sum())
     if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
         notes.append(
             f"only {used} of {len(inside)} groups could be used: the others have under three items, or only one score "
@@ -487,32 +486,31 @@ def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options) 
 
 
 def _with_people(options: _Options) -> list[str]:
-    return [name for name in options.figures if name in (*_AMONG_PEOPLE, *options.extra)]
+    return [name for name in options.figures if name != _FIRST and figure_of(name).ceiling]
 
 
-def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> list[str]:
+def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> Notes:
     """Why a figure, or its interval, is NA."""
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
-    between, reasons = options.level == "system", []
+    between, reasons = options.level == "system", Notes()
     if between:
         lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
         reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
     elif "accuracy" in missing:
-        reasons.append("accuracy, kappa: no item has a verdict (or label) of both judge and people")
+        reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
     elif "kappa" in missing:
         pairs = max(int(((one.kind >= 0) & counted).sum()) for one in references)
-        reasons.append(
-            f"kappa: {'judge and people always give one and the same answer' if pairs > 1 else 'fewer than two items'}"
-        )
-    numeric = [name for name in _CORRELATIONS if name in missing]
+        why = "judge and people always give one and the same answer" if pairs > 1 else "fewer than two items"
+        reasons.append(Note(why, ("kappa",)))
+    numeric = tuple(name for name in _CORRELATIONS if name in missing)
     if panel.scale.level == "nominal":
         reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(OF_SCORES) else []
     elif numeric:
         few = "there are under three systems" if between else "n < 3"
-        reasons.append(f"{', '.join(numeric)}: all scores of the judge or of people are equal, or {few}")
-    lost = [name for name in options.extra if name in missing]
-    if lost and not between:
-        reasons.append(f"{', '.join(lost)}: people never use a class that the figure needs")
+        reasons.append(Note(f"all scores of the judge or of people are equal, or {few}", numeric))
+    extra = tuple(name for name in options.extra if name in missing)
+    if extra and not between:
+        reasons.append(Note("people never use a class that the figure needs", extra))
     none: dict[str, list[str]] = {}
     for name, (value, ends) in found.items():
         if ends is not None and ends.reason is not None and not np.isnan(value):
@@ -520,7 +518,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
     if TOO_LITTLE in none and len(references) > 1:
         fewest = min(int((one.kind >= 0).sum()) for one in references)
         none[f"{TOO_LITTLE} (fewest labels of an annotator: {fewest})"] = none.pop(TOO_LITTLE)
-    return reasons + [f"no interval of {', '.join(names)}: {why}" for why, names in none.items()]
+    return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 
 
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
@@ -28,10 +28,10 @@ from evalkit.stats.order_flips import ONE_ORDER
 from evalkit.stats.result_tables import CRITERION_KEY, MANY, split_rows, verdict_codes
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.files import release_memory
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, refuse_doubles, used_categories
 from evalkit.tables.judgment_folders import is_folder, one_table, read_parts
+from evalkit.tables.schemas import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"

@@ -10,15 +10,15 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_splits import DEV, place, split_labels
 from evalkit.stats.alignment.label_values import HasVotes, labels_for
 from evalkit.stats.result_tables import check_whole_numbers, result_table
-from evalkit.tables import VOTE_KEY, ItemsLike, as_items, check, empty
 from evalkit.tables.grouping import ClustersLike, Floats
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.schemas import VOTE_KEY, check, empty
 
 DrawStrategy = Literal["random", "uncertainty", "disagreement", "balanced"]
 
@@ -156,12 +156,7 @@ def poisson_draw(sizes: Mapping[str, float], n: float, name: str) -> dict[str, f
 
 
 def pick_examples(
-    labels: LabelsLike,
-    items: ItemsLike,
-    *,
-    n: int = 5,
-    seed: int = 0,
-    clusters: ClustersLike | None = None,
+    labels: LabelsLike, items: ItemsLike, *, n: int = 5, seed: int = 0, clusters: ClustersLike | None = None
 ) -> pd.DataFrame:
     """Labelled items to show as examples in the prompt, for `Rubric.with_examples`; never one that is held out.
 

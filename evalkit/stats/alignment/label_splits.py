@@ -11,8 +11,7 @@ import pandas as pd
 
 from evalkit.core.settings import check_choice
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.held_out_log import ItemSet, append_log, read_log
 from evalkit.tables.grouping import ClustersLike, clusters_of
 

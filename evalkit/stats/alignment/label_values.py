@@ -12,13 +12,13 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Reference
 from evalkit.errors import InputError, listed
-from evalkit.rubrics import LabelsLike, Rubric
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers
-from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import ID_NOTES, ClustersLike, Flags, Ints, match_ids, refuse_doubles, tally
 from evalkit.tables.judgment_folders import FolderLike
+from evalkit.tables.schemas import LABEL_KEY, check
 
 LOST_IDS = "labels of no item"
 """In the `attrs` of an evaluation's labels: notes on those that were left out."""
@@ -30,6 +30,14 @@ class HasVotes(Protocol):
     @property
     def votes(self) -> pd.DataFrame:
         """One row per item, criterion and judge."""
+
+
+class HasJudgments(Protocol):
+    """An evaluation, or any object with a judgments table (and perhaps `votes`, `scores` and `rules`)."""
+
+    @property
+    def judgments(self) -> pd.DataFrame:
+        """One row per item, criterion, judge and sample."""
 
 
 JudgedLike = pd.DataFrame | HasVotes | FolderLike | Iterator[pd.DataFrame]

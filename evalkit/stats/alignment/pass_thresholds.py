@@ -12,13 +12,14 @@ import pandas as pd
 
 from evalkit.core.lists_of_choices import Ties, Unscored
 from evalkit.core.settings import check_choice
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.judge_and_people_answers import Panel, checked_part, panels
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.label_values import JudgedLike, clusters_for
-from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table, with_id_notes
+from evalkit.stats.notes import with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, check_whole_numbers, result_table
 from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 

@@ -13,25 +13,20 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
-    OF_CLASSES,
     Answers,
     KindOptions,
     Pair,
     average,
     compare_each,
     compare_pairs,
+    figure_of,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
+from evalkit.stats.intervals import Interval, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
 
 Found = dict[str, tuple[float, Interval | None]]
 IntervalOption = Literal["jackknife", "bootstrap"]
-
-TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
-TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
-TRANSFORM |= dict.fromkeys(OF_CLASSES, "logit")
-"""How the jackknife takes each figure; F1 of a class as a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ def _found(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tup
     """The figure with its interval; without one if there are no units."""
     if unit is None:
         return float(value), None
-    return float(value), jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"), unit=unit)
+    return float(value), jackknife(value, leave_out, transform=figure_of(name).transform, unit=unit)
 
 
 def figures_once(pairs: list[Pair], level: Level) -> dict[str, float]:

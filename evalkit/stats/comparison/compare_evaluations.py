@@ -11,18 +11,15 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.settings import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import LabelsLike
-from evalkit.rubrics.human_labels import as_labels
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import annotators_of, clusters_for, labels_for, of_items
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
-from evalkit.stats.comparison.floor_ranges import range_floor
 from evalkit.stats.comparison.judges_with_new_replies import asked_again
-from evalkit.stats.comparison.noise_floors import (
+from evalkit.stats.comparison.measured_floors import (
     NO_REPEATS,
     NO_RULE,
     Floor,
@@ -31,12 +28,15 @@ from evalkit.stats.comparison.noise_floors import (
     kind_codes,
     measured_floor,
 )
+from evalkit.stats.comparison.possible_floors import range_floor
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
-from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.intervals import change_interval, mean_interval, unit_codes
-from evalkit.stats.result_tables import cluster_counts, figure_row, note_few_clusters, result_table, with_id_notes
-from evalkit.tables import LABEL_KEY
+from evalkit.stats.notes import Note, Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import cluster_counts, figure_row, result_table
+from evalkit.stats.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, Ints, refuse_doubles
+from evalkit.tables.schemas import LABEL_KEY
 
 _COLUMNS = (
     "count: n_common n_clusters; number: n_clusters_effective; count: n_scored n_verdicts changed n_asked_again",
@@ -203,7 +203,7 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
     row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
     row |= {"n_verdicts": int(known.sum()), "changed": int((known & (kind_a != kind_b)).sum())}
-    notes: list[Any] = []
+    notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
@@ -287,7 +287,7 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floo
 
 
 def _fixed(
-    a: Part, b: Part, kinds: tuple[Ints, Ints], common: pd.Index, units: Ints, labels: Any, notes: list[str]
+    a: Part, b: Part, kinds: tuple[Ints, Ints], common: pd.Index, units: Ints, labels: Any, notes: Notes
 ) -> dict[str, Any]:
     if not (a.scale.has_rule and b.scale.has_rule):
         return _nearer(a, b, common, units, labels, notes)
@@ -302,29 +302,30 @@ def _fixed(
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
         kind_a, kind_b = ((kind == truth).astype(np.int64) for kind in kinds)
     if not known.any():
-        notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
+        notes.append(Note("no item has a verdict on both sides" + " and a label" * (truth is not None), ("effect",)))
         return row
     return row | _effect((kind_b - kind_a)[known].astype(np.float64), units[known], notes)
 
 
-def _effect(steps: Floats, units: Ints, notes: list[str]) -> dict[str, Any]:
+def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
     """What became better (steps of 1) and worse (−1), with the test of McNemar."""
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
     row = figure_row("effect", float(steps.mean()), change_interval(steps, units), notes)
     return row | {"fixed": fixed, "broke": broke, "mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
-def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: list[str]) -> dict[str, Any]:
+def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes: Notes) -> dict[str, Any]:
     """Without a pass rule: whose score came nearer to people's; NA where scores cannot show it."""
     why = "there are no labels" if labels is None else "the scales differ" if a.scale.codes != b.scale.codes else None
     if why is not None or a.scale.level == "nominal" or labels is None:
-        notes.append(f"fixed, broke: without a pass rule, and {why or 'a nominal scale has no distances'}")
+        why = f"without a pass rule, and {why or 'a nominal scale has no distances'}"
+        notes.append(Note(why, ("fixed", "broke")))
         return {"fixed": None, "broke": None, "against": None}
     people = people_of(a, labels, common).score
     far = [np.abs(part.rows["score"].reindex(common).to_numpy(dtype=np.float64) - people) for part in (a, b)]
     known = ~np.isnan(far[0]) & ~np.isnan(far[1])
     if not known.any():
-        notes.append("fixed, broke: no item has a score on both sides and a label")
+        notes.append(Note("no item has a score on both sides and a label", ("fixed", "broke")))
         return {"fixed": None, "broke": None, "against": "distances"}
     if silent := int((~known).sum()):
         notes.append(f"{counted(silent, 'item')} without a score on one side, a label or an untied one: neither")
@@ -334,17 +335,17 @@ def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes:
 
 def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
     """The majority of people on each item."""
-    said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
-    refuse_doubles(said, tables.LABEL_KEY, "labels")
+    said = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    refuse_doubles(said, schemas.LABEL_KEY, "labels")
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
     return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority")
 
 
-def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
+def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -> dict[str, float]:
     gap = b.norms(common) - a.norms(common)
     both = ~np.isnan(gap)
     if not both.any():
-        notes.append("mean_difference: no item has a score on both sides")
+        notes.append(Note("no item has a score on both sides", ("mean_difference",)))
         return {"n_scored": 0}
     row = figure_row("mean_difference", float(gap[both].mean()), mean_interval(gap[both], units[both]), notes)
     row |= {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}

@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalkit.core.formatting import WIDTH, Bill, figure, html_page, html_table, noted, p_value, text_table, wrapped
 from evalkit.errors import counted
+from evalkit.stats.notes import row_notes
 
 JURY = "jury"
 SAME = "same replies"
@@ -21,7 +22,7 @@ _NOTE = (
 )
 
 
-def chance_words(row: Any, *, p: bool = True) -> str:
+def chance_words(row: Any) -> str:
     """How many verdicts chance alone changes, from a row of `compare`, and the p of the permuted samples (see `_p`).
 
     Examples
@@ -31,11 +32,12 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     """
     if row["floor_source"] == SAME:
         return SAME
-    limit = "by chance unknown" if np.isnan(row["chance_up_to"]) else f"by chance up to {row['chance_up_to']:.0f}"
-    limit += " (not measured)" if row["floor_source"] == "range" else ""
-    if not p:
-        return limit
-    return "cannot tell change from noise" if np.isnan(_p(row)) else f"{limit}, p {p_value(_p(row))}"
+    return "cannot tell change from noise" if np.isnan(_p(row)) else f"by chance {_limit(row)}, p {p_value(_p(row))}"
+
+
+def _limit(row: Any) -> str:
+    limit = "unknown" if np.isnan(row["chance_up_to"]) else f"up to {row['chance_up_to']:.0f}"
+    return f"{limit} (not measured)" if row["floor_source"] == "range" else limit
 
 
 def _p(row: Any) -> float:
@@ -124,9 +126,13 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        return html_page([self.html()])
+
+    def html(self, caption: str = "") -> str:
+        """As a notebook shows it, without style sheet; `caption` names the table."""
         heads = "<br>".join(html.escape(line) for line in self._heads())
         notes = "<br>".join(html.escape(line) for line in self._notes())
-        return html_page([f"<p>{heads}</p>", html_table(self._rows()), f"<p class='note'>{notes}</p>"])
+        return f"<p>{heads}</p>{html_table(self._rows(), caption=caption)}<p class='note'>{notes}</p>"
 
     def _heads(self) -> list[str]:
         return [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
@@ -139,9 +145,7 @@ class Comparison:
         lines = [_NOTE]
         if self.n_only_before or self.n_only_after:
             lines.append(f"left out: {counted(self.n_only_before, 'item')} only before, {self.n_only_after} only after")
-        said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
-        pairs = [(f"{row[0]}, {row[1]}", note) for row in said.itertuples(index=False) for note in row[2].split("; ")]
-        return [*lines, *noted(pairs, len(self.table))]
+        return [*lines, *noted(row_notes(self.table, "criterion", "judge"), len(self.table))]
 
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
@@ -151,7 +155,7 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     if several:
         cells = {"criterion": str(row["criterion"])} | cells
     cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
-    cells["by chance"] = chance_words(row, p=False).removeprefix("by chance ")
+    cells["by chance"] = SAME if row["floor_source"] == SAME else _limit(row)
     cells["p by chance"] = "–" if row["floor_source"] == SAME else p_value(row["change_p_holm"])
     if isinstance(row["against"], str):
         # without an effect nothing could be fixed: 0 would suggest that nothing was

@@ -6,13 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, counted, listed
-from evalkit.rubrics import LabelsLike
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import JURY, SAME
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, judgments_of
 from evalkit.stats.result_tables import result_table
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike
 
 _LEVEL = 0.05
@@ -80,7 +80,7 @@ def drift(
     """
     sides = judgments_of(before, "before"), judgments_of(after, "after")
     notes = _check_same(*sides)
-    none = tables.empty("labels")
+    none = schemas.empty("labels")
     plain = compare(before, after, labels=none, clusters=clusters).table
     aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
     rows: list[dict[str, Any]] = []

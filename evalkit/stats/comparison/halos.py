@@ -11,13 +11,14 @@ import pandas as pd
 
 from evalkit.core.formatting import Bill
 from evalkit.errors import InputError
-from evalkit.rubrics import LabelsLike
-from evalkit.stats.alignment.agreement_measures import moments
+from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.label_values import clusters_for, labels_for
 from evalkit.stats.comparison.compare_evaluations import kinds_of, labels_of_sides, people_of
 from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, judges_several_criteria, pairs, side_of
 from evalkit.stats.intervals import change_interval, jackknife_groups, unit_codes
-from evalkit.stats.result_tables import figure_row, jackknife_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.moments import moments
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
+from evalkit.stats.result_tables import figure_row, jackknife_row, result_table
 from evalkit.tables.grouping import ClustersLike, Floats, Ints
 
 ALL = "all criteria"
@@ -114,7 +115,7 @@ def _rows(
     }
     steps = [_steps(*pair, labels, common) for pair in parts]
     for at, name in enumerate([ALL, *names], -1):
-        notes: list[str] = []
+        notes: Notes = []
         chosen = [values for pair, values in correlations.items() if at < 0 or at in pair]
         row: dict[str, Any] = head | _of_correlations(chosen, units, notes, labelled=labels is not None)
         row |= _of_agreement([steps[at]] if at >= 0 else steps, units, notes)
@@ -140,7 +141,7 @@ def _correlations(one: list[Floats], other: list[Floats], mine: Floats, theirs: 
     return [moments(x[rows], y[rows], groups[rows], n_groups + 1)["pearson"] for x, y, rows in sides]
 
 
-def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: list[str], *, labelled: bool) -> dict[str, Any]:
+def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: Notes, *, labelled: bool) -> dict[str, Any]:
     values = np.array(pairs_of)  # pairs × ways × groups
     known = ~np.isnan(values[:, :2, 0]).any(axis=1)
     why = "a criterion has fewer than three scores, or the same score everywhere"
@@ -167,7 +168,7 @@ def _steps(single: Part, together: Part, labels: pd.DataFrame | None, common: pd
     return right
 
 
-def _of_agreement(steps: list[Ints], units: Ints, notes: list[str]) -> dict[str, Any]:
+def _of_agreement(steps: list[Ints], units: Ints, notes: Notes) -> dict[str, Any]:
     right, unit = np.concatenate(steps, axis=1), np.tile(units, len(steps))
     known = right[0] >= 0
     row: dict[str, Any] = {"n_labelled": int(known.sum())}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.lists_of_choices import ENGINE_REASONS
-from evalkit.stats.comparison.significance import Outcomes
+from evalkit.stats.significance import Outcomes
 from evalkit.tables.grouping import Flags, Ints, group
 
 _NO_REPLY = ENGINE_REASONS

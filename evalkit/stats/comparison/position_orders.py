@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.stats.intervals import Interval, mean_interval, rate_interval, unit_codes
+from evalkit.stats.notes import Notes, note_few_clusters, with_id_notes
 from evalkit.stats.order_flips import NO_ORDER, know_both_orders, shown_first
-from evalkit.stats.result_tables import JUDGE_KEY, figure_row, note_few_clusters, result_table, with_id_notes
+from evalkit.stats.result_tables import JUDGE_KEY, figure_row, result_table
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 from evalkit.tables.grouping import ClustersLike, Floats, group
 
 _COLUMNS = (
@@ -54,14 +55,14 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
 
     Examples
     --------
-    >>> judgments = tables.table("judgments", {
+    >>> judgments = schemas.table("judgments", {
     ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("xxyy"), "criterion": ["c"] * 4,
     ...     "judge": ["j"] * 4, "order": ["AB", "BA"] * 2, "sample": [0] * 4, "score": [1.0, 1.0, 1.0, 0.0],
     ...     "label": list("AAAB"), "level": ["nominal"] * 4, "scale": ['{"codes":["A","B"],"better":"high"}'] * 4})
     >>> position_inconsistency(judgments)[["agreement", "flip_rate", "first_rate"]].values.tolist()
     [[0.5, 0.5, 0.75]]
     """
-    frame = tables.check(judgments, "judgments", need=[*tables.JUDGMENT_KEY, "label", "error"])
+    frame = schemas.check(judgments, "judgments", need=[*schemas.JUDGMENT_KEY, "label", "error"])
     refuse_pointwise(frame)
     votes = vote(frame)
     units, placed = (unit_codes(table["item_id"], clusters) for table in (votes, frame))
@@ -106,7 +107,7 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
     row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
     lost = len(flips) - n_scored
-    notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
+    notes: Notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []
     note_few_clusters(units, notes)
     return row | {"notes": notes}
 

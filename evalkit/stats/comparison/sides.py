@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,25 +14,18 @@ from evalkit.core.settings import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.label_values import HasJudgments
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.noise_floors import Decide
+from evalkit.stats.comparison.measured_floors import Decide
 from evalkit.stats.touched_tables import check_rows
 from evalkit.stats.voting import vote
-from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Floats, refuse_doubles
+from evalkit.tables.schemas import JUDGMENT_KEY
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
 _USED = [*NEED, "score", "score_norm", "label", "key", "weight", "score_sd", "pass_prob"]
 _USED += ["source", "cost_usd"]
-
-
-class HasJudgments(Protocol):
-    """An evaluation, or any object with a judgments table (and perhaps `votes`, `scores` and `rules`)."""
-
-    @property
-    def judgments(self) -> pd.DataFrame:
-        """One row per item, criterion, judge and sample."""
 
 
 JudgmentsLike = pd.DataFrame | HasJudgments

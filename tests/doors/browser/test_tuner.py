@@ -206,7 +206,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
             "() => parseInt(document.querySelector('.ekw-count')?.textContent.match(/\\d+ of/)?.[0] || 0) >= 2"
         )
         tuner.get_by_role("button", name="Stop").click()
-        notebook.wait_for("tuner.session._stop.is_set()")
+        notebook.wait_for("tuner.session.runs._stop.is_set()")
         go.set()
         expect(tuner.locator(".ekw-done")).to_contain_text("stopped:")
         scored = tile(tuner, "Scored").locator("b")
@@ -542,8 +542,8 @@ def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
 
 SLOW_JURY = """\
 import time
-set_jury = tuner.session.set_jury
-tuner.session.set_jury = lambda *given: (time.sleep(1), set_jury(*given))[1]"""
+set_jury = tuner.session.drafts.set_jury
+tuner.session.drafts.set_jury = lambda *given: (time.sleep(1), set_jury(*given))[1]"""
 
 
 def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_open(notebook):
@@ -570,7 +570,7 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     expect(tuner.get_by_label("fake:noisy", exact=True)).to_be_checked()
     expect(another).to_have_value("")  # it was taken in
     expect(budget).to_have_value("0.25")
-    assert notebook.value("tuner.session.budget_usd, tuner.session.samples") == "(0.25, 2)"
+    assert notebook.value("tuner.session.drafts.budget_usd, tuner.session.drafts.samples") == "(0.25, 2)"
     expect(tuner.get_by_role("alert").first).to_be_empty()  # though it was pressed twice
 
     run(tuner)
@@ -670,10 +670,10 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
 
 SLOW_PARTS = """\
 import time
-from evalkit.notebook import tuner_controller as screens
-def late(made):
-    return lambda *given: (time.sleep(0.7), made(*given))[1]
-screens.page_payload, screens.figures_payload = late(screens.page_payload), late(screens.figures_payload)"""
+from evalkit.notebook.tuner.tuner_payload import PAYLOADS
+def late(payload):
+    return lambda *given: (time.sleep(0.7), payload(*given))[1]
+PAYLOADS |= {name: late(PAYLOADS[name]) for name in ("page", "figures")}"""
 
 
 def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_before(notebook):
@@ -716,7 +716,7 @@ def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_befor
 
     # the figures come while a name is typed
     name = item.get_by_label("Annotator")
-    figures = "tuner.wait_idle(20); tuner.receive({'do': 'annotator', 'name': tuner.session.annotator})"
+    figures = "tuner.wait_idle(20); tuner.receive({'do': 'annotator', 'name': tuner.session.labels.annotator})"
     item.get_by_role("button", name="1", exact=True).click()
     name.fill(" ")
     expect(rows.nth(2).locator(".ekw-human")).to_have_text("1")
@@ -1011,7 +1011,7 @@ scale = {0: "wrong", 1: "right"}
 rubric = ek.Rubric(id="own", inputs=["answer"], criteria=[{"name": "c", "scale": scale, "pass_at": 1}])
 judges = [ek.Judge.function(one, name=one.__name__, version="1") for one in (ask, suggest)]
 tuner = ek.RubricTuner(items, rubric, judges, labels, samples=1)
-tuner.session.set_jury({"ask": 1.0}, 1, "mean")
+tuner.session.drafts.set_jury({"ask": 1.0}, 1, "mean")
 tuner.run()
 tuner"""
 

@@ -21,13 +21,14 @@ from cache_setup import parts, ran, reply
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc, MemorizedResult
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine import cache as caching
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_backend import ReplyBackend
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.cache.writer import decoded
+from evalkit.engine.request import Request
 from evalkit.errors import CacheError, ConfigError, InputError
 
 

@@ -16,6 +16,7 @@ from cache_setup import BOTH, in_a_file, opened, parts, ran, reply, rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalkit.cli import main
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache import jsonl as transfer
@@ -28,6 +29,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ReplyStore
     store = opened(request, tmp_path / "cache")
     yield store
     store.close()
+
+
+@pytest.mark.parametrize("usd", [0.0, 0.0001, 0.0036, 0.0049, 0.005, 0.25, 12.345, 1234.5])
+def test_all_that_names_a_sum_names_the_same(usd: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, shown = ReplyStore.open(tmp_path), f"US$ {usd:.4f}"
+    store.put(parts(0), reply(cost_usd=usd)).result()
+    with pytest.raises(CacheError, match="which cost") as refused:
+        store.clear()
+    assert f"which cost {shown};" in str(refused.value)
+    assert f"MB, {shown})" in str(store.prune(older_than=1e12, apply=False))
+    store.close()
+    assert not main(["cache", "stats", "--cache", str(tmp_path)])
+    assert shown in capsys.readouterr().out
+    assert not main(["cache", "prune", "--older-than", "2100-01-01", "--cache", str(tmp_path)])
+    assert shown in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -597,7 +613,7 @@ def test_clear_asks_for_the_number(store: ReplyStore) -> None:
     fill(store)
     for confirm in (None, "yes", "delete 9 replies", "delete 10 replies "):
         with pytest.raises(
-            CacheError, match=r"all 10 replies .* cost US\$ 1\.50; .*clear\(confirm='delete 10 replies'"
+            CacheError, match=r"all 10 replies .* cost US\$ 1\.5000; .*clear\(confirm='delete 10 replies'"
         ):
             store.clear(confirm=confirm)
     assert store.stats()["n_replies"] == 10

@@ -61,9 +61,8 @@ def test_this_machines_mounts_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_a_store_on_a_network_is_refused_and_nothing_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = network_file_system
-    monkeypatch.setattr(
-        "evalkit.engine.cache.store.network_file_system", lambda path: found(path, f"nas:/x {tmp_path} nfs4 rw 0 0")
-    )
+    name = "evalkit.engine.cache.opened_stores.network_file_system"
+    monkeypatch.setattr(name, lambda path: found(path, f"nas:/x {tmp_path} nfs4 rw 0 0"))
     with pytest.raises(CacheError, match=r"network file system \(nfs4 at .*set EVALKIT_CACHE to a local folder"):
         ReplyStore.open(tmp_path / "cache")
     assert list(tmp_path.iterdir()) == []

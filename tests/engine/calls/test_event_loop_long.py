@@ -26,11 +26,11 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.settings import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import retries_and_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.engine.calls.event_loop import LoopThread, afetch, fetch
 from evalkit.engine.calls.outcomes_and_progress import Outcome, Progress
 from evalkit.engine.calls.rate_limits import RateLimiter
+from evalkit.engine.providers import waits
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 
 KEY = "sk-secret-0123456789"
@@ -38,7 +38,7 @@ KEY = "sk-secret-0123456789"
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakers, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.01)
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ def row_of(service: Service, cache: Path) -> dict[str, Any]:
 
 
 def test_each_service_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     wrong = []
     for number, service in enumerate(SERVICES):
         found = row_of(service, tmp_path / str(number))

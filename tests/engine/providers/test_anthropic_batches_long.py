@@ -19,7 +19,8 @@ from message_batch_server import INPUT_TOKENS, OUTPUT_TOKENS, MessageBatchServer
 from places import SUPPORT
 
 import evalkit as ek
-from evalkit.engine import batches, ticket_in_progress, tickets
+from evalkit.engine import tickets
+from evalkit.engine.batches import ticket_in_progress
 from evalkit.errors import ConfigError
 
 pytest.importorskip("anthropic", reason="needs the extra anthropic")
@@ -31,9 +32,9 @@ PRICE = (INPUT_TOKENS * 3 + OUTPUT_TOKENS * 15) / 1e6
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[MessageBatchServer]:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-tests-only")
-    monkeypatch.setattr(batches, "_FIRST_POLL_S", 0.01)
-    monkeypatch.setattr(batches, "_LONGEST_POLL_S", 0.02)
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_FIRST_POLL_S", 0.01)
+    monkeypatch.setattr(ticket_in_progress, "_LONGEST_POLL_S", 0.02)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     with batch_server(MessageBatchServer()) as running:
         yield running
 

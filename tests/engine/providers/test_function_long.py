@@ -26,6 +26,8 @@ from evalkit.core.lists_of_choices import PROVIDERS
 from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError
 
 
@@ -414,7 +416,7 @@ def test_it_is_memoized_by_joblib_over_the_same_keys(tmp_path: Path) -> None:
     calls = Calls()
     judge = Judge.function(calls, name="mine", version="1")
     judged(judge, tmp_path)
-    request = ek.engine.Worklist.of(ek.engine.Spec.of("correctness", judge, 1), ITEMS).requests([0])[0]
+    request = Worklist.of(Spec.of("correctness", judge, 1), ITEMS).requests([0])[0]
     memoized = ReplyMemory(tmp_path).cache(lambda asked: pytest.fail("it is stored"))
     assert memoized.check_call_in_cache(request)
     assert memoized(request).text == GOOD

@@ -18,7 +18,7 @@ from judge_requests import SCHEMA, request_of
 from servers import judge_server
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.chat_client import request_body
@@ -27,6 +27,7 @@ from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.provider_interface import ProviderError
 from evalkit.engine.providers.transport import Answer
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, JudgeError
 
 LOCAL = "http://127.0.0.1:1/v1"

@@ -53,7 +53,7 @@ def test_the_call_ends_with_a_timeout_and_the_next_starts_a_new_engine(tmp_path:
 
 
 def test_a_retry_finds_the_new_engine(tmp_path: Path, engine: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalkit.engine.calls.retries_and_breaker.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("evalkit.engine.providers.waits.FIRST_WAIT_S", 0.01)
     init = LLM.__init__
 
     def made(self: LLM, *arguments: Any, **options: Any) -> None:

@@ -19,11 +19,12 @@ from judge_requests import SCHEMA, request_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Message, Reply, Request
+from evalkit.core.prompts_and_replies import Message, Reply
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.in_process_models import release_models
 from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.engine.request import Request
 from evalkit.errors import ConfigError, MissingExtraError
 
 INSTALLED = importlib.util.find_spec("vllm") is not None

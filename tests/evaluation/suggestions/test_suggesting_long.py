@@ -17,6 +17,7 @@ from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError, Rubri
 from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Edit, Refusal
+from evalkit.stats.alignment.label_splits import held_out_looks
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -193,10 +194,7 @@ class TestAsking:
         assert "agree on all 4 dev items" in made.problem
 
     def test_a_judge_that_does_not_answer(self):
-        with (
-            judge_server(always={"status": 401}) as server,
-            pytest.raises(JudgeError, match="gave no suggestions: "),
-        ):
+        with judge_server(always={"status": 401}) as server, pytest.raises(JudgeError, match="gave no suggestions: "):
             asked(server, judged())
 
     def test_offline_and_options(self):
@@ -401,9 +399,9 @@ class TestEffect:
         items = before.items
         codes = [0 if at % 6 == 0 else 2 for at in range(len(items))]  # every other wrong one is mended
         after = judged(codes, rubric=ALONE.edit("c", scale={2: "all"}), items=items, labels=labels)
-        assert ek.stats.held_out_looks(tmp_path).empty
+        assert held_out_looks(tmp_path).empty
         ek.evaluation.measure_edit(before, after, cache=tmp_path)
-        assert ek.stats.held_out_looks(tmp_path).empty  # dev is no look
+        assert held_out_looks(tmp_path).empty  # dev is no look
         made = ek.evaluation.measure_edit(before, after, look=True, cache=tmp_path)
         split = ek.split_labels(labels)
         for row in made.itertuples():
@@ -417,7 +415,7 @@ class TestEffect:
             assert (row.fixed, row.broke) == (fixed, 0)
             assert row.effect == pytest.approx(fixed / len(mine))
             assert row.effect_low < row.effect < row.effect_high
-        looks = ek.stats.held_out_looks(tmp_path)
+        looks = held_out_looks(tmp_path)
         assert looks["n_looks"].tolist() == [1, 1]
         assert set(looks["rubric_version"]) == {before.rubric.label, after.rubric.label}
         assert made.loc[made["part"] == "held-out", "n_looks"].tolist() == [2]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.rubrics.prompts import PromptBuilder, Template
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
 
 CRITERIA = [
     {"name": "polite", "scale": {0: "rude", 1: "polite"}, "pass_at": 1},
@@ -51,12 +51,7 @@ def test_a_tie_of_annotators_is_no_example():
 
 @pytest.mark.long
 @settings(max_examples=40, deadline=None)
-@given(
-    st.lists(st.integers(0, 1), min_size=50, max_size=60),
-    st.integers(1, 70),
-    st.integers(0, 5),
-    st.integers(1, 4),
-)
+@given(st.lists(st.integers(0, 1), min_size=50, max_size=60), st.integers(1, 70), st.integers(0, 5), st.integers(1, 4))
 def test_examples_are_never_held_out(codes, n, seed, size):
     clusters = {f"i{at}": f"g{at // size}" for at in range(60)}
     labels = labels_of(codes)

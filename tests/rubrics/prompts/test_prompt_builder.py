@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from evalkit.core.reply_keys import digest
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
-from evalkit.rubrics.prompts import fenced, item_inputs, reply_schema, swapped
-from evalkit.rubrics.prompts.prompt_builder import list_templates
+from evalkit.rubrics.inputs import item_inputs, swapped
+from evalkit.rubrics.prompts.prompt_builder import fenced, list_templates, reply_schema
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
 

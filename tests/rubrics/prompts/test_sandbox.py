@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt
-from evalkit.rubrics.prompts import PromptBuilder, Template, list_templates, load_template, sandbox
+from evalkit.rubrics.prompts import sandbox
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template, list_templates, load_template
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
 SHOWN = "{{ fence('question') }} {{ fence('answer') }}"

@@ -14,21 +14,18 @@ import pytest
 
 from evalkit.core.lists_of_choices import BACKENDS
 from evalkit.errors import ConfigError
-from evalkit.runs.contract import (
-    CONFIG_VARIABLE,
-    MODE_VARIABLE,
+from evalkit.runs.contract.receipts import (
     JudgeUsed,
     Receipt,
     RunFacts,
-    Scoring,
-    ScoringConfig,
-    TaskBindings,
     read_facts,
     read_receipts,
     write_facts,
     write_receipt,
 )
-from evalkit.runs.lighteval_command import lighteval_environment
+from evalkit.runs.contract.scoring_config import CONFIG_VARIABLE, MODE_VARIABLE, Scoring, ScoringConfig
+from evalkit.runs.contract.task_bindings import TaskBindings
+from evalkit.runs.processes.lighteval_command import lighteval_environment
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
 OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}

@@ -173,10 +173,7 @@ WRONG = [
     ({"pack": "p", "version": 1, "tasks": [{"task": "t"}, {"task": "t"}]}, "'t' listed more than once"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": 0}]}, "all weights are 0"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": -1}]}, "weight"),
-    (
-        {"pack": "p", "version": 1, "tasks": [{"task": "t", "wieght": 1}]},
-        "allowed: task, fewshot, weight, overrides",
-    ),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "wieght": 1}]}, "allowed: task, fewshot, weight, overrides"),
     (
         {"pack": "p", "version": 1, "tasks": [{"task": "t", "overrides": {"profile": "x"}}]},
         "allowed: judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id",

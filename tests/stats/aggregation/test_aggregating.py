@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -8,13 +9,13 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, judgments
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def votes_of(answers, scale=ORDINAL, **options):
@@ -25,7 +26,7 @@ def votes_of(answers, scale=ORDINAL, **options):
 def one(answers, scale=ORDINAL, **options):
     scores = aggregate(votes_of(answers, scale), **options)
     assert len(scores) == 1
-    assert scores.columns.tolist() == tables.columns_of("scores")
+    assert scores.columns.tolist() == schemas.columns_of("scores")
     return scores.iloc[0]
 
 
@@ -162,7 +163,7 @@ def test_interval_scale():
 
 
 def test_empty_missing_double_and_unknown():
-    assert aggregate(tables.empty("votes")).columns.tolist() == tables.columns_of("scores")
+    assert aggregate(schemas.empty("votes")).columns.tolist() == schemas.columns_of("scores")
     votes = votes_of({"a": [1], "b": [2]})
     with pytest.raises(InputError, match="'level' missing"):
         aggregate(votes.drop(columns="level"))
@@ -232,7 +233,7 @@ def scores_of(rubric, answers):
 
 def combined(rubric, codes, **options):
     made = combine(scores_of(rubric, {"i": codes}), rubric, **options)
-    assert made.columns.tolist() == tables.columns_of("rubric_scores")
+    assert made.columns.tolist() == schemas.columns_of("rubric_scores")
     return made.iloc[0]
 
 
@@ -305,7 +306,7 @@ def test_combine_refuses_scores_of_another_version():
         combine(scores, rubric_of({"name": "a", "pass_at": 1}))
     with pytest.raises(ConfigError, match="missing='zero'"):
         combine(scores, AB, missing="zero")
-    assert combine(tables.empty("scores"), AB).columns.tolist() == tables.columns_of("rubric_scores")
+    assert combine(schemas.empty("scores"), AB).columns.tolist() == schemas.columns_of("rubric_scores")
     with pytest.raises(InputError, match="'score_norm' missing"):
         combine(scores.drop(columns="score_norm"), AB)
 
@@ -391,6 +392,26 @@ def test_nominal_has_a_pass_rate_and_no_mean():
     assert math.isnan(row["worst"])
 
 
+def test_no_note_calls_scored_items_unscored():
+    """Every mix of clear, tied and unreadable items, on scales with and without numbers and pass rules."""
+    for scale, clear, other in ((NAMES, "art", "law"), (TOPIC, "art", "law"), (ORDINAL, 2, 0), (BINARY, 1, 0)):
+        for n_clear, n_tied, n_silent in itertools.product((0, 1, 12), repeat=3):
+            kinds = [(clear, clear)] * n_clear + [(clear, other)] * n_tied + [("!empty", "!empty")] * n_silent
+            answers = {(f"i{n}", judge): [pair[at]] for n, pair in enumerate(kinds) for at, judge in enumerate("ab")}
+            if not answers:
+                continue
+            row = summarize(aggregate(vote(judgments(answers, scale)), method="majority")).iloc[0]
+            notes = "" if pd.isna(row["notes"]) else row["notes"]
+            case = (scale, n_clear, n_tied, n_silent, notes)
+            assert row["n_scored"] == n_clear + n_tied, case
+            assert ("nothing is scored" in notes) == (n_clear + n_tied == 0), case
+            only_ties = n_tied > 0 and row["n_mean"] == 0 and scale not in (NAMES, TOPIC)
+            assert ("no mean: every scored item is tied" in notes) == only_ties, case
+            assert ("no interval" in notes) == (row["n_mean"] == 1 or n_clear + n_tied == 0), case
+            fewest = min(filter(None, (row["n_mean"], row["n_verdicts"])), default=99)
+            assert ("only" in notes) == (fewest < 10 and "no interval" not in notes), case
+
+
 def test_by_a_column_of_the_items():
     items = pd.DataFrame({"item_id": ["i0", "i1", "i2", "i3"], "system_id": ["x", "y", "x", "y"]})
     made = summarize(scored([2, 0, 2, 1]), by="system_id", items=items)
@@ -404,8 +425,8 @@ def test_summary_of_rubric_scores_and_of_nothing():
     row = summarize(rubric_scores).iloc[0]
     assert (row["mean"], row["pass_rate"], row["n_items"]) == (0.3125, 0.5, 2)
     assert pd.isna(row["criterion"])
-    made = summarize(tables.empty("scores"))
-    assert made.columns.tolist()[: len(tables.columns_of("summary"))] == tables.columns_of("summary")
+    made = summarize(schemas.empty("scores"))
+    assert made.columns.tolist()[: len(schemas.columns_of("summary"))] == schemas.columns_of("summary")
     assert len(made) == 0
     with pytest.raises(InputError, match="'passed' missing"):
         summarize(scored([1]).drop(columns="passed"))

@@ -15,9 +15,9 @@ from pandas.testing import assert_frame_equal
 from scipy.special import stdtrit
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.stats.aggregation.bradley_terry import has_maximum
+from evalkit.tables import schemas
 
 LABELS = {1.0: "A", 0.0: "B", 0.5: "tie", None: None}
 
@@ -40,7 +40,7 @@ def data(rows, judge="j", groups=None):
     rows = list(rows)
     n = len(rows)
     labels = [LABELS[value] for *_, value in rows]
-    votes = tables.table(
+    votes = schemas.table(
         "votes",
         {
             **{name: [text] * n for name, text in (("rubric", "r"), ("rubric_version", "v1"), ("criterion", "c"))},
@@ -333,7 +333,7 @@ def test_a_maximum_exists_unless_a_direction_of_rise_does(codes):
 
 
 def test_empty_unscored_few_clusters_and_shuffled():
-    empty = ek.rank(tables.empty("votes"), data(counted(SEEN))[1])
+    empty = ek.rank(schemas.empty("votes"), data(counted(SEEN))[1])
     assert len(empty) == 0
     lost = ranked([("x", "y", None)] * 3)
     assert set(lost["notes"]) == {"nothing is scored"}

@@ -12,12 +12,12 @@ from judgment_tables import BINARY, DECIMAL, LOW, NAMES, PAIR, TOPIC, judgments
 from llmbar import juries
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.dawid_skene import estimate, too_few_items
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def votes_of(answers, scale=BINARY):
@@ -220,7 +220,7 @@ def test_degenerate_input_gives_na_and_no_warnings():
         assert (one["label"], one["passed"], one["status"]) == ("1", True, "ok")
         same = aggregate(votes_of([[1] * 40] * 3), method="dawid_skene")
         assert same["score"].tolist() == pytest.approx([1] * 40, abs=0.01)
-        assert len(aggregate(tables.empty("votes"), method="dawid_skene")) == 0
+        assert len(aggregate(schemas.empty("votes"), method="dawid_skene")) == 0
 
 
 def test_criteria_are_fitted_apart_and_rows_may_come_in_any_order():
@@ -228,7 +228,7 @@ def test_criteria_are_fitted_apart_and_rows_may_come_in_any_order():
     first = votes_of(answers)
     second = first.assign(criterion=pd.Categorical(["d"] * len(first)), rubric_version="v2")
     both = pd.concat([first, second[second["item_id"] < "i0020"]], ignore_index=True)
-    made = aggregate(tables.check(both, "votes"), method="dawid_skene")
+    made = aggregate(schemas.check(both, "votes"), method="dawid_skene")
     alone = aggregate(first, method="dawid_skene")
     assert made["score"][:40].tolist() == pytest.approx(alone["score"].tolist(), abs=1e-9)
     shuffled = aggregate(first.sample(frac=1, random_state=2).reset_index(drop=True), method="dawid_skene")

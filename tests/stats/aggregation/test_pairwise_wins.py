@@ -12,13 +12,13 @@ from judgment_tables import ORDINAL, PAIR, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.intervals import mean_interval, rate_interval
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def pairs(answers, judge="j"):
@@ -88,7 +88,7 @@ def test_nothing_scored_and_empty():
     assert math.isnan(made["agreement"])
     assert math.isnan(made["first_rate"])
     assert made["notes"] == "no item has a winner in both orders"
-    assert len(position_inconsistency(tables.empty("judgments"))) == 0
+    assert len(position_inconsistency(schemas.empty("judgments"))) == 0
     one = only(position_inconsistency(pairs({"x": ("A", "A")})))
     assert (one["agreement"], one["n_scored"]) == (1.0, 1)
     assert one["agreement_low"] < 0.5, "one item shows little"
@@ -189,7 +189,7 @@ def test_all_equal_is_wilson_and_never_certain():
 
 
 def test_empty_unscored_one_row_and_shuffled():
-    assert len(win_rates(tables.empty("votes"), ITEMS)) == 0
+    assert len(win_rates(schemas.empty("votes"), ITEMS)) == 0
     lost = win_rates(outcomes(["!timeout", "!timeout"]), ITEMS)
     assert lost["win_rate"].isna().all()
     assert set(lost["notes"]) == {"nothing is scored"}

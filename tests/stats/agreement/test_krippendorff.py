@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.
 TEXTBOOK = [
@@ -88,7 +88,7 @@ def test_disagreement_needs_two_judges():
     made = disagreement(vote(table))
     assert made[["disagreement", "range", "sd", "entropy", "dissent_rate"]].isna().all().all()
     assert made[["n_judges", "n_scored"]].values.tolist() == [[2, 1], [1, 1]]
-    assert len(disagreement(tables.empty("votes"))) == 0
+    assert len(disagreement(schemas.empty("votes"))) == 0
     with pytest.raises(InputError, match="'label' missing"):
         disagreement(vote(table).drop(columns="label"))
 
@@ -307,8 +307,8 @@ def test_judges_of_weight_zero_are_left_out():
 
 
 def test_empty_shuffled_several_criteria_and_missing_columns():
-    assert len(reliability(tables.empty("judgments"))) == 0
-    assert len(reliability(tables.empty("votes"))) == 0
+    assert len(reliability(schemas.empty("judgments"))) == 0
+    assert len(reliability(schemas.empty("votes"))) == 0
     table = pd.concat(
         [
             table_of(TEXTBOOK, "ordinal", [1, 2, 3, 4, 5]),

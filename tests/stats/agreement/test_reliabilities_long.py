@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, DECIMAL, NAMES, judgments
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.agreement.judge_pairs import judge_agreement
 from evalkit.stats.agreement.phi_grids import phi_grid
 from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 FOUR = Scale.of({1: "", 2: "", 3: "", 4: ""})
 FIVE_NAMES = Scale.of({f"c{code}": "" for code in range(1, 6)}, level="nominal")
@@ -354,7 +354,7 @@ def test_degenerate_input_gives_na_with_reasons_and_no_warnings(name):
 
 def test_empty_tables_and_missing_columns():
     for name in ("judgments", "votes"):
-        empty = tables.empty(name)
+        empty = schemas.empty(name)
         assert len(reliability(empty, full=True)) == 0
         assert (
             reliability(empty, full=True).columns.tolist()
@@ -363,7 +363,7 @@ def test_empty_tables_and_missing_columns():
         assert len(judge_agreement(empty)) == 0
         with pytest.raises(InputError, match="'level' missing"):
             judge_agreement(empty.drop(columns="level"))
-    assert len(phi_grid(tables.empty("judgments"))) == 0
+    assert len(phi_grid(schemas.empty("judgments"))) == 0
 
 
 # -- published figures

@@ -13,7 +13,6 @@ from judgment_tables import BINARY, DECIMAL, NAMES, imported, published_rows
 from pandas.testing import assert_frame_equal
 from scipy.stats import wilcoxon
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -22,6 +21,7 @@ from evalkit.stats.alignment.alternative_annotator import alt_test
 from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))
 
@@ -170,7 +170,7 @@ def test_people_who_cannot_be_compared():
     assert "under two items" in apart.annotators.loc[0, "notes"]
     unscored = run([None, None], {"a": [1, 2], "b": [1, 2]}).summary.iloc[0]
     assert (unscored["n_items"], unscored["n_unscored"], unscored["n_tested"]) == (0, 2, 0)
-    nobody = alt_test(tables.empty("votes"), labels_of({"a": [1]}), 0.2)
+    nobody = alt_test(schemas.empty("votes"), labels_of({"a": [1]}), 0.2)
     assert (len(nobody.summary), len(nobody.annotators)) == (0, 0)
     assert "(no rows)" in str(nobody)
 
@@ -273,13 +273,10 @@ def test_confusion_of_verdicts_intervals_and_nothing():
         ["true", "true", 1],
     ]
     decimal = confusion(votes_of([0, 1], DECIMAL), labels_of({"ann": [1, 0.25]}))
-    assert decimal.loc[decimal["n"] > 0, ["label_judge", "label_human"]].values.tolist() == [
-        ["0", "1"],
-        ["1", "0.25"],
-    ]
+    assert decimal.loc[decimal["n"] > 0, ["label_judge", "label_human"]].values.tolist() == [["0", "1"], ["1", "0.25"]]
     # A number between the codes is no label; nor is a criterion without labels an error.
     assert confusion(votes_of([1, 2]), labels_of({"ann": [1.5, 2]}))["n"].sum() == 1
-    assert len(confusion(tables.empty("votes"), labels_of({"ann": [1]}))) == 0
+    assert len(confusion(schemas.empty("votes"), labels_of({"ann": [1]}))) == 0
     assert confusion(votes_of([None, None]), labels_of({"ann": [1, 2]}))["label_judge"].isna().sum() == 2
     assert_frame_equal(
         confusion(votes_of([5, 4, 1]).iloc[::-1], labels_of({"ann": [1, 2, 3]}).iloc[[1, 2, 0]]),

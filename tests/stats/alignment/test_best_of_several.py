@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import t as student
 
 import evalkit as ek
-from evalkit import tables
+from evalkit.tables import schemas
 
 SCALE = '{"codes":[0,1],"better":"high","pass_at":1}'
 TEXT = "on these labels, so that its accuracy looks better than it is"
@@ -19,7 +19,7 @@ def votes_of(said):
     for judge, codes in said.items():
         rows = [(f"i{i}", int(code)) for i, code in enumerate(codes) if code is not None]
         n = len(rows)
-        parts.append(tables.table("votes", {
+        parts.append(schemas.table("votes", {
             "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
             "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for _, code in rows],
             "label": [str(code) for _, code in rows], "passed": [code == 1 for _, code in rows], "n_samples": [1] * n,

@@ -9,14 +9,14 @@ import pytest
 from scipy.stats import t as student
 
 import evalkit as ek
-from evalkit import tables
+from evalkit.tables import schemas
 
 FIVE = '{"codes":[1,2,3,4,5],"better":"high","pass_at":4}'
 
 
 def votes_of(codes, start=0, judge="j"):
     n = len(codes)
-    return tables.table("votes", {
+    return schemas.table("votes", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{start + i}" for i in range(n)],
         "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for code in codes],
         "label": [f"{code:g}" for code in codes], "passed": [code >= 4 for code in codes], "n_samples": [1] * n,

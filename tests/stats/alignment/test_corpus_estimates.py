@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, LOW, NAMES, PAIR, TOPIC, judgments
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -22,6 +21,7 @@ from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
 from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.intervals import bounded_interval, mean_interval
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))
 T59 = 2.0009954  # t with 59 degrees of freedom, two-sided 95 %
@@ -294,7 +294,7 @@ def test_what_cannot_be_estimated_says_why():
     assert same["human"] == pytest.approx(3)
     assert same["human_low"] < 3 < same["human_high"]
     assert same["notes"] == "no estimate: all labels are equal"
-    assert len(corpus_estimate(tables.empty("votes"), labels_of({"ann": [1]}))) == 0
+    assert len(corpus_estimate(schemas.empty("votes"), labels_of({"ann": [1]}))) == 0
 
 
 def test_versions_and_options_of_an_estimate():
@@ -509,7 +509,7 @@ def test_thresholds_that_cannot_be_found_say_why():
     assert "no item has both" in threshold([None, None], {"ann": [5, 1]})["notes"]
     apart = threshold([1, 5, 2, 4], {"a": [5, 5, None, None], "b": [None, None, 1, 1]}, objective="balanced_accuracy")
     assert "only one of the two verdicts" in apart["notes"]
-    assert len(pass_threshold(tables.empty("votes"), labels_of({"ann": [1]}))) == 0
+    assert len(pass_threshold(schemas.empty("votes"), labels_of({"ann": [1]}))) == 0
     for wrong in (1, 2.5, True):
         with pytest.raises(ConfigError, match=r"folds must be a whole number ≥ 2"):
             threshold([1], {"ann": [1]}, BINARY, folds=wrong)

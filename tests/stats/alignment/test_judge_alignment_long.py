@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY, NAMES, PLAIN, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.agreement_measures import FIGURES
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def test_verdicts_by_hand():
@@ -254,10 +254,10 @@ def test_unknown_labels_and_options():
 
 
 def test_empty_tables():
-    nothing = align(tables.empty("votes"), labels_of({"ann": [5]}))
+    nothing = align(schemas.empty("votes"), labels_of({"ann": [5]}))
     assert len(nothing) == 0
     assert "spearman_low" in nothing.columns
-    assert align(votes_of([5, 4]), tables.empty("labels")).loc[0, "notes"] == "no labels"
+    assert align(votes_of([5, 4]), schemas.empty("labels")).loc[0, "notes"] == "no labels"
 
 
 def test_by_groups_and_shuffled_rows():

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from judgment_tables import BINARY
 from pandas.testing import assert_frame_equal
 
-from evalkit import tables
 from evalkit.errors import CacheError, ConfigError, InputError
 from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
+from evalkit.tables import schemas
 
 PAIRS = {f"i{n}": f"s{n // 2}" for n in range(6)}
 
@@ -98,7 +98,7 @@ def test_few_systems_and_items_without_one():
         "pearson, spearman, kendall: all scores of the judge or of people are equal, or there are under three systems"
         in row["notes"]
     )
-    assert len(align(tables.empty("votes"), labels_of({"a": [1]}), level="system", systems=PAIRS)) == 0
+    assert len(align(schemas.empty("votes"), labels_of({"a": [1]}), level="system", systems=PAIRS)) == 0
     nobody = one([1, 2], {"ann": [1, 2]}, level="system", systems={})
     assert nobody["n_systems"] == 0
     assert math.isnan(nobody["mae"])
@@ -202,7 +202,7 @@ def test_under_fifty_labelled_items_nothing_is_held_out():
     holes = many(60)
     holes.loc[:10, "label"] = None
     assert set(split_labels(holes)["part"]) == {"dev"}
-    empty = split_labels(tables.empty("labels"))
+    empty = split_labels(schemas.empty("labels"))
     assert (len(empty), "part" in empty) == (0, True)
 
 

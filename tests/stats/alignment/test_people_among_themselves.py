@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit import tables
+from evalkit.tables import schemas
 
 SCALE = '{"codes":[0,1,2,3,4],"better":"high","pass_at":3}'
 FIGURES = ["accuracy", "kappa", "quadratic_kappa", "spearman"]
@@ -17,7 +17,7 @@ FIGURES = ["accuracy", "kappa", "quadratic_kappa", "spearman"]
 def votes_of(codes, judge="j"):
     rows = [(f"i{number:03}", code) for number, code in enumerate(codes) if code is not None]
     n = len(rows)
-    return tables.table("votes", {
+    return schemas.table("votes", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
         "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(code) for _, code in rows],
         "label": [str(code) for _, code in rows], "passed": [code >= 3 for _, code in rows], "n_samples": [1] * n,

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.intervals import bounded_interval, mean_interval
+from evalkit.tables import schemas
 
 FIVE = '{"codes":[1,2,3,4,5],"better":"high","pass_at":4}'
 HUNDRED = '{"codes":[0,100],"better":"high"}'
@@ -17,7 +17,7 @@ HUNDRED = '{"codes":[0,100],"better":"high"}'
 
 def votes_of(scores, scale=HUNDRED, level="interval", name="votes", judge="j"):
     n = len(scores)
-    return tables.table(name, {
+    return schemas.table(name, {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
         "criterion": ["c"] * n, "judge": [judge] * n, "score": [float(s) for s in scores],
         "label": [f"{s:g}" if level == "ordinal" else None for s in scores],

@@ -10,19 +10,19 @@ from pandas.testing import assert_frame_equal
 from servers import judge_server
 
 import evalkit as ek
-from evalkit import tables
 from evalkit.core.settings import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.comparison.comparison_table import Comparison
-from evalkit.stats.comparison.floor_ranges import flip_rate_range
-from evalkit.stats.comparison.floor_table import noise_floor
-from evalkit.stats.comparison.noise_floors import Floor, chance_limit
-from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.comparison.measured_floors import Floor, chance_limit
+from evalkit.stats.comparison.noise_floors import noise_floor
+from evalkit.stats.comparison.possible_floors import flip_rate_range
 from evalkit.stats.intervals import Interval
+from evalkit.stats.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
+from evalkit.tables import schemas
 
 
 def side(codes, scale=BINARY, judge="j", **fields):
@@ -238,7 +238,7 @@ def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
     row = only(compare(side([1, 0]), side([0, 0])))
     assert math.isnan(row["change_p"])
     assert "cannot tell change from noise" in str(compare(side([1, 0]), side([0, 0])))
-    assert len(noise_floor(tables.empty("judgments"))) == 0
+    assert len(noise_floor(schemas.empty("judgments"))) == 0
     all_lost = noise_floor(side([["!empty", "!empty"]] * 3)).iloc[0]
     assert math.isnan(all_lost["low"])
     with pytest.raises(InputError, match="'passed' missing"):
@@ -642,7 +642,7 @@ def test_what_cannot_be_compared():
     both = pd.concat([side([1]), side([1], version="v2")])
     with pytest.raises(InputError, match="before mixes the versions 'v1', 'v2'"):
         compare(both, side([1]))
-    assert len(compare(tables.empty("judgments"), tables.empty("judgments")).table) == 0
+    assert len(compare(schemas.empty("judgments"), schemas.empty("judgments")).table) == 0
 
 
 def test_scales_that_differ_are_said():

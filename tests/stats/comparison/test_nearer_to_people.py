@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit import tables
-from evalkit.stats.comparison.significance import mcnemar_midp
 from evalkit.stats.intervals import change_interval
+from evalkit.stats.significance import mcnemar_midp
+from evalkit.tables import schemas
 
 FIVE, SHARE = '{"codes":[1,2,3,4,5],"better":"high"}', '{"codes":[0,1],"better":"low"}'
 NAMES = '{"codes":["art","law"],"better":"high"}'
@@ -22,7 +22,7 @@ def judged(scores, level="ordinal", scale=FIVE):
     numbers = [None if nominal else float(score) for _, score in rows]
     ends = json.loads(scale)
     worst, best = ends["codes"][:: -1 if ends["better"] == "low" else 1][:: len(ends["codes"]) - 1]
-    judgments = tables.table("judgments", {
+    judgments = schemas.table("judgments", {
         "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [item for item, _ in rows],
         "criterion": ["c"] * n, "judge": ["j"] * n, "sample": [0] * n, "score": numbers,
         "score_norm": [None if nominal else (value - worst) / (best - worst) for value in numbers],

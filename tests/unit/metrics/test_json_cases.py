@@ -16,7 +16,7 @@ from evalkit.lighteval.pollux.scores import pollux_corpus
 FOLDER = Path(__file__).parent / "test_cases"
 
 SKIPPED = {
-    "pollux_llm_judge_custom": "its score is what a judge replies; test_pollux_judge.py gives it one, on loopback",
+    "pollux_llm_judge_custom": "its score is what a judge replies; test_pollux_judge.py gives it one, on loopback"
 }
 
 

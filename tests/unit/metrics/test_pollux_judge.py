@@ -29,7 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
 from evalkit.core.lists_of_choices import REASONS
-from evalkit.engine.calls import retries_and_breaker as breakers
+from evalkit.engine.providers import waits
 from evalkit.engine.providers.api_keys import NO_KEY, key_in
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (
@@ -41,7 +41,7 @@ from evalkit.lighteval import (
     pollux_corpus,
 )
 from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, judge_and_options
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract.receipts import read_receipts
 
 SECRET = "sk-literal-of-the-constructor"
 RUBRICS = {"0": "Ответа нет.", "1": "Ответ неполный.", "2": "Ответ полный."}
@@ -50,7 +50,7 @@ NAME = "Полнота ответа"
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(breakers, "FIRST_WAIT_S", 0.005)
+    monkeypatch.setattr(waits, "FIRST_WAIT_S", 0.005)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Tickets of batches: requests written to files, sent, polled, and read into the store."""

@@ -1,0 +1,179 @@
+"""The files of requests of a ticket, cut at the limits of the provider, and what the ticket keeps of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from evalkit.core.judges import Judge
+from evalkit.core.reply_keys import SampleKeys, canonical_json
+from evalkit.engine.batches.ticket_record import BatchRecord, State
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.providers.batch_interface import BatchService, batch_price_of
+from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, Request
+
+_JUDGE = (
+    "provider", "model", "name", "service", "base_url", "api_key_env", "headers_env", "timeout_s", "price", "score",
+)  # fmt: skip
+FILE_LIMITS = (10_000_000, 1 << 40)
+"""Requests and bytes of a file that is not sent to a provider."""
+
+
+@dataclass(slots=True)
+class BatchFile:
+    """One file of requests, for one judge.
+
+    Attributes
+    ----------
+    judge, path
+        The judge, and where the file is. It is written as `part`, so that there is never half of it.
+    requests
+        For each line: number of the shared key parts, input hash, order, samples, highest price.
+    n_replies, n_bytes, sha256
+        Replies that it asks for, and size and sha256 of the file.
+    usd, usd_at_most
+        Expected and highest price; None if the price is unknown.
+    """
+
+    judge: Judge
+    path: Path
+    requests: list[list[Any]] = field(default_factory=list)
+    n_replies: int = 0
+    n_bytes: int = 0
+    usd: float | None = 0.0
+    usd_at_most: float | None = 0.0
+    sha256: Any = field(default_factory=hashlib.sha256, repr=False)
+
+    @property
+    def part(self) -> Path:
+        """The file until it is complete."""
+        return self.path.with_name(f".{self.path.name}.part")
+
+    def record(self, state: State) -> BatchRecord:
+        """What a ticket keeps of it."""
+        return BatchRecord(
+            {name: getattr(self.judge, name) for name in _JUDGE}, len(self.requests), self.n_replies, self.n_bytes,
+            self.sha256.hexdigest(), str(self.path), self.usd, self.usd_at_most, state,
+        )  # fmt: skip
+
+
+class FileWriter:
+    """Writes requests into files, of which each is for one judge and within the limits of its service.
+
+    Attributes
+    ----------
+    files
+        The files so far.
+    calls
+        What their replies need to be stored: shared key parts (JSON) and `Reply.sent`, by number.
+    left_out
+        Requests that did not fit into the budget.
+    keys
+        The reply keys that the files ask for.
+    usd_at_most
+        The highest price of all files, as far as it is known.
+    """
+
+    def __init__(self, ticket: str, store: ReplyStore, budget_usd: float | None) -> None:
+        self.files: list[BatchFile] = []
+        self.calls: list[list[Any]] = []
+        self.left_out: list[Request] = []
+        self.keys: set[bytes] = set()
+        self._ticket, self._store, self._budget_usd = ticket, store, budget_usd
+        self._numbers: dict[bytes, int] = {}
+        self.usd_at_most = 0.0
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the ticket asks for."""
+        return {"calls": self.calls, "requests": [file.requests for file in self.files]}
+
+    def write(
+        self,
+        requests: Sequence[Request],
+        service: type[BatchService],
+        paths: Iterator[Path],
+        limits: tuple[int, int],
+        alive: Callable[[], None],
+    ) -> None:
+        """Write the requests to one judge into one or several files; each takes the next path.
+
+        `alive` is called now and then.
+        """
+        judge = requests[0].judge
+        facts, price, at = self._store.facts(judge.service, judge.model), batch_price_of(judge), 0
+        file: BatchFile | None = None
+        stream: BinaryIO | None = None
+        try:
+            for number, request in enumerate(_apart(requests, service, facts)):
+                if number % 500 == 0:
+                    alive()
+                most = None if price is None else upper_bound(request, len(request.samples), price)
+                if self._budget_usd is not None and self.usd_at_most + (most or 0.0) > self._budget_usd:
+                    self.left_out.append(request)
+                    continue
+                self.usd_at_most += most or 0.0
+                if file is not None:
+                    line = service.line(f"{self._ticket}-{at}_{len(file.requests)}", request, facts)
+                if file is None or len(file.requests) >= limits[0] or file.n_bytes + len(line.content) > limits[1]:
+                    if stream is not None:
+                        stream.close()
+                    at, file = len(self.files), BatchFile(judge, next(paths))
+                    self.files.append(file)
+                    stream = file.part.open("wb")
+                    line = service.line(f"{self._ticket}-{at}_0", request, facts)
+                assert stream is not None
+                stream.write(line.content)
+                file.sha256.update(line.content)
+                file.n_bytes += len(line.content)
+                file.n_replies += len(request.samples)
+                self.keys.update(request.keys)
+                parts = request.parts
+                call = self._call(request, line.sent)
+                file.requests.append([call, parts.input_hash, parts.order, request.samples, most])
+                if most is None or price is None or file.usd is None:
+                    file.usd = file.usd_at_most = None
+                else:
+                    length = TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
+                    reply_usd = min(length, judge.max_tokens or length) * price[1] / 1e6
+                    file.usd += upper_bound(request, 0, price) / BYTES_PER_TOKEN + len(request.samples) * reply_usd
+                    file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + most
+        finally:
+            if stream is not None:
+                stream.close()
+
+    def _call(self, request: Request, sent: Any) -> int:
+        shared = request.parts.shared_json()
+        mark = shared + canonical_json(sent)
+        if mark not in self._numbers:
+            self._numbers[mark] = len(self.calls)
+            self.calls.append([shared.decode(), sent])
+        return self._numbers[mark]
+
+
+def keys_in(manifest: Mapping[str, Any], at: int) -> list[bytes]:
+    """The reply keys that the file with this number asks for."""
+    calls, requests, makers = manifest.get("calls", []), manifest.get("requests", []), dict[int, SampleKeys]()
+    keys: list[bytes] = []
+    for number, shown, order, samples, *_ in requests[at] if at < len(requests) else ():
+        if number not in makers:
+            makers[number] = SampleKeys(orjson.loads(calls[number][0]))
+        keys += makers[number](shown, order, samples)
+    return keys
+
+
+def _apart(requests: Sequence[Request], service: type[BatchService], facts: Any) -> Iterator[Request]:
+    """The requests, rendered one after the other; where one line brings one reply, one per sample."""
+    for request in requests:
+        once = replace(request)  # a request keeps its prompt: thousands of them would fill the memory
+        if len(once.samples) == 1 or service.line("", once, facts).n > 1:
+            yield once
+            continue
+        for sample, key in zip(once.samples, once.keys, strict=True):
+            yield replace(once, samples=(sample,), keys=(key,))

@@ -1,0 +1,432 @@
+"""`OpenTicket`: a ticket that is being sent or collected, and its steps.
+
+Over 350 lines, because each step of a batch from state to state, and what another process may have done in the
+meantime, is in this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.judge_field_checks import host_of
+from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import PROVIDERS
+from evalkit.engine.batches.batch_request_files import keys_in
+from evalkit.engine.batches.batch_results import BatchResults
+from evalkit.engine.batches.ticket import Ticket, shower
+from evalkit.engine.batches.ticket_record import BatchRecord, TicketRecord
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.batch_tickets import StoredTicket, TicketChangedError
+from evalkit.engine.cache.budget_and_rate_leases import NOTHING, Amount, BudgetLease, Granted
+from evalkit.engine.calls.event_loop import wait_for
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.batch_http import FILE_TIMEOUT_S
+from evalkit.engine.providers.batch_interface import Batch, service_of
+from evalkit.engine.providers.openai_batches import answer_of, json_lines
+from evalkit.engine.providers.provider_interface import ProviderError
+from evalkit.errors import ConfigError, InputError, JudgeError, listed
+
+CERTAIN_S = 300.0 + FILE_TIMEOUT_S
+"""So long after the last sign of life of its sender, a batch that the provider does not list was not created: an upload
+and the request that creates a batch each end within `FILE_TIMEOUT_S` of such a sign, with all their attempts."""
+_FIRST_POLL_S, _LONGEST_POLL_S = 1.0, 60.0
+_WITHOUT_FILES_S, _COUNTS_GROW_S = 900.0, 60.0
+_SURELY_OVER_S = 2 * 86400.0
+"""A batch runs for a day at most; so long after its ticket, one whose state cannot be learnt is over."""
+_TRANSIENT = ("timeout", "connection", "rate_limited", "server_error", "malformed")
+_GONE = (400, 404, 405, 410, 422)
+"""Statuses for what the provider does not have, or no longer."""
+_CUT_TRIES, _CANCEL_TRIES = 5, 3
+_WHEN_CUT = (
+    "; the readable replies are stored. Collect the ticket again later, or cancel it to give up the others (billed too)"
+)
+_WHEN_GONE = "; the provider no longer has these results. Cancel the ticket to give up its replies (they were billed)"
+_COMPLETED = "completed"
+_log = logging.getLogger("evalkit")
+
+
+class OpenTicket:
+    """A ticket that is being sent or collected.
+
+    Whoever changes the record of a batch has seen the latest. `servers` are base URLs that may get a key: others than
+    the provider's own are in the store, where somebody else may have written them.
+    """
+
+    def __init__(self, store: ReplyStore, stored: StoredTicket, servers: Collection[str | None] = ()) -> None:
+        self.store, self.stored, self._servers = store, stored, servers
+        self.record = TicketRecord.of(stored)
+        self._n_failed = Counter[int]()  # how often in a row a batch could not be looked at
+        self._n_cut = Counter[int]()  # of these, how often its results were cut short or gone
+
+    @property
+    def batches(self) -> tuple[BatchRecord, ...]:
+        """Its batches as they were stored last."""
+        return self.record.batches
+
+    @property
+    def waits(self) -> bool:
+        """Whether replies will come by themselves."""
+        is_waiting = not self.batches or any(batch.waits for batch in self.batches)
+        return self.stored.state == "open" and is_waiting
+
+    def shown(self) -> Ticket:
+        """The ticket as it is now."""
+        return Ticket.of(self.store, self.stored, self._servers)
+
+    def alive(self) -> None:
+        """Let other processes know, now and then, that its files are still being written."""
+        if time.time() - self.record.at > CERTAIN_S / 5:
+            self.change()
+
+    def change(
+        self,
+        *,
+        manifest: Mapping[str, Any] | None = None,
+        free: Collection[bytes] = (),
+        ended: bool = False,
+        **changes: Any,
+    ) -> None:
+        """Store changed fields of its record; TicketChangedError if another process was faster."""
+        record = replace(self.record, **changes, at=time.time())
+        stored = self.store.change_ticket(self.stored, record.to_dict(), manifest=manifest, free=free, ended=ended)
+        self._read(stored)
+        if ended:
+            self._end_lease()
+
+    def note(self, at: int, *, free: Collection[bytes] = (), **changes: Any) -> None:
+        """Store changed fields of one batch; the ticket ends with its last one.
+
+        If another process changed other batches in the meantime, these changes stay; if it changed this one,
+        TicketChangedError.
+        """
+        seen = self.batches[at]
+        while True:
+            batches = [*self.batches]
+            batches[at] = replace(seen, **changes, at=time.time())
+            ended = not any(batch.is_open for batch in batches)
+            try:
+                self.change(batches=tuple(batches), free=free, ended=ended)
+                break
+            except TicketChangedError:
+                self._read(self.store.ticket(self.stored.ticket))
+                if self.stored.state != "open" or self.batches[at] != seen:
+                    raise
+
+    def _read(self, stored: StoredTicket) -> None:
+        self.stored, self.record = stored, TicketRecord.of(stored)
+
+    def lease(self, need: Amount = NOTHING, budget_usd: float | None = None) -> Granted:
+        """Reserve money of the run that the ticket belongs to; the answer has what others spent."""
+        most = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
+        held, need = (need, NOTHING) if budget_usd is None else (NOTHING, need)  # without a limit, all of it fits
+        asked = BudgetLease(str(self.record.run), self.stored.ticket, held, need, NOTHING, most)
+        return wait_for(self._lease(asked))
+
+    async def _lease(self, lease: BudgetLease) -> Granted:
+        return await self.store.lease(lease)  # type: ignore[no-any-return]
+
+    def _end_lease(self) -> None:
+        if self.record.run is None:
+            return
+        spent = sum(batch.spent_usd for batch in self.batches)
+        held = Amount(spent, sum(batch.n_requests for batch in self.batches))
+        wait_for(self._lease(BudgetLease(self.record.run, self.stored.ticket, held, ended=True)))
+
+    def _judge(self, at: int) -> Judge:
+        fields = self.batches[at].judge
+        provider = PROVIDERS[fields["provider"]]
+        url = fields["base_url"]
+        if provider.url_variable:  # written out: the environment may name another server now
+            url = url or f"https://{provider.host}/v1"
+        judge = Judge.of({**fields, "base_url": url})
+        named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
+        known = url in named or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
+        secret = judge.api_key_env or judge.headers_env
+        if secret and not known and self.batches[at].state != "file":  # a file is sent nowhere
+            raise ConfigError(
+                f"ticket {self.stored.ticket} in {self.store.place} would send the key in {secret} to "
+                f"{judge.base_url}; if this is your server, pass base_url={judge.base_url!r}"
+            )
+        return judge
+
+    def _ask(self, at: int, action: str, *args: Any, until: float = math.inf) -> Any:
+        """The answer of the provider's batch service; a `ProviderError` if there is none until this Unix time."""
+        judge = self._judge(at)
+
+        async def ask() -> Any:
+            return await getattr(service_of(judge)(judge, until), action)(*args)
+
+        check_ready(judge)
+        return wait_for(ask())
+
+    def _name(self, at: int) -> str:
+        return f"evalkit-{self.stored.ticket}-{at}"
+
+    def send(self, at: int) -> None:
+        """Upload a batch's file and create the batch; what goes wrong is in its record."""
+        part, created, batch = self.batches[at], False, None
+        try:
+            try:
+                self.note(at, state="sending")
+                uploaded = self._ask(at, "upload", self._name(at), Path(part.path), until=self._until(at))
+                self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
+                created = True
+                named = self._name(at), self._last_id(at), self.stored.created, uploaded
+                batch = self._ask(at, "create", *named, until=self._until(at))
+                self._run(at, batch)
+            except ProviderError as problem:
+                if created and problem.maybe_paid:  # it may exist: `advance` looks for it
+                    self.note(at, problem=problem.detail)
+                else:
+                    self._give_up(at, problem.detail)
+        except TicketChangedError as problem:
+            if self.batches[at].batch:  # another process found it in the provider's list
+                return
+            _log.warning("%s", problem)  # it was given up or cancelled in the meantime
+            if batch is None:
+                self._remove(at)
+            else:
+                with contextlib.suppress(ProviderError):
+                    self._ask(at, "cancel", batch.id)
+
+    def _until(self, at: int) -> float:
+        """When a request to send a batch has to end: counted from what is stored, as other processes count."""
+        return (self.batches[at].at or self.record.at) + FILE_TIMEOUT_S
+
+    def _run(self, at: int, batch: Batch) -> None:
+        self.note(at, state="running", batch=batch.id, word=batch.word, n_done=batch.n_done, problem="")
+
+    def _give_up(self, at: int, why: str) -> None:
+        """The provider has no such batch: others may ask for its replies."""
+        if self.batches[at].state == "sending":
+            self.note(at, gives_up=why)  # its sender cannot go on; if this process is killed, another one does
+            self._remove(at)
+        self.note(at, state="unsent", problem=why, free=self._keys(at))
+
+    def _remove(self, at: int) -> None:
+        with contextlib.suppress(ProviderError):  # a file that stays costs nothing
+            self._ask(at, "remove", self._name(at))
+
+    def _keys(self, at: int) -> list[bytes]:
+        return keys_in(self.store.manifest(self.stored.ticket), at)
+
+    def advance(self, *, cancel: bool, patient: bool, ends: bool = False) -> None:
+        """Look at every open batch once, and take the replies of those that have ended.
+
+        An error is raised when all were looked at. With `patient`, a provider that cannot be reached is none; if the
+        caller is to come to an end (`ends`), as when the user cancels, it is one after a few tries.
+        """
+        failed: ConfigError | JudgeError | None = None
+        cancel = cancel or self._is_overdue()
+        is_old = cancel or time.time() - self.record.at > CERTAIN_S
+        if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
+            self.change(ended=True)
+        for at in range(len(self.batches)):
+            try:
+                self._advance(at, cancel=cancel)
+                self._n_failed[at] = self._n_cut[at] = 0
+            except TicketChangedError:  # another process collects it too
+                self._read(self.store.ticket(self.stored.ticket))
+            except ProviderError as problem:
+                self._n_failed[at] += 1
+                # what answers, but not as a batch service does, is no outage
+                lasts = self._n_cut[at] > 0 or (problem.kind == "malformed" and not self._is_overdue())
+                most = _CANCEL_TRIES if ends else _CUT_TRIES if lasts else math.inf
+                is_transient = problem.kind in _TRANSIENT or (self._n_cut[at] and problem.status in _GONE)
+                if patient and is_transient and self._n_failed[at] < most:
+                    _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
+                    continue
+                said = f"{problem.detail}{self._advice(at, problem)}"
+                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {said}")
+            except (ConfigError, JudgeError) as error:  # such as a key that is not set
+                failed = failed or error
+            if self.stored.state != "open":
+                return
+        if failed is not None:
+            raise failed
+
+    def _advice(self, at: int, problem: ProviderError) -> str:
+        if self._n_cut[at] and problem.kind == "malformed":
+            return _WHEN_CUT
+        if self._n_cut[at] and problem.status in _GONE:
+            return _WHEN_GONE
+        return ""
+
+    def _last_id(self, at: int) -> str:
+        return f"{self.stored.ticket}-{at}_{self.batches[at].n_requests - 1}"
+
+    def _look_for(self, at: int, age: float, *, cancel: bool) -> None:
+        """Look for a batch that was sent by a process that ended."""
+        part = self.batches[at]
+        why = part.problem if part.when_sent is None else part.when_sent
+        try:
+            found = self._ask(at, "find", self._name(at), self._last_id(at), self.stored.created, part.uploaded)
+        except ProviderError:
+            if not (cancel and self._is_surely_over()):
+                raise
+            found = None
+        if isinstance(found, Batch):
+            self._run(at, found)
+            self._advance(at, cancel=cancel)
+        elif found is None and age > CERTAIN_S:
+            self._give_up(at, why or "the process ended before the batch was created")
+        elif found is not None and found != part.problem:
+            self.note(at, problem=found, when_sent=why)
+
+    def _is_overdue(self) -> bool:
+        return self.record.is_overdue(self.stored.created)
+
+    def _is_surely_over(self) -> bool:
+        return time.time() - self.stored.created > _SURELY_OVER_S
+
+    def _get(self, at: int, *, cancel: bool) -> Batch | None:
+        """A batch as it is now, cancelled if it is to be; None if it is given up, since the provider has it no more."""
+        part, sent = self.batches[at], False
+        try:
+            batch: Batch = self._ask(at, "get", part.batch)
+        except ProviderError as problem:
+            if not cancel:
+                raise
+            try:  # what does not show a batch may still cancel it
+                batch, sent = self._ask(at, "cancel", part.batch), True
+            except ProviderError:
+                if problem.status not in _GONE and not self._is_surely_over():
+                    raise problem from None
+                self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
+                return None
+        if cancel and not part.cancelled and (sent or batch.state == "running"):
+            batch = batch if sent else self._ask(at, "cancel", part.batch)
+            self.note(at, cancelled=True)
+        return batch
+
+    def _advance(self, at: int, *, cancel: bool) -> None:
+        part = self.batches[at]
+        state, age = part.state, time.time() - (part.at or self.record.at)
+        if state == "written" and (cancel or age > CERTAIN_S):
+            self._give_up(at, "the process ended before it was sent")
+        elif state == "sending":
+            self._give_up(at, why) if (why := part.gives_up) else self._look_for(at, age, cancel=cancel)
+        elif state == "running" and (batch := self._get(at, cancel=cancel)) is not None:
+            part = self.batches[at]
+            if batch.state == "ended":
+                self._take(at, batch, cancel=cancel)
+            elif (batch.word, batch.n_done) != (part.word, part.n_done):
+                self.note(at, word=batch.word, n_done=batch.n_done)
+        elif state == "file" and cancel:
+            self.note(at, state="ended", free=self._keys(at))
+
+    def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
+        """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
+        part = self.batches[at]
+        if not batch.files and (batch.n_done or batch.word == _COMPLETED) and self._waits_for_rest(at, batch):
+            return  # it has ended, but its counts and the file of its replies are not there yet
+        problem, n_answered = batch.problem or ("" if batch.files else f"{batch.word} without replies"), batch.n_done
+        judge, results = self._judge(at), self._results(at)
+
+        async def read() -> None:
+            async for custom_id, answer in service_of(judge)(judge).results(batch):
+                if results.add(custom_id, answer):
+                    await asyncio.to_thread(results.store_rows)
+
+        check_ready(judge)
+        try:
+            wait_for(read())
+        except ProviderError as incomplete:
+            results.store_rows()
+            is_gone = incomplete.status in _GONE
+            self._n_cut[at] += is_gone or incomplete.kind in ("malformed", "connection")
+            if not cancel or (incomplete.kind != "malformed" and not is_gone):
+                raise
+            problem, n_answered = incomplete.detail, part.n_requests
+        else:
+            n_missing = results.n_missing() - batch.n_failed
+            if batch.word == _COMPLETED and n_missing > 0 and not cancel and self._waits_for_rest(at, batch):
+                results.store_rows()
+                return
+            if batch.word == _COMPLETED and n_missing > 0:
+                problem, n_answered = problem or f"{n_missing} requests have no line in the results", part.n_requests
+        billed_usd = results.billed_usd(batch.tokens, n_answered)
+        self._end(at, results, billed_usd=billed_usd, word=batch.word, n_done=batch.n_done, problem=problem)
+        self._remove(at)
+
+    def _waits_for_rest(self, at: int, batch: Batch) -> bool:
+        """Whether it is too early to end a batch whose files lack something that may still come."""
+        since = self.batches[at].without_files or time.time()
+        # files and counts that agree, for fewer requests than were sent, are most likely all that there is
+        if time.time() - since >= (_COUNTS_GROW_S if batch.files and batch.n_done else _WITHOUT_FILES_S):
+            return False
+        self.note(at, word=batch.word, without_files=since)
+        return True
+
+    def _results(self, at: int) -> BatchResults:
+        manifest = self.store.manifest(self.stored.ticket)
+        if not manifest:
+            raise TicketChangedError(f"ticket {self.stored.ticket} was collected by another process")
+        return BatchResults(
+            self.store, self._judge(at), f"{self.stored.ticket}-{at}_", manifest["calls"], manifest["requests"][at],
+            self.record.newer_than,
+        )  # fmt: skip
+
+    def _end(self, at: int, results: BatchResults, *, problem: str = "", **changes: Any) -> None:
+        results.store_rows()
+        self.note(
+            at, state="ended", n_stored=results.n_stored, cost_usd=results.cost_usd, reasons=dict(results.reasons),
+            problem="; ".join(filter(None, [problem, *results.problems])), free=self._keys(at), **changes,
+        )  # fmt: skip
+
+    def collect(
+        self, files: Sequence[Path] = (), *, wait: bool, cancel: bool, progress: bool | None, until: float = math.inf
+    ) -> Ticket:
+        """Take what has ended; with `wait`, until all has, or until this time by the monotonic clock."""
+        show, pause = shower(progress), _FIRST_POLL_S
+        try:
+            if files:
+                self.take_files(files)
+            while True:
+                self.advance(cancel=cancel, patient=wait, ends=cancel and math.isinf(until))
+                shown = self.shown()
+                show(shown)
+                if not wait or not self.waits or time.monotonic() >= until:
+                    return shown
+                time.sleep(pause)
+                pause = min(1.5 * pause, _LONGEST_POLL_S)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"stopped; nothing is lost. To continue, call collect({self.stored.ticket!r})"
+            ) from None
+
+    def take_files(self, files: Sequence[Path]) -> None:
+        """Store the replies in files of results."""
+        found: dict[int, BatchResults] = {}
+        secrets = [key_in(part.judge["api_key_env"]) for part in self.batches]
+        ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
+        for file in files:
+            for line in json_lines(file, *secrets):
+                match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
+                at = int(match[1]) if match else -1
+                if not 0 <= at < len(self.batches) or self.batches[at].state != "file":
+                    continue
+                if at not in found:
+                    found[at] = self._results(at)
+                answer = answer_of(line, self._judge(at))
+                if answer is not None and found[at].add(line["custom_id"], answer):
+                    found[at].store_rows()
+        if not found:
+            raise InputError(
+                f"{listed(files)} answers no open request of ticket {self.stored.ticket}; pass the file of answers "
+                "that your batch program wrote for this ticket"
+            )
+        for at, results in found.items():
+            self._end(at, results, billed_usd=results.billed_usd(), n_done=results.n_answered)

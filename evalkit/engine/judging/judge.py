@@ -1,0 +1,395 @@
+"""`judge`: look everything up in the cache, call for what is missing, return the table.
+
+It is longer than most modules: the steps of one call, and the state after each error, are in one place, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+
+import pandas as pd
+
+from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import SKIPPED, OnMissing
+from evalkit.core.settings import Options, Refresh
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.own_answer_first import first_stage, own_answers, with_columns
+from evalkit.engine.judging.reply_lookup import Lookup, StoredReplies, look_up, miss_offline, warn_changed_text
+from evalkit.engine.judging.specification import Spec, is_none
+from evalkit.engine.judging.worklist import Worklist, gc_paused
+from evalkit.engine.request import Request
+from evalkit.errors import JudgeError, counted
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
+
+if TYPE_CHECKING:
+    from evalkit.engine.calls.budget import Budget
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CHUNK = 20_000
+_log = logging.getLogger("evalkit")
+
+_DOWN = ("judge_down", "server_error")
+
+
+def judge(
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
+    item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
+    offline: bool = False,
+    on_miss: Literal["row", "raise"] = "row",
+    recorded: Literal["miss", "use"] = "miss",
+    refresh: Refresh = False,
+    adopt: bool = False,
+    cache: str | Path | None = None,
+    concurrency: int = 64,
+    retries: int = 5,
+    budget_usd: float | None = None,
+    max_calls: int | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
+    run: str | None = None,
+    progress: bool | None = None,
+    replies: bool = False,
+    on_progress: Callable[[Any], object] | None = None,
+) -> pd.DataFrame:
+    """Judge items by a rubric; replies in the cache are not paid again.
+
+    Parameters
+    ----------
+    items
+        A DataFrame, a `datasets.Dataset`, a list of dicts or one dict.
+    rubric
+        A Rubric or its name, or a Profile (which may name judges and samples too).
+    judges
+        One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays the stored replies of
+        the profile's judges, offline.
+    samples
+        Samples per judge and item, from 1 to 1000 (default 3). Offline, the default uses all recorded replies,
+        however many each item has.
+    template
+        The template of judges that have none of their own, instead of the rubric's.
+    criteria_per_call
+        How many criteria one reply judges: 1 (default), another number, or ``"all"``. Criteria are grouped in the order
+        of the rubric; one with examples is asked alone. A reply's tokens and cost are those of each of its judgments,
+        which share its `key`.
+    item_id
+        The column with the ids; by default ``item_id``, else the index.
+    inputs
+        For inputs of the rubric the column that holds them, if it has another name: ``{"answer": "response"}``. Several
+        inputs may be in one column. What is mapped is read from that column alone, even if the items have a column of
+        the input's own name. Names do not change the reply key.
+    on_missing
+        An item without a value for a required input: ``raise`` (default) an error, or ``skip`` the item: no judge is
+        asked, and its judgments are rows with ``error = "missing_input"``, which count as unscored. An empty text is
+        a value. (An item with an image in an input is always skipped: ``error = "unseen_image"``.)
+    offline
+        Never open a connection. A missing reply becomes a row with ``error = "cache_miss"`` or, with
+        ``on_miss="raise"``, a `CacheMiss` that shows the key field that differs.
+    recorded
+        ``use``: recorded replies count for a live judge, too; offline they always do.
+    refresh
+        Which replies to request again: True: all; ``"unscored"``: those without a score; a time stamp (Unix seconds,
+        a datetime, or a string such as ``"2026-01-31"``): older ones. The old replies stay in the store.
+    adopt
+        Also use replies of other versions of the rubric whose criterion is unchanged.
+    cache
+        The cache folder, or the address of a PostgreSQL database (default: ``EVALKIT_CACHE``, else ``cache/`` of the
+        project).
+    concurrency, retries
+        Maximum calls in flight per service, model and key variable; maximum retries of a failed call.
+    budget_usd, max_calls
+        Maximum US$ and requests; samples beyond them have ``error = "budget"``.
+    requests_per_minute, tokens_per_minute
+        Rate limits per service, model and key; a call counts as its prompt's bytes / 4 plus max_tokens tokens.
+    run
+        A name: these limits hold for all processes that use the same cache and name, together, also for later ones.
+    progress
+        False: silent. By default shown on a terminal and in notebooks that somebody watches (not in nbval, nbconvert
+        and papermill), for live calls only.
+    replies
+        Add the column `reply` with the raw replies.
+    on_progress
+        Called with the counters of the run, at most ten times per second.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The judgments table, one row per item, criterion, judge, order and sample, in the order of
+        the input: `score` (rubric units), `score_norm` (0-1), `label`, `passed`, `explanation`, `error`
+        (why there is no score; NA = scored), `source`, tokens, `cost_usd`, `latency_s`, `key` …
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError
+        Before anything is paid.
+    JudgeError
+        When no judge could be called at all.
+    CacheError
+        When replies cannot be stored.
+
+    Examples
+    --------
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
+    >>> table = judge(items, "correctness", "fake:strict", samples=1)
+    >>> table[["item_id", "criterion", "judge", "sample"]].values.tolist()
+    [['0', 'correctness', 'fake:strict', 0]]
+    """
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
+    options = Options(
+        offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
+        concurrency, retries, budget_usd, max_calls, progress, replies,
+        requests_per_minute, tokens_per_minute, run, on_progress,
+    )  # fmt: skip
+    return judge_worklist(Worklist.of(spec, items, item_id), options)
+
+
+def judge_worklist(
+    worklist: Worklist, options: Options, *, until: float | None = None, budget: Budget | None = None
+) -> pd.DataFrame:
+    """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster.
+
+    `until` repeats a call of that Unix time offline: later replies do not count, nor do recorded ones unless asked.
+    `budget` is shared by several calls; None: one of this call alone, if `options` limit it.
+    """
+    lookup = _opened(worklist, options, until)
+    if lookup.missing and not options.offline:
+        from evalkit.engine.calls.budget import Budget
+        from evalkit.engine.calls.event_loop import fetch
+
+        if (first := _own_answers_needed(lookup)) is not None:
+            budget = budget or Budget.of(options)
+            lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup), budget=budget))
+        requests, newer_than = _requests(lookup), lookup.newer_than
+        with _calling(lookup) as show:
+            store = lookup.stored.store
+            _take(lookup, fetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget))
+    return _table(lookup)
+
+
+def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request], ReplyStore, float | None, str]:
+    """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
+    lookup = _opened(worklist, options)
+    if (first := _own_answers_needed(lookup)) is not None:
+        requests, *others = missing_requests(first, _options_of_answers(lookup))
+        if requests:
+            _log.info("these batches ask for the judges' own answers; collect them, then submit again for the scores")
+            return requests, *others  # type: ignore[return-value]
+        lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup, stored=True)))
+    requests, reason = (_requests(lookup), "") if lookup.missing else ([], _why_none(lookup))
+    return requests, lookup.stored.store, lookup.newer_than, reason
+
+
+def _why_none(lookup: Lookup) -> str:
+    """Why no reply is missing, in words."""
+    worklist, n = lookup.stored.worklist, lookup.stored.worklist.n_rows
+    n_skipped = sum(lookup.columns.error(row) in SKIPPED for row in range(n))
+    held = " or hold an image" if worklist.n_unseen else ""
+    return (
+        f"of {counted(n, 'judgment')}, {lookup.n_stored} in the cache, {n - lookup.n_stored - n_skipped} in open "
+        f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{held}"
+    )
+
+
+def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function that takes any arguments the signature of another, for editors, type checkers and `help`."""
+
+    def decorate(wrapped: Callable[..., R]) -> Callable[P, R]:
+        wrapped.__signature__ = signature(function)  # type: ignore[attr-defined]
+        return wrapped
+
+    return decorate
+
+
+@_with_arguments_of(judge)
+async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
+    """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
+    named = signature(judge).bind(*args, **options).arguments
+    items, rubric, judges = named.pop("items"), named.pop("rubric"), named.pop("judges", None)
+    item_id = named.pop("item_id", None)
+    asked = {
+        name: named.pop(name)
+        for name in ("samples", "template", "inputs", "on_missing", "criteria_per_call")
+        if name in named
+    }
+    spec = Spec.of(rubric, judges, **asked)
+    chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
+    return await _ajudged(Worklist.of(spec, items, item_id), chosen)
+
+
+async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None = None) -> pd.DataFrame:
+    lookup = _opened(worklist, options)
+    if lookup.missing and not options.offline:
+        from evalkit.engine.calls.budget import Budget
+        from evalkit.engine.calls.event_loop import afetch
+
+        if (first := _own_answers_needed(lookup)) is not None:
+            budget = budget or Budget.of(options)
+            lookup = _with_answers(lookup, await _ajudged(first, _options_of_answers(lookup), budget))
+        requests, newer_than = _requests(lookup), lookup.newer_than
+        with _calling(lookup) as show:
+            store = lookup.stored.store
+            asked = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+            _take(lookup, await asked)
+    return _table(lookup)
+
+
+# -- the steps of a call, in order
+
+
+def _opened(worklist: Worklist, options: Options, until: float | None = None) -> Lookup:
+    """What is stored after overdue batches were collected; the rows in other batches and, offline, all others fail."""
+    store = ReplyStore.open(options.cache)
+    lookup = look_up(worklist, options, store, until)
+    if lookup.missing and options.on_miss == "row" and (tickets := store.in_batches({*lookup.missing.values()})):
+        if not options.offline:
+            from evalkit.engine.batches.overdue_tickets import take_overdue
+
+            servers = [judge.base_url for judge in worklist.spec.judges]
+            if take_overdue(store, set(tickets.values()), servers) and store.in_batches(tickets) != tickets:
+                since = lookup.stored.since  # with refresh, what was collected is as new as live replies
+                return _opened(worklist, options if since is None else replace(options, refresh=since), until)
+        for ticket, n in Counter(tickets.values()).most_common():
+            replies = counted(n, "reply", "replies")
+            _log.warning("%s still in ticket %s; collect it, then judge again", replies, ticket)
+        lookup = lookup.without({row: "in_batch" for row, key in lookup.missing.items() if key in tickets})
+    store.counters.add(hits=lookup.n_stored, misses=len(lookup.missing), saved_usd=lookup.columns.known_usd)
+    if options.offline and lookup.missing:
+        miss_offline(lookup)
+    return lookup
+
+
+def _own_answers_needed(lookup: Lookup) -> Worklist | None:
+    """The judges' own answers that must be there before the missing rows are judged; None if there are none."""
+    worklist = lookup.stored.worklist
+    return first_stage(worklist, list(lookup.missing)) if lookup.missing and worklist.spec.commits else None
+
+
+def _options_of_answers(lookup: Lookup, *, stored: bool = False) -> Options:
+    """The options of the judges' own answers; with `stored`, nothing is asked."""
+    options = lookup.options
+    refresh = False if stored or options.refresh == "unscored" else options.refresh
+    return replace(options, offline=stored or options.offline, on_miss="row", recorded="miss", refresh=refresh,
+                   adopt=False, replies=False, progress=False, on_progress=None)  # fmt: skip
+
+
+def _with_answers(lookup: Lookup, answers: pd.DataFrame) -> Lookup:
+    """The same with the judges' own answers; rows without one are not asked, for the same reason."""
+    before = lookup.stored.worklist
+    worklist = replace(before, own=own_answers(before, answers))
+    commits = [builder.template.commits for builder in worklist.spec.prompt_builders]
+    places = {row: worklist.place(row) for row in lookup.missing}
+    lost = {
+        row: reason
+        for row, (item, _, judge, _, _) in places.items()
+        if commits[judge] and (reason := worklist.own_answer(item, judge)[1]) is not None
+    }
+    live = frozenset(answers.loc[answers["source"].eq("live").fillna(value=False), "key"])
+    return replace(lookup.without(lost), stored=replace(lookup.stored, worklist=worklist), live_answers=live)
+
+
+def _requests(lookup: Lookup) -> list[Request]:
+    """The requests to send. The first prompt of each judge is rendered here: an invalid template costs nothing."""
+    warn_changed_text(lookup.stored.worklist.spec, lookup.stored.store)
+    requests = lookup.stored.worklist.requests(list(lookup.missing))
+    for request in {id(request.judge): request for request in reversed(requests)}.values():
+        request.prompt  # noqa: B018  # the others are rendered while calls are in flight
+    return requests
+
+
+@contextmanager
+def _calling(lookup: Lookup) -> Iterator[Callable[[Any], object] | None]:
+    """Show progress while calls are made; if the run is stopped, report where the replies are and what to do."""
+    from evalkit.engine.calls.progress import ProgressBar, is_shown
+
+    stored, bar, on_progress = lookup.stored, None, lookup.options.on_progress
+    if is_shown(lookup.options.progress):
+        bar = ProgressBar(stored.worklist.n_rows, len(lookup.missing), stored.store.where, on_progress)
+    try:
+        yield on_progress if bar is None else bar.update
+        if bar is not None:
+            bar.end(Counter(error for row in lookup.missing if (error := lookup.columns.error(row)) is not None))
+    except KeyboardInterrupt:
+        # the last line that a terminal or a notebook shows of it, and the only one on the command line
+        raise KeyboardInterrupt(_stopped(stored)) from None
+    except BaseException as error:
+        import asyncio
+
+        if isinstance(error, (SystemExit, asyncio.CancelledError)):  # SIGTERM or SIGHUP, whose exit code is no text
+            _log.warning(_stopped(stored))
+        raise
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
+    """Read the results of the calls; items of equal content share a reply.
+
+    A reply that another run or process paid for comes from the cache.
+    """
+    by_key = {outcome.key: outcome for outcome in outcomes}
+    places: dict[str | None, list[int]] = {"live": [], None: []}
+    failures = {}
+    for row, key in lookup.missing.items():
+        outcome = by_key[key]
+        if outcome.failure is None:
+            places[None if outcome.joined else "live"].append(row)
+        else:
+            failures[row] = outcome.failure
+    with gc_paused():
+        for source, answered in places.items():
+            for at in range(0, len(answered), _CHUNK):
+                rows = answered[at : at + _CHUNK]
+                keys = [lookup.missing[row] for row in rows]
+                lookup.columns.read(rows, keys, [by_key[key].value for key in keys], source=source)
+    if failures:
+        _fail(lookup, failures)
+
+
+def _fail(lookup: Lookup, failures: dict[int, Any]) -> None:
+    """Mark and report the rows without a reply."""
+    lookup.fail({row: failure.reason for row, failure in failures.items()})
+    worklist = lookup.stored.worklist
+    names = {row: worklist.spec.judges[worklist.place(row)[2]].name for row in failures}
+    details = Counter((names[row], failure.detail) for row, failure in failures.items())
+    if len(failures) == worklist.n_asked and all(failure.reason in _DOWN for failure in failures.values()):
+        reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
+        raise JudgeError(f"nothing was scored, because no judge could be called. {reasons}")
+    for (name, detail), count in details.most_common(5):
+        _log.warning("%s: %s without a reply: %s", name, counted(count, "judgment"), detail)
+
+
+def _stopped(stored: StoredReplies) -> str:
+    refresh = "" if stored.since is None else f" with refresh={stored.since!r}"
+    return (
+        f"stopped; all replies received so far are stored in {stored.store.where}; run it again{refresh}: you pay only "
+        "for the rest"
+    )
+
+
+def _table(lookup: Lookup) -> pd.DataFrame:
+    """The judgments, with the own answers of judges that gave one."""
+    table, stored = lookup.columns.table(lookup.kept), lookup.stored
+    if not stored.worklist.spec.commits or (first := first_stage(stored.worklist)) is None:
+        return table
+    answers = judge_worklist(first, _options_of_answers(lookup, stored=True), until=stored.until)
+    return with_columns(table, stored.worklist, answers, lookup.live_answers)

@@ -1,0 +1,277 @@
+"""`plan`: the calls and the cost of a `judge` call, without making any."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit.core.formatting import figure, html_page, html_table, money, text_table
+from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.prompts_and_replies import Prompt, token_count
+from evalkit.core.settings import Options
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.own_answer_first import first_stage
+from evalkit.engine.judging.reply_lookup import Hit, StoredReplies, warn_changed_text
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.request import BYTES_PER_TOKEN, TOKENS_PER_CRITERION, asks_singly
+from evalkit.errors import counted
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
+
+_SAMPLE = 200
+_PRICES = ("usd", "usd_at_most", "usd_in_batches")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The calls and the cost of a `judge` call.
+
+    Attributes
+    ----------
+    table
+        One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which count for a
+        live judge only with ``recorded="use"``), `n_in_batch` (replies that an open ticket of `submit` asks for),
+        `n_to_call` (other replies; one that several judgments share counts once),
+        `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
+        is billed once for all its samples if the service is known to do so), `usd_at_most` (every byte a
+        token, replies of max_tokens; NA without max_tokens) and `usd_in_batches` (as `usd`, sent with `submit`). They
+        are NA if the price is unknown, the last one also for a provider without batches.
+    n_items, n_unique
+        Items, and items that differ in content.
+    cache
+        The cache folder, or the server of the reply store.
+    n_skipped
+        Items that lack an input or hold an image; they are among `n_items`, but their judgments are not counted.
+    n_unseen
+        Those of them that hold an image or a file, which judges cannot be shown.
+    """
+
+    table: pd.DataFrame
+    n_items: int
+    n_unique: int
+    cache: Path | str
+    n_skipped: int = 0
+    n_unseen: int = 0
+
+    @property
+    def n_to_call(self) -> int:
+        """Number of replies to call for."""
+        return int(self.table["n_to_call"].sum())
+
+    @property
+    def usd(self) -> float:
+        """Expected cost in US$; NaN if a price is unknown and calls are needed."""
+        return _total(self.table, "usd")
+
+    @property
+    def usd_in_batches(self) -> float:
+        """Expected cost in US$ with `submit`; NaN if a price is unknown or a provider has no batches."""
+        return _total(self.table, "usd_in_batches")
+
+    @property
+    def usd_at_most(self) -> float:
+        """Upper bound of the cost in US$; NaN if a price is unknown and calls are needed."""
+        return _total(self.table, "usd_at_most")
+
+    def __str__(self) -> str:
+        return f"{self.head}\n{text_table(self._rows())}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_page([f"<p>{html.escape(self.head)}</p>", html_table(self._rows())])
+
+    def _rows(self) -> list[dict[str, str]]:
+        table = self.table
+        no_batches = table["usd_in_batches"].isna() | (table["n_to_call"] == 0)
+        empty = ["usd_in_batches"] * bool(no_batches.all()) + ["n_in_batch"] * (not table["n_in_batch"].any())
+        return [
+            {str(name): _price(value) if name in _PRICES else str(value) for name, value in row.items()}
+            for row in self.table.drop(columns=empty).to_dict("records")
+        ]
+
+    @property
+    def price(self) -> str:
+        """What the calls cost, in words."""
+        if not self.n_to_call:
+            return "nothing to pay"
+        usd, most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
+        if np.isnan(usd):
+            return "price unknown"
+        limit = "no upper bound without max_tokens" if np.isnan(most) else f"at most {most:.4f}"
+        price = f"about {money(usd)}, {limit}" if most else "free"
+        return f"{price} (in batches about {in_batches:.4f})" if in_batches < usd else price
+
+    @property
+    def head(self) -> str:
+        """The plan in one line: items, judgments, the share in the cache, calls and price."""
+        n = int(self.table["n_judgments"].sum())
+        cached = int(self.table["n_cached"].sum())
+        share = f" ({cached / n:.0%})" if n else ""
+        in_batch = int(self.table["n_in_batch"].sum())
+        waiting = f", {in_batch} in batches" if in_batch else ""
+        unique = [f"{self.n_unique} distinct"] if self.n_unique != self.n_items else []
+        reasons = {"a missing input": self.n_skipped - self.n_unseen, "an image or a file": self.n_unseen}
+        skipped = [f"{n} skipped for {reason}" for reason, n in reasons.items() if n]
+        more = f" ({', '.join(unique + skipped)})" if unique or skipped else ""
+        size = f"{counted(self.n_items, 'item')}{more}, {counted(n, 'judgment')}"
+        return f"{size}: {cached} cached{share}{waiting}, {self.n_to_call} to call; {self.price}"
+
+
+def _total(table: pd.DataFrame, column: str) -> float:
+    called = table.loc[table["n_to_call"] > 0, column]
+    return float(called.sum(skipna=False)) if len(called) else 0.0
+
+
+def _price(usd: float) -> str:
+    return "unknown" if np.isnan(usd) else figure(usd, digits=4)
+
+
+def plan(
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
+    item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
+    recorded: Literal["miss", "use"] = "miss",
+    adopt: bool = False,
+    cache: str | Path | None = None,
+) -> Plan:
+    """The calls, the cached share and the cost of a `judge` call, without making any call.
+
+    Takes the arguments of `judge`, raises the same errors, and returns a `Plan`. With `adopt`, replies of other
+    versions of the rubric whose criterion is unchanged count as cached, as they do for ``judge(…, adopt=True)``.
+
+    Examples
+    --------
+    >>> costs = plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict", samples=2)
+    >>> costs.n_items, int(costs.table["n_judgments"].sum())
+    (1, 2)
+    """
+    Options(recorded=recorded)  # refuses an unknown value
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
+    work = Worklist.of(spec, items, item_id)
+    return plan_worklist(work, takes_recorded=recorded == "use", adopt=adopt, cache=cache)
+
+
+def plan_worklist(
+    work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
+) -> Plan:
+    """`plan` for a work list that exists already."""
+    store, judges = ReplyStore.open(cache), work.spec.judges
+    stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
+    n_cached, known = Counter[int](), [list[bytes]() for _ in judges]
+    missing: dict[int, bytes] = {}
+
+    def judge_of(row: int) -> int:
+        return row // per_judge % len(judges)
+
+    def count(row: int, hit: Hit) -> None:
+        judge = judge_of(row)
+        n_cached[judge] += 1
+        if len(known[judge]) < _SAMPLE:
+            known[judge].append(hit[1])
+
+    for first, keys, hits in stored.chunks():
+        for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
+            if hit is None:
+                missing[row] = key
+            else:
+                count(row, hit)
+    missing = work.without_skipped(missing)
+    for row, hit in stored.of_rows(missing, content=True).items() if adopt else ():
+        count(row, hit)
+        del missing[row]
+    n_recorded = Counter[int]()
+    if missing and not takes_recorded:
+        n_recorded.update(map(judge_of, StoredReplies(work, store, recorded=True).of_rows(missing)))
+    if missing:
+        warn_changed_text(work.spec, store)
+    once = {key: row for row, key in reversed(missing.items())}  # a reply that several judgments share counts once
+    in_batch = Counter(judge_of(once.pop(key)) for key in store.in_batches(once))
+    to_call: list[list[int]] = [[] for _ in judges]
+    for row in sorted(once.values()):
+        to_call[judge_of(row)].append(row)
+    rendered: dict[tuple[str, ...], Prompt] = {}
+    rows = [
+        (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], in_batch[at], len(to_call[at]),
+         *_prices(work, store, at, to_call[at], known[at], rendered))
+        for at, judge in enumerate(judges)
+    ]  # fmt: skip
+    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
+    table = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
+    return Plan(table, work.shape[0], work.n_unique, store.where, len(work.skipped), work.n_unseen)
+
+
+def _with_first_answers(
+    table: pd.DataFrame, work: Worklist, missing: list[int], cache: str | Path | None
+) -> pd.DataFrame:
+    """The plan with the own answers that judges give before they judge the missing rows."""
+    stage = first_stage(work, missing) if work.spec.commits else None
+    if stage is not None:
+        more = plan_worklist(stage, cache=cache).table.set_index("judge").reindex(table["judge"], fill_value=0)
+        for name in ("n_to_call", *_PRICES):
+            table[name] += more[name].to_numpy()
+    return table
+
+
+def _prices(
+    work: Worklist,
+    store: ReplyStore,
+    at: int,
+    missing: list[int],
+    known: list[bytes],
+    rendered: dict[tuple[str, ...], Prompt],
+) -> tuple[float, float, float]:
+    """Expected and highest US$ of a judge's missing replies, and the expected one in batches.
+
+    `rendered` has the prompts that judges share.
+    """
+    if not missing:
+        return 0.0, 0.0, 0.0
+    from evalkit.engine.calls.budget import upper_bound
+    from evalkit.engine.providers.batch_interface import batch_share, has_batches
+    from evalkit.engine.providers.prices import price_of
+
+    judge = work.spec.judges[at]
+    price = price_of(judge)
+    if price is None:
+        return np.nan, np.nan, np.nan
+    requests = work.requests(missing)
+    for one in requests:
+        shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
+        one.source = rendered.get(shared, one.source)
+        rendered[shared] = one.prompt
+    billed_once = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
+    for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
+    sizes = [len(work.spec.groups[work.place(row)[1]]) for row in missing] if work.spec.is_grouped else [1]
+    reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))
+    usd = for_prompts / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
+    in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
+    if judge.max_tokens is None:
+        return usd, np.nan, in_batches
+    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests), in_batches
+
+
+def _reply_tokens(known: list[bytes], max_tokens: int | None, n_criteria: float) -> float:
+    """Expected length of a reply: the mean of the stored ones, else a guess by the mean number of its criteria."""
+    lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
+    length = sum(lengths) / len(lengths) if lengths else TOKENS_PER_CRITERION * n_criteria
+    return float(length if max_tokens is None else min(length, max_tokens))

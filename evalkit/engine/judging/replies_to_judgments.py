@@ -1,0 +1,320 @@
+"""From stored replies to the columns of the judgments table, without an object per judgment."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit.core.lists_of_choices import REASONS
+from evalkit.core.prompts_and_replies import MOST_TOKENS
+from evalkit.engine.judging.scores_from_logprobs import COLUMNS, Verdict, read_score
+from evalkit.engine.judging.who_answered import id_number, remark_notes, remarks_on
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import EvalkitWarning, listed
+from evalkit.rubrics import Scale
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
+from evalkit.rubrics.scales import code_text
+from evalkit.tables.grouping import Floats
+from evalkit.tables.schemas import table
+
+if TYPE_CHECKING:
+    from evalkit.rubrics.parsing import Form, Parsed
+
+_SOURCES = ("live", "cache", "recorded", "trace")
+_FLIP = {"A": "B", "B": "A"}
+_REMEMBERED = 10_000
+
+# a Verdict is: score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
+UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)}
+
+
+class CodeReader:
+    """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
+
+    def __init__(
+        self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None, group: Sequence[str] = ()
+    ) -> None:
+        self.own = own  # a prompt builder's own reader, which also gets the inputs
+        from evalkit.rubrics.parsing import parser_for
+
+        self.parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        if len(group) > 1:
+            from evalkit.rubrics.parsing.several_criteria import parser_of_group
+
+            self.parse = parser_of_group(scale, name, tuple(group))
+        self.scale, self._pairwise = scale, pairwise
+        self.verdict = lru_cache(_REMEMBERED)(self._verdict)
+
+    def _verdict(self, code: Any, flip: bool) -> Verdict:
+        """Score, label and pass of a code; `flip` maps a swapped answer back."""
+        scale = self.scale
+        if self._pairwise:
+            winner = _FLIP.get(code, code) if flip else code
+            score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
+            label, passed = str(winner), scale.passed(winner)
+        else:
+            score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
+        return score, norm, label, -1 if passed is None else int(passed), -1
+
+
+class VerdictColumns:
+    """Score, label, verdict and error of `n` rows, filled in any order."""
+
+    def __init__(self, n: int) -> None:
+        self._score = np.full(n, np.nan)
+        self._norm = np.full(n, np.nan)
+        self._passed = np.full(n, -1, dtype=np.int8)
+        self._error = np.full(n, -1, dtype=np.int8)
+        self._label = np.full(n, -1, dtype=np.int32)
+        self._labels: dict[str, int] = {}
+
+    def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
+        """Fill in the verdicts of these rows."""
+        scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
+        known = self._labels
+        self._score[where], self._norm[where] = scores, norms
+        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
+        self._passed[where], self._error[where] = passed, errors
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the judgments table."""
+        return {
+            "score": self._score,
+            "score_norm": self._norm,
+            "label": _named(self._label, list(self._labels)),
+            "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
+            "error": _named(self._error, REASONS),
+        }
+
+
+class Columns(VerdictColumns):
+    """Reads the replies of a work list, chunk by chunk, and makes the judgments table of them."""
+
+    def __init__(self, worklist: Worklist, *, replies: bool = False) -> None:
+        self._worklist, self._replies = worklist, replies
+        spec = worklist.spec
+        pairwise = spec.rubric.mode == "pairwise"
+        readers: dict[Any, CodeReader] = {}
+        self._readers = []  # by criterion and judge
+        for criterion, numbers in zip(spec.rubric.criteria, spec.groups, strict=True):
+            group = [spec.rubric.names[at] for at in numbers]
+            for builder in spec.prompt_builders:
+                own = builder.reply_reader
+                key = criterion.name, builder.template.form, own
+                if key not in readers:
+                    form, scale = builder.template.form, criterion.scale
+                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, own, group)
+                self._readers.append(readers[key])
+        n = worklist.n_rows
+        super().__init__(n)
+        # by row, if a judge reads distributions: NaN where there is none
+        self._distributions = np.full((n, len(COLUMNS)), np.nan) if any(judge.score for judge in spec.judges) else None
+        self.broke_off: set[int] = set()  # rows without a score because their reply broke off: no limit cut it
+        self.cost = np.full(n, np.nan)
+        self._latency = np.full(n, np.nan)
+        self._prompt = np.full(n, -1, dtype=np.int64)
+        self._completion = np.full(n, -1, dtype=np.int64)
+        self._source = np.full(n, -1, dtype=np.int8)
+        self._model = np.full(n, -1, dtype=np.int32)
+        self._models: dict[str, int] = {}
+        self._fingerprint = np.full(n, -1, dtype=np.int32)
+        self._fingerprints: dict[str, int] = {}
+        self._is_cut = np.zeros(n, dtype=bool)
+        self._ids, self._created = np.zeros(n, dtype=np.int64), np.zeros(n)
+        self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
+
+    def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
+        """Read the stored replies of these rows; with `source` None it is ``cache`` or ``recorded``, as stored.
+
+        If a row is read a second time, the second reply replaces the first.
+        """
+        if not len(rows):
+            return
+        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
+        by_judge, n_cells, readers = n_orders * n_samples, n_criteria * n_judges, self._readers
+        replies = [orjson.loads(value) for value in values]
+        verdicts: list[Verdict] = []
+        explanations: list[str | None] = []
+        for row, reply in zip(rows, replies, strict=True):
+            reader = readers[row // by_judge % n_cells]
+            if reader.own is None:
+                parsed = reader.parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
+            else:
+                parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
+            if parsed.error is None:
+                flip = n_orders == 2 and row // n_samples % 2 == 1
+                verdict = None
+                if self._distributions is not None:
+                    verdict = self._distributed(row, reply, parsed, reader, self._distributions, flip=flip)
+                verdicts.append(verdict or reader.verdict(parsed.code, flip))
+            else:
+                verdicts.append(UNSCORED[parsed.error])
+                if broke_off(reply.get("finish_reason")) and reply.get("source") != "recorded":
+                    self.broke_off.add(row)
+            explanations.append(parsed.explanation or None)
+        where = np.asarray(rows, dtype=np.int64)
+        self.put(where, verdicts)
+        self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
+        self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+        if self._replies:
+            self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
+        # a reply contains only what is known
+        for field, codes, known in (
+            ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
+        ):  # fmt: skip
+            names = [reply.get(field) for reply in replies]
+            codes[where] = [-1 if name is None else known.setdefault(name, len(known)) for name in names]
+        self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
+        self._ids[where] = [id_number(reply.get("id")) for reply in replies]
+        self._created[where] = [reply.get("created", 0.0) for reply in replies]
+        self.cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
+        self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
+        for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
+            stated = [reply.get(field) for reply in replies]
+            # as `token_count`, without a call for each of a million replies
+            counts = [value if type(value) is int and 0 <= value <= MOST_TOKENS else -1 for value in stated]
+            column[where] = counts
+            # an older evalkit stored any number that a server stated, and a price by it
+            unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
+            self.cost[unknown] = math.nan
+        unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
+        self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
+
+    def _distributed(
+        self, row: int, reply: dict[str, Any], parsed: Parsed, reader: CodeReader, made: Floats, *, flip: bool
+    ) -> Verdict | None:
+        """The verdict by log-probabilities; None where the judge does not read them, or the reply has none."""
+        made[row] = np.nan
+        reading = self._worklist.spec.judges[self._worklist.place(row)[2]].score
+        if reading is None or reader.own is not None:
+            return None
+        from evalkit.rubrics.parsing.verdict_logprobs import read_distribution
+
+        found = read_distribution(reply, parsed, reader.parse, reader.scale)
+        if found is None:
+            return None
+        verdict, made[row] = read_score(
+            found.codes, reading, lambda code: reader.verdict(code, flip), is_first=found.is_first
+        )
+        return verdict
+
+    def _warn_without_logprobs(self, table: pd.DataFrame) -> None:
+        judges = [judge.name for judge in self._worklist.spec.judges if judge.score]
+        scored = table["judge"].isin(judges) & table["error"].isna()
+        plain = scored & table["score_mass"].isna()
+        if plain.any():
+            warnings.warn(
+                f"{int(plain.sum())} of {int(scored.sum())} scores of {listed(judges)} are read from the text, because "
+                "the reply has no log-probabilities or the level of the scale is interval. For these scores, "
+                "score= has no effect, score_mass is NA, and a vote is the mean of its samples",
+                EvalkitWarning,
+                stacklevel=2,
+            )
+
+    def fail(self, rows: Sequence[int], keys: Sequence[bytes] | None, reasons: Sequence[str]) -> None:
+        """Mark these rows with the reason why they have no reply; `keys` is None where there was nothing to ask."""
+        where = np.asarray(rows, dtype=np.int64)
+        self._error[where] = [REASONS.index(reason) for reason in reasons]
+        if keys is not None:
+            self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+
+    @property
+    def recorded(self) -> np.ndarray[Any, Any]:
+        """For each row whether its reply was recorded."""
+        return np.asarray(self._source == _SOURCES.index("recorded"))
+
+    @property
+    def known_usd(self) -> float:
+        """US$ that the replies read so far cost; one that several rows share counts once."""
+        if not (chunks := self._texts["key"]):
+            return 0.0
+        rows = np.concatenate([rows for rows, _ in chunks])
+        keys = pd.Series(pd.concat([pd.Series(keys) for _, keys in chunks], ignore_index=True))
+        return float(np.nansum(self.cost[rows[~keys.duplicated().to_numpy()]]))
+
+    def error(self, row: int) -> str | None:
+        """The reason why a row has no score, or None."""
+        code = self._error[row]
+        return None if code < 0 else REASONS[code]
+
+    def _text(self, name: str) -> Any:
+        """The chunks of a text column as one array in the order of the rows."""
+        chunks = self._texts.pop(name)
+        n = self._worklist.n_rows
+        if not chunks:
+            return pd.array([None] * n, dtype="str")
+        where = np.concatenate([rows for rows, _ in chunks])
+        whole = type(chunks[0][1])._concat_same_type([values for _, values in chunks])
+        if len(where) == n and (where == np.arange(n)).all():
+            return whole
+        take = np.full(n, -1, dtype=np.int64)
+        take[where] = np.arange(len(where))
+        return whole.take(take, allow_fill=True)
+
+    def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
+        """The judgments table, or only the rows that are `kept`; it can be made only once."""
+        worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
+        n_items, n_criteria, n_judges, n_orders, n_samples = worklist.shape
+        n, n_asks = worklist.n_rows, n_orders * n_samples
+        per_criterion = n_judges * n_asks
+        weights = np.repeat([judge.weight for judge in spec.judges], n_asks)
+        columns: dict[str, Any] = {
+            "rubric": _repeated([rubric.id], 1, n),
+            "rubric_version": _repeated([rubric.label], 1, n),
+            "item_id": worklist.items["item_id"].array.take(np.repeat(np.arange(n_items), n_criteria * per_criterion)),
+            "criterion": _repeated(rubric.names, per_criterion, n),
+            "judge": _repeated([judge.name for judge in spec.judges], n_asks, n),
+            "order": _repeated(spec.orders, n_samples, n),
+            "sample": np.tile(np.arange(n_samples), n // n_samples),
+            **self.columns(),
+            "explanation": self._text("explanation"),
+            "source": _named(self._source, _SOURCES),
+            "model": _named(self._model, list(self._models)),
+            "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
+            "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
+            "cost_usd": self.cost,
+            "latency_s": self._latency,
+            "weight": np.tile(weights, n_items * n_criteria),
+            "key": self._text("key"),
+            "level": _repeated([criterion.level for criterion in rubric.criteria], per_criterion, n),
+            "scale": _repeated([criterion.scale.to_json() for criterion in rubric.criteria], per_criterion, n),
+        }
+        if self._replies:
+            columns["reply"] = self._text("reply")
+        if self._distributions is not None:
+            columns |= dict(zip(COLUMNS, self._distributions.T.copy(), strict=True))
+        remarks = remarks_on(self._is_cut, self._ids, self._created)
+        has_remarks = (remarks.codes >= 0).any()
+        if has_remarks:
+            columns["remark"] = remarks
+        if self._fingerprints:
+            columns["fingerprint"] = _named(self._fingerprint, list(self._fingerprints))
+        judgments = table("judgments", columns)
+        for note in remark_notes(judgments) if has_remarks else ():
+            warnings.warn(note, EvalkitWarning, stacklevel=2)
+        if self._distributions is not None:
+            self._warn_without_logprobs(judgments)
+        return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
+
+
+def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
+    """Codes with their names as a categorical with only the names in use."""
+    used = np.unique(codes[codes >= 0])
+    place = np.full(len(names) + 1, -1, dtype=np.int32)
+    place[used] = np.arange(len(used))
+    return pd.Categorical.from_codes(place[codes], pd.Index([names[at] for at in used], dtype="str"))
+
+
+def _repeated(values: Sequence[str | None], times: int, n: int) -> pd.Categorical:
+    """Each value so many times, over and over until there are `n` rows, as a categorical; None is missing."""
+    names = list(dict.fromkeys(value for value in values if value is not None))
+    codes = np.repeat([-1 if value is None else names.index(value) for value in values], times)
+    whole = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
+    return pd.Categorical.from_codes(whole, pd.Index(names, dtype="str"))

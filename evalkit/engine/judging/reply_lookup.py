@@ -1,0 +1,348 @@
+"""What is stored for a work list, and what is missing.
+
+The reply that counts for a row is the live one of its content, or the one recorded for its item. Rows without one are
+left to calls or to open batches, or fail.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice, takewhile
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from evalkit.core.settings import Options
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging.replies_to_judgments import Columns
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist, gc_paused
+from evalkit.errors import CacheMiss, EvalkitWarning, counted
+from evalkit.rubrics.parsing.reply_cleanup import broke_off
+from evalkit.rubrics.rubrics_by_name import is_found
+
+_log = logging.getLogger("evalkit")
+
+_CHUNK = 20_000
+_ATTEMPTS = 3  # so often is a reply paid that breaks off each time
+
+Bools = npt.NDArray[np.bool_]
+Hit = tuple[bytes, bytes]
+"""Key and JSON of a stored reply."""
+
+
+@dataclass(frozen=True)
+class StoredReplies:
+    """The stored replies of a work list.
+
+    A live reply counts for all items of equal content. A recorded one counts for its item alone and only with
+    `recorded`; of the two, the one received last. A reply that an older evalkit recorded, without an item, counts
+    if exactly one row of the work list has its key; with several, its item is unknown.
+
+    Attributes
+    ----------
+    recorded
+        Whether recorded replies count.
+    since
+        Unix time; replies received before it do not count.
+    until
+        Unix time; replies received after it do not count.
+    """
+
+    worklist: Worklist
+    store: ReplyStore
+    recorded: bool
+    since: float | None = None
+    until: float | None = None
+
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """Input hashes that several items have."""
+        counts = Counter(shown for hashes in self.worklist.hashes for shown in hashes)
+        return frozenset(shown for shown, n in counts.items() if n > 1)
+
+    def chunks(self) -> Iterator[tuple[int, list[bytes], list[Hit | None]]]:
+        """First row, keys, and the stored reply of each row, some thousand rows at a time."""
+        keys, own, first = self.worklist.keys(), self.worklist.keys(recorded=True), 0
+        while chunk := list(islice(keys, _CHUNK)):
+            own_chunk = list(islice(own, len(chunk))) if self.recorded else None
+            yield first, chunk, self._hits(range(first, first + len(chunk)), chunk, own_chunk)
+            first += len(chunk)
+
+    def recorded_samples(self) -> int:
+        """The maximum number of samples recorded for any item, searched for by doubling."""
+        samples = self.worklist.spec.samples
+        while True:
+            samples *= 2
+            wide = replace(self, worklist=self.worklist.with_samples(samples))
+            most = 0
+            for first, _, hits in wide.chunks():
+                places = ((first + at) % samples + 1 for at, hit in enumerate(hits) if hit and is_recorded(hit[1]))
+                most = max(most, *places, 0)
+            if most <= samples // 2:
+                return most
+
+    def of_rows(self, rows: Collection[int], *, content: bool = False) -> dict[int, Hit]:
+        """The stored replies of those of the rows that have one.
+
+        With `content`, the replies of other versions of the rubric with the same prompt.
+        """
+        if not rows:
+            return {}
+        ordered, wanted = sorted(rows), frozenset(rows)
+        keys = list(self.worklist.keys(content=content, rows=wanted))
+        own = list(self.worklist.keys(content=content, recorded=True, rows=wanted)) if self.recorded else None
+        hits = self._hits(ordered, keys, own, content=content)
+        return {row: hit for row, hit in zip(ordered, hits, strict=True) if hit is not None}
+
+    def _hits(
+        self, rows: Iterable[int], keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False
+    ) -> list[Hit | None]:
+        """The reply of each row: that of its content or, if recorded replies count, the one of its item (`own`)."""
+        requested, stored = {*keys, *(own or ())}, dict[bytes, Hit]()
+        if content:
+            stored = self.store.get_by_content(requested, since=self.since, until=self.until, recorded=self.recorded)
+        else:
+            values = self.store.get_many(requested, since=self.since, until=self.until, recorded=self.recorded)
+            stored = {key: (key, value) for key, value in values.items()}
+        if own is None:
+            return [stored.get(key) for key in keys]
+        pairs = zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
+        return [
+            shared if mine is None and not self._shared else self._of(row, shared, mine) for row, shared, mine in pairs
+        ]
+
+    def _of(self, row: int, shared: Hit | None, mine: Hit | None) -> Hit | None:
+        if shared is None:
+            return mine
+        if mine is None:
+            item, _, _, order, _ = self.worklist.place(row)
+            unclear = self.worklist.hashes[item][order] in self._shared and is_recorded(shared[1])
+            return None if unclear else shared
+        if is_recorded(shared[1]) or _received(mine) > _received(shared):
+            return mine
+        return shared
+
+
+def is_recorded(value: bytes) -> bool:
+    """Whether a stored reply was recorded."""
+    return bool(orjson.loads(value).get("source") == "recorded")
+
+
+def _received(hit: Hit) -> float:
+    return float(orjson.loads(hit[1])["created"])
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What `look_up` read for one call of `judge`, and what is missing.
+
+    Attributes
+    ----------
+    columns
+        The rows of the table that are known; calls fill in the others.
+    missing
+        Row -> reply key of those without a reply, in order.
+    again
+        Those of them that are requested again, because their stored reply has no score.
+    newer_than
+        Stored replies received before this Unix time may be superseded by new ones.
+    n_stored
+        Rows with a reply that counts.
+    kept
+        Which rows the table shows; None: all.
+    live_answers
+        Keys of the judges' own answers that this call paid for.
+    """
+
+    stored: StoredReplies
+    options: Options
+    columns: Columns
+    missing: dict[int, bytes]
+    again: frozenset[int]
+    newer_than: float | None
+    n_stored: int
+    kept: Bools | None = None
+    live_answers: frozenset[str] = frozenset()
+
+    def fail(self, reasons: Mapping[int, str]) -> None:
+        """Mark missing rows with the reason why they get no reply; one that is requested again keeps its stored one."""
+        rows = [row for row in reasons if row not in self.again]
+        self.columns.fail(rows, [self.missing[row] for row in rows], [reasons[row] for row in rows])
+
+    def without(self, reasons: Mapping[int, str]) -> Lookup:
+        """The same without these missing rows, which are not asked; they fail."""
+        self.fail(reasons)
+        return replace(self, missing={row: key for row, key in self.missing.items() if row not in reasons})
+
+
+def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None) -> Lookup:
+    """Read the stored replies of a work list, received until this Unix time; skipped items fail."""
+    refresh, now, kept = options.refresh, time.time(), None
+    since = now if refresh is True else refresh if isinstance(refresh, float) else None
+    newer_than = now if refresh == "unscored" else since
+    recorded = options.recorded == "use" or (options.offline and until is None)
+    stored = StoredReplies(worklist, store, recorded, since, until)
+    columns, missing = _read(stored, options)
+    again: dict[int, bytes] = {}
+    if options.offline and not worklist.spec.exact and columns.recorded.any():
+        samples = max(worklist.spec.samples, stored.recorded_samples())
+        stored = replace(stored, worklist=worklist.with_samples(samples))
+        columns, missing = _read(stored, options)
+        kept = _shown_rows(stored.worklist, columns, missing, worklist.spec.samples)
+        missing = {row: key for row, key in missing.items() if kept[row]}
+    elif not options.offline and (refresh == "unscored" or columns.broke_off):
+        broken = _worth_asking(stored, columns.broke_off)
+        newer_than = time.time() if broken else newer_than
+        unscored = range(worklist.n_rows) if refresh == "unscored" else ()
+        again = _rows_again(worklist, missing, broken.union(row for row in unscored if columns.error(row) is not None))
+        missing = dict(sorted((missing | again).items()))
+    n_stored = stored.worklist.n_rows - len(missing)
+    if worklist.skipped:
+        asked = stored.worklist.without_skipped(missing)
+        skipped = [row for row in missing if row not in asked]
+        columns.fail(skipped, None, [worklist.skipped[stored.worklist.place(row)[0]] for row in skipped])
+        missing = asked
+    return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, kept)
+
+
+def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, bytes]]:
+    """The rows with a stored reply, and row -> key of the others.
+
+    With `adopt`, a reply of another rubric version with the same prompt counts.
+    """
+    columns, missing = Columns(stored.worklist, replies=options.replies), dict[int, bytes]()
+    for first, keys, values in stored.chunks():
+        hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
+        if hits:
+            with gc_paused():
+                columns.read(*zip(*hits, strict=True), source=None)
+        if len(hits) < len(keys):
+            missing |= {first + at: keys[at] for at, hit in enumerate(values) if hit is None}
+    if missing and options.adopt and options.refresh != "unscored":
+        adopted = stored.of_rows(missing, content=True)
+        adopted_keys, replies = [key for key, _ in adopted.values()], [reply for _, reply in adopted.values()]
+        columns.read(list(adopted), adopted_keys, replies, source=None)
+        missing = {row: key for row, key in missing.items() if row not in adopted}
+    return columns, missing
+
+
+def _worth_asking(stored: StoredReplies, broken: set[int]) -> set[int]:
+    """Those of the rows whose reply broke off that are asked again: not if it broke off each of three times."""
+    keys = {row: key for row, key in enumerate(stored.worklist.keys()) if row in broken} if broken else {}
+    generations = stored.store.generations(set(keys.values())) if keys else {}
+    hopeless = {row for row, key in keys.items() if _n_broken(generations.get(key, ())) >= _ATTEMPTS}
+    if hopeless:
+        _log.warning(
+            "%s broke off each of %d times and is not requested again; refresh='unscored' does",
+            counted(len(hopeless), "reply", "replies"), _ATTEMPTS,
+        )  # fmt: skip
+    return broken - hopeless
+
+
+def _n_broken(generations: Sequence[bytes]) -> int:
+    """How many of the newest stored replies of a key broke off, one after the other."""
+    ends = (broke_off(orjson.loads(value).get("finish_reason")) for value in reversed(generations))
+    return sum(takewhile(bool, ends))
+
+
+def _rows_again(worklist: Worklist, missing: Collection[int], unscored: Collection[int]) -> dict[int, bytes]:
+    """Row -> key of those of the rows that have a stored reply; a new reply is one for all criteria of its call."""
+    keys = {row: key for row, key in enumerate(worklist.keys()) if row not in missing}
+    if worklist.spec.is_grouped:
+        new = {keys[row] for row in unscored if row in keys}
+        return {row: key for row, key in keys.items() if key in new}
+    return {row: key for row, key in keys.items() if row in unscored}
+
+
+def _cells(worklist: Worklist, columns: Columns, missing: Collection[int]) -> tuple[Bools, Bools]:
+    """By item, criterion, judge, order and sample: whether there is a reply, and whether it was recorded."""
+    has_reply = np.ones(worklist.n_rows, dtype=bool)
+    has_reply[list(missing)] = False
+    return has_reply.reshape(worklist.shape), columns.recorded.reshape(worklist.shape)
+
+
+def _shown_rows(worklist: Worklist, columns: Columns, missing: Collection[int], samples: int) -> Bools:
+    """For judges with recorded replies the samples that are stored, or one row with `cache_miss`.
+
+    For pairs that is one row for each order in which the judge has replies to another item.
+    """
+    has_reply, recorded = _cells(worklist, columns, missing)
+    asked = np.asarray(has_reply.any(axis=(0, -1)))
+    asked[..., 0] |= ~asked.any(axis=-1)
+    shown = has_reply.copy()
+    shown[..., 0] |= asked & ~has_reply.any(axis=-1)
+    default = np.arange(has_reply.shape[-1]) < samples
+    by_judge = np.asarray(recorded.any(axis=(0, 1, 3, 4)))[:, np.newaxis, np.newaxis]
+    return np.where(by_judge, shown, default).reshape(-1)
+
+
+def miss_offline(lookup: Lookup) -> None:
+    """Give the missing rows the error `cache_miss`, or raise."""
+    worklist, store = lookup.stored.worklist, lookup.stored.store
+    if lookup.options.on_miss == "raise":
+        row = next(iter(lookup.missing))
+        item = worklist.items["item_id"].iloc[worklist.place(row)[0]]
+        near = nearest(worklist, store, row) or {}
+        difference = "; ".join(f"{name}: {cached!r} cached, {asked!r} needed" for name, (cached, asked) in near.items())
+        difference = difference or "nothing is stored for this input, and nothing recorded for this item id"
+        raise CacheMiss(
+            f"{len(lookup.missing)} of {counted(worklist.n_rows, 'judgment is', 'judgments are')} not in the cache at "
+            f"{store.where} (first: item {item!r}; {difference}); run without offline to call the judges"
+        )
+    if not store.database.n_bytes():
+        _log.warning("the cache %s does not exist: check cache= (--cache) or EVALKIT_CACHE", store.place)
+    if lookup.kept is None and lookup.columns.recorded.any():
+        has_reply, recorded = _cells(worklist, lookup.columns, lookup.missing)
+        n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())
+        if n_missing:
+            warnings.warn(
+                f"{n_missing} of {counted(worklist.n_rows, 'reply', 'replies')} are missing (cache_miss), because "
+                f"fewer than {counted(worklist.spec.samples, 'sample')} were recorded; omit samples= to use all "
+                "recorded samples",
+                EvalkitWarning,
+                stacklevel=5,
+            )
+    lookup.fail(dict.fromkeys(lookup.missing, "cache_miss"))
+
+
+def nearest(worklist: Worklist, store: ReplyStore, row: int) -> dict[str, tuple[object, object]] | None:
+    """In which parts of the key the most similar stored reply differs: ``{part: (stored, asked)}``, or None."""
+    differences = [store.nearest(worklist.parts_of(row, recorded=recorded)) for recorded in (True, False)]
+    return min((difference for difference in differences if difference), key=len, default=None)
+
+
+def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
+    """Warn if a rubric's file was changed after replies were stored for its version.
+
+    The store knows versions, not files: replies to an unsaved edit are stored under the version that was edited. So the
+    warning is limited to rubrics that are loaded unchanged by id and version, and to texts without any stored reply
+    while there are replies for another text.
+    """
+    rubric = spec.rubric
+    if rubric.edited:
+        return
+    known = store.texts_of(rubric.id, rubric.version)
+    own = {
+        (asking.template.hash, text) for asking in spec.prompt_builders for text in asking.rubric.prompt_hashes.values()
+    }
+    templates = {template for template, _ in own}
+    others = [pair for pair in known if pair[0] in templates and pair not in own]
+    if not others or own <= set(known) or not is_found(spec.rubric):
+        return
+    n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in others)
+    name = f"{rubric.id}@{rubric.version}"
+    warnings.warn(
+        f"{counted(n, 'cached reply', 'cached replies')} for {name} were made with another text of this version. If "
+        "you changed the rubric's file, restore it, and save your change as the next version ('evalkit rubric new', "
+        "or Rubric.save)",
+        EvalkitWarning,
+        stacklevel=4,
+    )

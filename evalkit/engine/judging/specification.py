@@ -1,0 +1,344 @@
+"""The settings of a `judge` call, checked before anything is paid: rubric, judges, samples, templates, rules.
+
+All settings are resolved here. Each entry point (`judge`, `evaluate`, the command line, the gate, LightEval's metrics,
+the tuner) passes its sources of settings in order of precedence and gets a `Spec`; `print(spec.settings)` shows each
+value with its source.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.lists_of_choices import ON_MISSING, PROVIDERS, OnMissing
+from evalkit.core.settings import (
+    RULE_NAMES,
+    Place,
+    Rules,
+    Settings,
+    check_choice,
+    check_criteria_per_call,
+    check_samples,
+)
+from evalkit.engine.request import TOKENS_PER_CRITERION
+from evalkit.errors import ConfigError, EvalkitWarning, guess, listed
+from evalkit.rubrics import Profile, Rubric
+from evalkit.rubrics.inputs import check_question
+from evalkit.rubrics.profiles import RubricLike, load_rubric_or_profile
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, Template
+
+DEFAULT_SAMPLES = 3
+_DEFAULTS = {"samples": DEFAULT_SAMPLES, "criteria_per_call": 1} | asdict(Rules())
+
+_NAMES = ("judges", "template", "samples", "criteria_per_call", *RULE_NAMES)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Rubric, judges, samples and rules: all of an evaluation but the items. Can be pickled.
+
+    Attributes
+    ----------
+    rubric
+        What is judged.
+    judges
+        The judges; their names and identities are unique.
+    prompt_builders
+        For each judge the rubric with the template it gets.
+    samples
+        Samples per judge, item, criterion and order.
+    profile
+        The profile that was used, if any.
+    exact
+        Whether the caller or the profile set the number of samples; if not, all recorded replies are used.
+    rules
+        How samples become votes, and votes scores; `judge` does not look at them.
+    settings
+        Each setting with the source of its value.
+    inputs
+        For inputs of the rubric the column of the items that holds them; the others are in columns of their names.
+    on_missing
+        Whether an item that lacks a required input is an error, or skipped.
+    criteria_per_call
+        How many criteria one reply judges: a number, or ``all``.
+    commits
+        Whether a judge answers the question before it sees a candidate, as its template asks.
+    """
+
+    rubric: Rubric
+    judges: tuple[Judge, ...]
+    prompt_builders: tuple[PromptBuilder, ...]
+    samples: int
+    profile: Profile | None = None
+    exact: bool = True
+    rules: Rules = field(default_factory=Rules)
+    settings: Settings = field(default_factory=Settings, compare=False)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    on_missing: OnMissing = "raise"
+    criteria_per_call: int | str = 1
+    commits: bool = False
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """For each criterion the criteria, as numbers, that one reply judges with it; itself alone if it has examples.
+
+        The rubric's list is divided at fixed places, so a change of one criterion concerns only its own group.
+        """
+        criteria = self.rubric.criteria
+        size = len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call
+        groups = []
+        for at, criterion in enumerate(criteria):
+            first = at // size * size
+            others = range(first, min(first + size, len(criteria)))
+            alone = bool(criterion.examples)
+            groups.append((at,) if alone else tuple(one for one in others if not criteria[one].examples))
+        return tuple(groups)
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether any reply judges several criteria."""
+        return any(len(group) > 1 for group in self.groups)
+
+    def templates_of(self, builder: PromptBuilder) -> list[Template]:
+        """The templates that make the prompts of one of `prompt_builders`: its own, that for several criteria, both."""
+        several = {len(group) > 1 for group in self.groups}
+        makers = [*([builder] if False in several else []), *([builder.together] if True in several else [])]
+        return list({maker.template.label: maker.template for maker in makers}.values())
+
+    @property
+    def orders(self) -> tuple[str | None, ...]:
+        """Orders in which the answers are shown: both for pairwise rubrics."""
+        return ("AB", "BA") if self.rubric.mode == "pairwise" else (None,)
+
+    @classmethod
+    def of(
+        cls,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
+        samples: int | None = None,
+        template: str | None = None,
+        rules: Mapping[str, Any] | None = None,
+        *,
+        source: str = "argument",
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
+        criteria_per_call: int | str | None = None,
+    ) -> Spec:
+        """Resolve the arguments of a caller: argument > profile > default.
+
+        Parameters
+        ----------
+        rubric
+            A Rubric, the name or path of one, a Profile, or the path of a profile's file.
+        judges
+            A judge or several, as `Judge.of` takes them; None takes those of the profile, and so does
+            ``"none"``, by which callers mean that no judge is to be called.
+        samples
+            From 1 to 1000; None takes the profile's, else 3.
+        template
+            A template for all judges that name none of their own.
+        rules
+            Some of the fields of `Rules`; None, and those left out, take the profile's, else the default.
+        source
+            What `settings` calls the caller: ``argument``, ``flag`` …
+        inputs, on_missing
+            As for `judge`.
+        criteria_per_call
+            From 1, or ``all``; None takes the profile's, else 1.
+
+        Raises
+        ------
+        ConfigError, RubricError
+            When something is unknown, missing or contradictory.
+        """
+        found = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
+        if isinstance(found, Rubric):
+            chosen, profile, places = found, None, list[Place]()
+        else:
+            chosen, profile, places = found.load(), found, named_by(found)
+        if is_none(judges):
+            if profile is None or not profile.judges:
+                raise ConfigError(
+                    "judge 'none' reads the stored replies of the judges of a profile, but no profile with judges "
+                    "was passed; pass one, or name a judge and set offline=True (--offline) to read its stored "
+                    "replies"
+                )
+            judges = None
+        if rules:
+            Rules.of(rules)  # refuses an unknown name
+        check_choice("on_missing", on_missing, ON_MISSING)
+        named = {"judges": judges, "template": template, "samples": samples}
+        named |= {"criteria_per_call": criteria_per_call} | dict(rules or {})
+        spec = cls.resolve(chosen, Settings.of((source, named), *places), profile=profile)
+        if inputs:
+            check_names(inputs, chosen)
+            spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
+            spec.settings.sources["inputs"] = source
+        return replace(spec, inputs=dict(inputs or {}), on_missing=on_missing)
+
+    @classmethod
+    def resolve(
+        cls,
+        rubric: Rubric,
+        settings: Settings,
+        *,
+        profile: Profile | None = None,
+        templates: Mapping[str, Template] | None = None,
+    ) -> Spec:
+        """Check the settings of any entry point and fill in the defaults.
+
+        Parameters
+        ----------
+        rubric
+            What is judged.
+        settings
+            Any of ``judges``, ``template``, ``samples`` and the fields of `Rules`.
+        profile
+            The profile among the places, if there was one.
+        templates
+            Templates by the name that settings and judges give them; they come before those of the rubric folders.
+
+        Raises
+        ------
+        ConfigError, RubricError
+            When something is unknown, missing or contradictory.
+        """
+        settings = Settings.of(("rubric", {"template": rubric.template}), ("default", _DEFAULTS), start=settings)
+        judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
+        samples = check_samples(settings["samples"])
+        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        cold = [judge.name for judge in judges if judge.temperature == 0]
+        if cold and samples > 1:
+            warnings.warn(
+                f"the {samples} samples of {listed(cold)} will be alike and show no spread, because the temperature "
+                "is 0; use temperature 1.0, or one sample",
+                EvalkitWarning,
+                stacklevel=5,
+            )
+        read = [judge for judge in judges if judge.score]
+        if read and rules.min_self_agreement is not None:
+            raise ConfigError(
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{read[0].name}' gives one, with "
+                f"probabilities (score={read[0].score!r}); set only one of the two"
+            )
+        warm = [judge.name for judge in read if judge.temperature not in (None, 1.0)]
+        if warm:
+            warnings.warn(
+                f"{listed(warm)} reads log-probabilities at a temperature other than 1.0. Some services apply the "
+                "temperature to them and others do not; use temperature=1.0, where this makes no difference",
+                EvalkitWarning,
+                stacklevel=5,
+            )
+        exact = profile is not None or settings.sources["samples"] != "default"
+        settings["judges"] = judges
+        if profile is not None and profile.calibration is not None:
+            settings = settings.changed("calibration", "not applied: scores are raw", f"profile {profile.profile}")
+        per_call = check_criteria_per_call(settings["criteria_per_call"])
+        if per_call == 1:
+            del settings["criteria_per_call"]
+        commits = [builder.template.label for builder in prompt_builders if builder.template.commits]
+        for label in commits:
+            check_question(rubric.id, rubric.input_names, label)
+        spec = cls(
+            rubric, judges, prompt_builders, samples, profile, exact, rules, settings,
+            criteria_per_call=per_call, commits=bool(commits),
+        )  # fmt: skip
+        if per_call != 1 and spec.is_grouped:
+            _warn_of_short_replies(judges, max(map(len, spec.groups)))
+            for judge, builder in zip(judges, prompt_builders, strict=True):
+                builder.together.template.check(rubric.input_names)
+                if judge.score or builder.reply_reader is not None:
+                    raise ConfigError(
+                        f"judge '{judge.name}' has score= or its own function that reads replies, so a reply has "
+                        f"one verdict, and criteria_per_call={per_call!r} is not possible; set it to 1"
+                    )
+        return spec
+
+
+def _warn_of_short_replies(judges: Iterable[Judge], n_criteria: int) -> None:
+    """Warn of judges whose replies may be cut off before the last criterion."""
+    need = n_criteria * TOKENS_PER_CRITERION
+    if short := [judge for judge in judges if judge.max_tokens is not None and judge.max_tokens < need]:
+        warnings.warn(
+            f"replies of {listed([judge.name for judge in short])} are cut off after {short[0].max_tokens} tokens, but "
+            f"one reply has up to {n_criteria} criteria, and the last ones would be unscored; set max_tokens={need} "
+            "or more",
+            EvalkitWarning,
+            stacklevel=6,
+        )
+
+
+def check_names(inputs: Mapping[str, str], rubric: Rubric) -> None:
+    """ConfigError unless `inputs` maps inputs of the rubric to names of columns."""
+    if not isinstance(inputs, Mapping) or not all(isinstance(column, str) for column in inputs.values()):
+        raise ConfigError(f"inputs={inputs!r}: expected a mapping from input to column, as in {{'answer': 'response'}}")
+    if "item_id" in inputs and "item_id" not in rubric.input_names:
+        raise ConfigError(
+            f"inputs= maps only inputs of the rubric; pass the column of ids as item_id={inputs['item_id']!r}"
+        )
+    if unknown := [name for name in inputs if name not in rubric.input_names]:
+        raise ConfigError(
+            f"inputs= names {listed(unknown)}, which rubric {rubric.id!r} does not have; "
+            f"{guess(unknown[0], rubric.input_names)}its inputs: {listed(rubric.input_names, most=30)}"
+        )
+
+
+def is_none(judges: Any) -> bool:
+    """Whether ``none`` was named: no judge, so no live call."""
+    return judges == "none" or judges in (["none"], ("none",))
+
+
+def check_provider(text: str, place: str) -> None:
+    """ConfigError unless a judge's name begins with a provider, or is ``none`` or ``profile``; `place` named it."""
+    if text not in ("none", "profile") and text.partition(":")[0] not in PROVIDERS:
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; {guess(text, PROVIDERS)}"
+            f"allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
+        )
+
+
+def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
+    """A judge with some of its fields changed; only an LLM has a server and a key."""
+    own = {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
+    return judge.replace(**own) if own else judge
+
+
+def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
+    """A profile as a place of settings: what its file names."""
+    if profile is None:
+        return []
+    named = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
+    return [(source or f"profile {profile.profile}", named | {"judges": named.get("judges") or None})]
+
+
+def _panel(
+    judges: Any, template: str, rubric: Rubric, templates: Mapping[str, Template]
+) -> tuple[tuple[Judge, ...], tuple[PromptBuilder, ...]]:
+    """The judges, each with the builder of its prompts; their names and identities are unique."""
+    if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
+        judges = [] if judges is None else [judges]
+    panel = tuple(judge if isinstance(judge, Judge) else Judge.of(judge) for judge in judges)
+    if not panel:
+        raise ConfigError(
+            "no judge is named; pass one such as 'openai:gpt-4o-mini', or 'fake:strict' to try evalkit without a model"
+        )
+    builders: dict[str, PromptBuilder] = {}
+    identities: dict[Any, str] = {}
+    for judge in panel:
+        name = judge.template or template
+        if name not in builders:
+            builders[name] = PromptBuilder.of(rubric, templates.get(name, name))
+        identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
+                    builders[name].template.hash)  # fmt: skip
+        if identity in identities:
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (model, service, template and "
+                "parameters), so they would always agree; to call one judge several times, set samples="
+            )
+        if judge.name in identities.values():
+            raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
+        identities[identity] = judge.name
+    return panel, tuple(builders[judge.template or template] for judge in panel)

@@ -1,0 +1,285 @@
+"""`submit` and `collect`: judgments that a provider makes within a day, at a lower price.
+
+The ticket is in the reply store before anything is sent, and replies are stored under the keys of live calls. So a
+process may be killed at any moment: `collect` goes on from the ticket and from what the provider has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import pandas as pd
+
+from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.settings import Options, Refresh
+from evalkit.engine.batches.batch_request_files import FILE_LIMITS, FileWriter
+from evalkit.engine.batches.ticket import Ticket
+from evalkit.engine.batches.ticket_in_progress import OpenTicket
+from evalkit.engine.batches.ticket_record import TicketRecord
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.batch_tickets import IN_BATCH
+from evalkit.engine.cache.budget_and_rate_leases import Amount
+from evalkit.engine.calls.budget import Budget
+from evalkit.engine.calls.event_loop import wait_for
+from evalkit.engine.judging.judge import missing_requests
+from evalkit.engine.judging.specification import Spec, is_none
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.batch_interface import service_of
+from evalkit.engine.request import Request
+from evalkit.errors import ConfigError, JudgeError
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.items import ItemsLike
+
+_TAKEN = "meanwhile, other processes sent, requested or stored all of these replies; see `evalkit batch list`"
+_KEYS_PER_CLAIM = 500
+
+
+def submit(
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
+    item_id: str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    on_missing: OnMissing = "raise",
+    refresh: Refresh = False,
+    adopt: bool = False,
+    cache: str | Path | None = None,
+    budget_usd: float | None = None,
+    run: str | None = None,
+    live_after: str | timedelta | None = None,
+    to: str | Path | None = None,
+) -> Ticket:
+    """Send to the judges' providers, in batches, what `judge` would ask live; `collect` brings the replies.
+
+    Batches cost half of live calls at OpenAI and Anthropic, and are answered within a day. Replies are stored under the
+    keys of live calls: afterwards `judge` with the same arguments returns all of them (with ``refresh=True``, pass it
+    ``refresh=ticket.created``). What the cache has, and what another ticket asks for already, is not sent. Tickets
+    that are older than their `live_after` are cancelled first, and what they brought is taken.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing, refresh, adopt, cache
+        As in `judge`.
+    budget_usd
+        Maximum US$, by the highest price of each request; requests beyond it are not sent.
+    run
+        A name: the budget holds for all calls and batches that use the same cache and name.
+    live_after
+        Such as ``"20h"``. Nothing happens by itself: when the ticket is older, the next `collect`, `submit` or `judge`
+        that concerns it (or ``evalkit batch status``) cancels what still runs and takes what was answered, and `judge`
+        asks for the rest live.
+    to
+        Write the requests to this JSONL file instead, one per judge, for a program such as ``vllm run-batch``;
+        ``collect(ticket, results=…)`` reads its output.
+
+    Returns
+    -------
+    Ticket
+        What was sent. Its id is all that `collect` needs, also in another process or on another day.
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError
+        As `judge`, before anything is sent; ConfigError also for a provider without batches.
+    JudgeError
+        If no batch could be sent.
+    CacheError
+        If the ticket cannot be stored.
+    """
+    live_after_s = _seconds(live_after)
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
+    options = Options(refresh=refresh, adopt=adopt, cache=cache, budget_usd=budget_usd, run=run)
+    if is_none(judges):
+        raise ConfigError("judges='none' makes no calls, so there is nothing to send; name judges, or omit judges=")
+    for judge in spec.judges:
+        if to is None:
+            service_of(judge)
+            check_ready(judge)
+        elif judge.provider in ("fake", "function"):
+            raise ConfigError(f"judge '{judge.name}' runs in this process and reads no request file; call ek.judge")
+    for judge in spec.judges if budget_usd is not None else ():
+        Budget(options).check(judge)
+    requests, store, newer_than, why_none = missing_requests(Worklist.of(spec, items, item_id), options)
+    if not requests:
+        return Ticket.of(store, why_none)
+    store.check_writable()
+    keys = [key for request in requests for key in request.keys]
+    stored, held = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
+    ticket = OpenTicket(store, stored, [judge.base_url for judge in spec.judges])
+    with TemporaryDirectory(prefix="evalkit-batch-") as folder:
+        try:
+            own = held - wait_for(_asked_or_stored(store, sorted(held), newer_than))
+            paths = _numbered(Path(folder), None if to is None else Path(to), len({r.judge.name for r in requests}))
+            writer = _write(ticket, _only(requests, own), paths, options, to_file=to is not None)
+            left_out = sum(len(request.keys) for request in writer.left_out)
+            batches = tuple(file.record("written" if to is None else "file") for file in writer.files)
+            for file in writer.files:
+                file.part.replace(file.path)
+            ticket.change(
+                batches=batches, n_left_out=left_out, manifest=writer.manifest, free=held - writer.keys,
+                ended=not batches,
+            )  # fmt: skip
+        except BaseException:
+            ticket.change(ended=True)  # nothing was sent
+            raise
+        for at in range(len(writer.files) if to is None else 0):
+            ticket.send(at)
+    made = ticket.shown()
+    if writer.files and (made.table["state"] == "unsent").all():
+        raise JudgeError(f"no batch could be sent: {'; '.join(made.table['problem'].unique())}")
+    return made if writer.files or made.n_left_out else Ticket.of(store, _TAKEN)
+
+
+def collect(
+    ticket: Ticket | str,
+    *,
+    wait: bool = True,
+    cancel: bool = False,
+    results: str | Path | Sequence[str | Path] = (),
+    cache: str | Path | None = None,
+    base_url: str | None = None,
+    progress: bool | None = None,
+) -> Ticket:
+    """Take the replies of a ticket's batches into the cache, where `judge` finds them.
+
+    It may be interrupted or killed at any moment, and repeated as often as one likes, also while another process
+    collects the same ticket.
+
+    Parameters
+    ----------
+    ticket
+        What `submit` returned, or its id (or the beginning of it).
+    wait
+        Wait until all batches have ended; False: take what has ended by now.
+    cancel
+        Cancel what has not ended. What is answered by then is billed, and stored.
+    results
+        For a ticket that was written to a file: the output of the program that answered its requests.
+    cache
+        As in `judge`; by default that of the ticket.
+    base_url
+        The judge's server, if it is not the provider's own and another process sent the ticket: your key is not sent
+        to a server that only the cache names.
+    progress
+        Show the ticket while waiting; by default on a terminal and in notebooks.
+
+    Returns
+    -------
+    Ticket
+        The ticket as it is now.
+
+    Raises
+    ------
+    InputError
+        For an unknown ticket, or a file of results that does not belong to it.
+    ConfigError
+        If a key would be sent to a server that you did not name.
+    JudgeError
+        If the provider refuses to answer or, without `wait` or with `cancel`, cannot be reached; or if its answers
+        stay unreadable, or a file of results stays cut short or is gone. The other batches are collected before, and
+        the ticket stays open.
+    """
+    store = ticket.store if isinstance(ticket, Ticket) and ticket.store and cache is None else ReplyStore.open(cache)
+    if isinstance(ticket, Ticket) and not ticket.id:
+        return ticket
+    servers = [base_url, *(ticket.servers if isinstance(ticket, Ticket) else ())]
+    opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket), servers)
+    files = [Path(one) for one in ([results] if isinstance(results, (str, Path)) else results)]
+    return opened.collect(files, wait=wait, cancel=cancel, progress=progress)
+
+
+def tickets(cache: str | Path | None = None, *, only_open: bool = False) -> list[Ticket]:
+    """The tickets of a cache, the oldest first."""
+    store = ReplyStore.open(cache)
+    return [Ticket.of(store, stored) for stored in store.tickets(only_open=only_open)]
+
+
+def _seconds(live_after: str | timedelta | None) -> float | None:
+    if live_after is None:
+        return None
+    try:
+        if isinstance(live_after, (str, timedelta)):
+            seconds = pd.Timedelta(live_after).total_seconds()
+            if seconds >= 1:  # pandas reads "20" as nanoseconds
+                return float(seconds)
+    except ValueError:
+        pass
+    raise ConfigError(f"live_after must be a time such as '20h' or '90min', not {live_after!r}")
+
+
+async def _asked_or_stored(store: ReplyStore, keys: Sequence[bytes], since: float | None) -> set[bytes]:
+    """Those of the keys that a live call is asking for, or that were stored in the meantime.
+
+    Calls that come later see the ticket.
+    """
+    gone: set[bytes] = set()
+    portions = [list(keys[at : at + _KEYS_PER_CLAIM]) for at in range(0, len(keys), _KEYS_PER_CLAIM)]
+    while portions:
+        some = portions.pop()
+        found = await store.claim(some, since=since)
+        if found is not None:
+            store.claims.release(some)
+            gone |= {key for key, value in found.items() if value != IN_BATCH}
+        elif len(some) == 1:
+            gone |= {*some}
+        else:
+            half = len(some) // 2
+            portions += [some[:half], some[half:]]
+    return gone
+
+
+def _only(requests: Sequence[Request], keys: Collection[bytes]) -> list[Request]:
+    """The requests without samples of other keys."""
+    kept = []
+    for request in requests:
+        pairs = [pair for pair in zip(request.samples, request.keys, strict=True) if pair[1] in keys]
+        if len(pairs) == len(request.keys):
+            kept.append(request)
+        elif pairs:
+            samples, left = zip(*pairs, strict=True)
+            kept.append(replace(request, samples=samples, keys=left))
+    return kept
+
+
+def _numbered(folder: Path, to: Path | None, n_judges: int) -> Iterator[Path]:
+    """The paths of a ticket's files."""
+    if to is None:
+        return (folder / f"{number}.jsonl" for number in count())
+    to.absolute().parent.mkdir(parents=True, exist_ok=True)
+    if n_judges == 1:
+        return iter([to])
+    return (to.with_name(f"{to.stem}-{number}{to.suffix}") for number in count())
+
+
+def _write(
+    ticket: OpenTicket, requests: Sequence[Request], paths: Iterator[Path], options: Options, *, to_file: bool
+) -> FileWriter:
+    """Write the files of the requests that the budget allows."""
+    shared, budget_usd = options.run is not None, options.budget_usd
+    if shared and budget_usd is not None:
+        budget_usd -= ticket.lease().others.usd
+    writer = FileWriter(ticket.stored.ticket, ticket.store, budget_usd)
+    by_judge: dict[str, list[Request]] = {}
+    for request in requests:
+        by_judge.setdefault(request.judge.name, []).append(request)
+    for own in by_judge.values():
+        service = service_of(own[0].judge if not to_file else Judge("openai", "any"))
+        limits = FILE_LIMITS if to_file else (service.max_requests, service.max_bytes)
+        writer.write(own, service, paths, limits, ticket.alive)
+    if shared and not ticket.lease(Amount(writer.usd_at_most, len(writer.keys)), options.budget_usd).fits:
+        raise ConfigError(f"another process used the budget of run={options.run!r} in the meantime; repeat the call")
+    return writer

@@ -1,0 +1,372 @@
+"""The work list of a call of `judge`: items × criteria × judges × orders × samples, and the key of each row."""
+
+from __future__ import annotations
+
+import gc
+import math
+import warnings
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from itertools import count
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.lists_of_choices import SKIPPED, Reason
+from evalkit.core.prompts_and_replies import OWN_ANSWER
+from evalkit.core.reply_keys import KeyMaker, KeyParts, SampleKeys, digest, recorded_hash
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.request import TOKENS_PER_CRITERION, Request
+from evalkit.errors import EvalkitWarning, InputError, counted, guess, listed
+from evalkit.rubrics.inputs import item_inputs, question_of, swapped
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.tables.files import LIST_INPUTS
+from evalkit.tables.items import ItemsLike, as_frame, as_items
+from evalkit.tables.lists_in_texts import hold_lists
+from evalkit.tables.message_forms import unseen
+from evalkit.tables.messages import conversation_value, holds_chats
+
+_LONG, _SHOWN = 1_000_000, 60
+_LACKS = "missing input"
+
+
+@dataclass(frozen=True)
+class Worklist:
+    """All rows that a call of `judge` returns, in order, with their keys.
+
+    A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
+    `ids` are the ids under which replies were recorded for the items. `skipped` has the numbers of
+    the items that no judge is asked about, since they lack an input or hold an image, and the reason. `own` holds, by
+    judge and hash of a question, the judge's own answer and why there is none, for templates that ask for it first;
+    keys do not depend on it.
+    """
+
+    spec: Spec
+    items: pd.DataFrame
+    inputs: list[dict[str, Any]]
+    ids: Sequence[str]
+    skipped: Mapping[int, Reason] = field(default_factory=dict)
+    own: Mapping[tuple[int, str], tuple[str, str | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, spec: Spec, items: ItemsLike, item_id: str | None = None, *, ids: Sequence[str] | None = None
+    ) -> Worklist:
+        """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
+
+        Raises
+        ------
+        InputError
+            When a column or a value that the rubric needs is missing, and when `inputs` names a missing column.
+        """
+        rubric = spec.rubric
+        column_of = {name: spec.inputs.get(name, name) for name in rubric.input_names}
+        frame = as_items(items, item_id=item_id, columns=column_of.values())
+        columns = {
+            name: frame[column].tolist()
+            for name, column in column_of.items()
+            if column in frame.columns and column != "item_id"
+        }
+        needed = {*rubric.required_inputs, *spec.inputs}
+        missing = [name for name in column_of if name in needed and name not in columns]
+        if missing and len(frame):
+            raise InputError(
+                _missing_columns(spec, missing, as_frame(items).drop(columns=item_id or "item_id", errors="ignore"))
+            )
+        _warn_of_lists_in_texts(column_of, columns)
+        with gc_paused():
+            inputs = item_inputs(rubric, columns, len(frame))
+        skipped = _check_inputs(frame["item_id"].tolist(), inputs, spec)
+        return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids, skipped)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """Number of items, criteria, judges, orders and samples."""
+        spec = self.spec
+        return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
+
+    def with_samples(self, samples: int) -> Worklist:
+        """The same work list with another number of samples."""
+        other = replace(self, spec=replace(self.spec, samples=samples))
+        other.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
+        return other
+
+    @property
+    def n_rows(self) -> int:
+        """Number of judgments."""
+        return math.prod(self.shape)
+
+    @property
+    def n_asked(self) -> int:
+        """Number of judgments without those of skipped items."""
+        return self.n_rows // max(1, len(self.inputs)) * (len(self.inputs) - len(self.skipped))
+
+    @property
+    def n_unseen(self) -> int:
+        """Number of items that are skipped since they hold an image or a file."""
+        return sum(reason != SKIPPED[0] for reason in self.skipped.values())
+
+    @cached_property
+    def hashes(self) -> list[list[str]]:
+        """Input hash of each item in each order."""
+        if self.spec.rubric.mode != "pairwise":
+            return [[digest(inputs)] for inputs in self.inputs]
+        return [[digest(inputs), digest(swapped(inputs))] for inputs in self.inputs]
+
+    @property
+    def n_unique(self) -> int:
+        """Number of items that differ in content."""
+        return len({tuple(hashes) for hashes in self.hashes})
+
+    @cached_property
+    def clusters(self) -> list[str]:
+        """For each item a text that items of equal content share."""
+        return [min(hashes) for hashes in self.hashes]
+
+    @cached_property
+    def parts(self) -> list[list[KeyParts]]:
+        """The key parts that all rows of a criterion and judge have in common, by criterion and judge."""
+        rubric, groups = self.spec.rubric, self.spec.groups
+        return [
+            [
+                KeyParts(
+                    provider=judge.provider,
+                    service=judge.service,
+                    model=judge.model,
+                    rubric=rubric.id,
+                    rubric_version=rubric.version,
+                    **_hashes(builder, group),
+                    temperature=judge.temperature,
+                    max_tokens=judge.max_tokens,
+                    params=judge.params,
+                )
+                for judge, builder in zip(self.spec.judges, self.spec.prompt_builders, strict=True)
+            ]
+            for group in groups
+        ]
+
+    def keys(
+        self, *, content: bool = False, recorded: bool = False, rows: Container[int] | None = None
+    ) -> Iterator[bytes]:
+        """The key (32 bytes) of each row, or of each of these, in order; with `content` its content key.
+
+        With `recorded` the keys of the replies that were recorded for each item alone.
+        """
+        maker_of = KeyMaker if recorded else SampleKeys  # a recorded reply has no seed of its own
+        makers = [maker_of(parts.as_dict(), content=content) for row in self.parts for parts in row]
+        orders, samples = self.spec.orders, range(self.spec.samples)
+        if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
+            orders = orders[:1] * len(orders)
+        cells = count(step=len(samples))
+        wanted: Sequence[int] = samples
+        for item, hashes in enumerate(self.hashes):
+            own = self.recorded_hashes(item) if recorded else hashes
+            for maker in makers:
+                for shown, order in zip(own, orders, strict=True):
+                    if rows is not None:
+                        first = next(cells)
+                        wanted = [sample for sample in samples if first + sample in rows]
+                    yield from maker(shown, order, wanted)
+
+    def recorded_hashes(self, item: int) -> list[str]:
+        """Input hash of an item's recorded replies in each order."""
+        return [recorded_hash(shown, self.ids[item]) for shown in self.hashes[item]]
+
+    def place(self, row: int) -> tuple[int, int, int, int, int]:
+        """Item, criterion, judge, order and sample of a row."""
+        _, n_criteria, n_judges, n_orders, n_samples = self.shape
+        row, sample = divmod(row, n_samples)
+        row, order = divmod(row, n_orders)
+        row, judge = divmod(row, n_judges)
+        item, criterion = divmod(row, n_criteria)
+        return item, criterion, judge, order, sample
+
+    def own_answer(self, item: int, judge: int) -> tuple[str, str | None]:
+        """A judge's own answer to the question of an item, and why there is none; a text of full length if unknown."""
+        limit = self.spec.judges[judge].max_tokens or TOKENS_PER_CRITERION
+        return self.own.get((judge, digest(question_of(self.inputs[item]))), ("x" * 4 * limit, None))
+
+    def without_skipped(self, keys: dict[int, bytes]) -> dict[int, bytes]:
+        """Rows and their keys without those of skipped items."""
+        return {row: key for row, key in keys.items() if not self.skipped or self.place(row)[0] not in self.skipped}
+
+    def parts_of(self, row: int, *, recorded: bool = False) -> KeyParts:
+        """The full key parts of a row; with `recorded` those of the reply recorded for the item alone."""
+        item, criterion, judge, order, sample = self.place(row)
+        hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
+        key_order = self.spec.orders[order if recorded else 0]
+        parts = replace(self.parts[criterion][judge], input_hash=hashes[order], order=key_order, sample=sample)
+        return parts if recorded else parts.of_sample(sample)
+
+    def requests(self, rows: list[int]) -> list[Request]:
+        """The requests for these rows; their prompts are rendered when they are sent.
+
+        Samples of one prompt are one request; a prompt that several items share is asked once.
+        """
+        groups, criteria = self.spec.groups, self.spec.rubric.criteria
+        samples_of: dict[tuple[int, int, str], set[int]] = {}
+        first: dict[tuple[int, int, str], tuple[int, int]] = {}
+        for row in rows:
+            item, criterion, judge, order, sample = self.place(row)
+            cell = groups[criterion][0], judge, self.hashes[item][order]
+            samples_of.setdefault(cell, set()).add(sample)
+            first.setdefault(cell, (item, order))
+        makers = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.parts]
+        key_order = self.spec.orders[0]
+        requests: list[Request] = []
+        for (criterion, judge, shown), numbers in samples_of.items():
+            item, order = first[criterion, judge, shown]
+            inputs = swapped(self.inputs[item]) if order else self.inputs[item]
+            if self.spec.prompt_builders[judge].template.commits:
+                inputs = {**inputs, OWN_ANSWER: self.own_answer(item, judge)[0]}
+            builder, group = self.spec.prompt_builders[judge], [criteria[at] for at in groups[criterion]]
+            alone = len(group) == 1
+            prompt = (
+                partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
+            )
+            parts = replace(self.parts[criterion][judge], input_hash=shown, order=key_order)
+            samples = tuple(sorted(numbers))
+            keys = tuple(makers[criterion][judge](shown, key_order, samples))
+            requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
+        return requests
+
+
+def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
+    """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
+    own = [builder.rubric.prompt_hashes[builder.rubric.criteria[at].name] for at in group]
+    if len(own) == 1:
+        return {"rubric_hash": own[0], "template_hash": builder.template.hash}
+    return {"rubric_hash": digest(own), "template_hash": digest({"together": builder.together.template.hash})}
+
+
+def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:
+    """The message on inputs of the rubric without a column; `frame` are the items without their ids."""
+    columns = [str(name) for name in frame.columns]
+    there = f"the items have {listed(columns, most=30)}"
+    for name in missing:
+        if name in spec.inputs:
+            column = spec.inputs[name]
+            return (
+                f"inputs= maps {name!r} to column {column!r}, which the items do not have; "
+                f"{guess(column, columns)}{there}"
+            )
+    advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
+    chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
+    if chats and {*missing} & {"question", "answer"}:
+        advice = (
+            f"{chats[0]!r} holds chats: ek.tables.split_messages(items, {chats[0]!r}) makes questions and answers of "
+            "them, and ek.start(items) opens a card that does the same"
+        )
+    return (
+        f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
+        f"{listed(missing)}; {there}; {advice}"
+    )
+
+
+def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> None:
+    """Warn of inputs that a CSV file made texts: a judge would read one text, with brackets and quotation marks."""
+    for name, values in columns.items():
+        is_answer = name.startswith("answer")  # which may be a list in some language
+        if name == "conversation":  # whose texts with calls or nulls are read as lists
+            values = [conversation_value(value) if isinstance(value, str) else value for value in values]
+        shown = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
+        if shown is not None:
+            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+            where = repr(name) if column_of[name] == name else f"{name!r} (column {column_of[name]!r})"
+            warnings.warn(
+                f"the input {where} holds lists that were written as text, as in {shown}; the judges read each as one "
+                "text. Pass lists, or save the items as JSONL or parquet",
+                EvalkitWarning,
+                stacklevel=4,
+            )
+
+
+def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> dict[int, Reason]:
+    """The numbers of the items that are skipped, and why; warn of images, and of very long and of empty inputs.
+
+    InputError for items that lack an input, unless the specification skips them.
+
+    InputError also for items whose label the prompt shows as that of an example.
+    """
+    known = spec.rubric.example_inputs
+    if known and (same := [item for item, shown in zip(ids, inputs, strict=True) if shown in known]):
+        raise InputError(
+            f"{counted(len(same), 'item')} cannot be judged, because the rubric shows their labels as examples: "
+            f"{listed(same, most=5)}; pass rubric.without_examples(items)"
+        )
+    needed = spec.rubric.required_inputs
+    skipped: dict[int, Reason] = {}
+    for name in needed:
+        missing = [at for at, values in enumerate(inputs) if name not in values]
+        if missing and spec.on_missing == "raise":
+            n_items = counted(len(ids), "item has", "items have")
+            raise InputError(
+                f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
+                f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value, an empty cell of a "
+                "CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
+                "count them as unscored"
+            )
+        skipped.update(dict.fromkeys(missing, SKIPPED[0]))
+    for at in skipped:
+        inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
+    for at, values in enumerate(inputs):
+        if at not in skipped and {*map(type, values.values())} != {str} and (reason := unseen_input(values)):
+            skipped[at] = reason
+    if hold := [ids[at] for at, reason in skipped.items() if reason != SKIPPED[0]]:
+        warnings.warn(
+            f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
+            f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored",
+            EvalkitWarning,
+            stacklevel=4,
+        )
+    asked = [(item, values) for at, (item, values) in enumerate(zip(ids, inputs, strict=True)) if at not in skipped]
+    for name in spec.rubric.input_names:
+        texts = [(item, values[name]) for item, values in asked if name in values]
+        long = [item for item, text in texts if _length(text) > _LONG]
+        empty = [
+            item
+            for item, text in (texts if name in needed else ())
+            if text in ("", []) or (isinstance(text, str) and text.isspace())
+        ]
+        for items, have, then in (
+            (long, "more than a million characters in",
+             "few judges read that much, and you pay for all of it; plan shows the cost"),
+            (empty, "an empty", "it is judged as an empty text"),
+        ):  # fmt: skip
+            if items:
+                n_items = counted(len(ids), "item has", "items have")
+                warnings.warn(
+                    f"{len(items)} of {n_items} {have} {name!r} (item {listed(items)}); {then}",
+                    EvalkitWarning,
+                    stacklevel=4,
+                )
+    return skipped
+
+
+def unseen_input(inputs: Mapping[str, Any]) -> Reason | None:
+    """Why no judge is asked about an item with these inputs: it holds an image or a file; None if it does not."""
+    kind = unseen(inputs)
+    return None if kind is None else "unseen_image" if kind == "image" else "unseen_file"
+
+
+def _length(value: Any) -> int:
+    """The number of characters of a text, or of all texts in a list or mapping."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = [*value, *value.values()]
+    return sum(map(_length, value)) if isinstance(value, list) else 0
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Switch the garbage collector off inside: building a million small objects would start it over and over."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,1 @@
+"""Many processes: files of judgments, joblib, Ray and Dask."""

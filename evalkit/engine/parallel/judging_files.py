@@ -1,0 +1,312 @@
+"""`judge_files`: items in files, or more of them than fit into memory, judged part by part, here or on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import secrets
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import joblib
+import orjson
+import pandas as pd
+
+from evalkit._version import __version__
+from evalkit.core.files import write_whole
+from evalkit.core.formatting import Bill, money
+from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import ENGINE_REASONS, OnMissing
+from evalkit.core.reply_keys import canonical_json, digest
+from evalkit.core.settings import JudgeOptions, Options, default_cache, is_address
+from evalkit.engine.judging.judge import judge_worklist
+from evalkit.engine.judging.specification import Spec, is_none
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.engine.parallel.joblib_runs import run_parts
+from evalkit.engine.parallel.parts_of_items import ItemPart, prepare, split
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.tables.files import write_frame
+from evalkit.tables.items import ItemsLike
+from evalkit.tables.judgment_folders import PARTS_FILE, part_name
+
+if TYPE_CHECKING:
+    from evalkit.engine.calls.budget import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the items, by number."""
+
+    number: int
+    items: ItemPart
+
+    @property
+    def name(self) -> str:
+        return part_name(self.number)
+
+
+@dataclass(frozen=True)
+class JudgedFiles:
+    """A folder of judgments, as `judge_files` left it.
+
+    Attributes
+    ----------
+    folder
+        One parquet file of judgments per part, each with a JSON file that says what it is made of.
+    parts
+        One row per part: `part` (the name of its files), `n_items`, `n_judgments`, `n_unscored`, `n_live` (replies
+        that this call paid for), `cost_usd` (of those; NaN if a price is unknown), `state` (``judged`` by this call,
+        ``kept`` from an earlier one, or ``failed``) and `problem`.
+    """
+
+    folder: Path
+    parts: pd.DataFrame
+
+    def __str__(self) -> str:
+        states = self.parts["state"].value_counts()
+        sums = self.parts[["n_items", "n_judgments", "n_unscored", "n_live", "cost_usd"]].sum(skipna=False)
+        n_judgments = int(sums["n_judgments"])
+        share = f", {1 - sums['n_unscored'] / n_judgments:.1%} scored" if n_judgments else ""
+        text = (
+            f"{self.folder}: {counted(len(self.parts), 'part')} ("
+            f"{', '.join(f'{states[state]} {state}' for state in ('judged', 'kept', 'failed') if state in states)}); "
+            f"{counted(n_judgments, 'judgment')} of {counted(int(sums['n_items']), 'item')}{share}; "
+            f"{int(sums['n_live'])} asked now ({money(sums['cost_usd'], 'price unknown')})"
+        )
+        failed = self.parts[self.parts["state"] == "failed"]
+        return "\n".join([text, *(f"  {row.part} failed: {row.problem}" for row in failed.itertuples())])
+
+
+def judge_files(
+    source: str | Path | Sequence[str | Path] | ItemsLike | Iterable[pd.DataFrame],
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    out: str | Path,
+    rows: int = 5000,
+    shard: tuple[int, int] | None = None,
+    n_jobs: int | None = None,
+    samples: int | None = None,
+    template: str | None = None,
+    criteria_per_call: int | Literal["all"] | None = None,
+    item_id: str | None = None,
+    inputs: dict[str, str] | None = None,
+    on_missing: OnMissing = "raise",
+    **options: Unpack[JudgeOptions],
+) -> JudgedFiles:
+    """Judge items part by part; each part becomes one parquet file of judgments in the folder `out`.
+
+    The parts run under ``joblib.Parallel``: ``with joblib.parallel_config("dask"):`` takes them to a Dask cluster, and
+    ``with joblib.parallel_config("ray", n_jobs=-1):`` to Ray, after ``from ray.util.joblib import register_ray;
+    register_ray()``. Called again, it does only what is missing: a part whose file was made from the same items, rubric
+    and judges is kept, unless a call in it failed. A part that fails does not stop the others. If workers die and
+    joblib ends the whole run, the unfinished parts are started again; not so if two attempts in a row finish no part.
+
+    Parameters
+    ----------
+    source
+        A path or glob of JSONL or parquet files, several of them, a table of items, a `datasets` data set (also a
+        streaming one), a Ray data set, a Dask DataFrame (its partitions are the parts), or an iterator of DataFrames.
+    rubric, judges, samples, template, criteria_per_call, item_id, inputs, on_missing
+        As in `judge`. Rows without an id column are numbered through each file or data set; a
+        Dask DataFrame needs such a column.
+    out
+        The folder of the judgments; created if it is missing.
+    rows
+        Items per part.
+    shard
+        ``(3, 16)``: only every 16th part, beginning with the third, for 16 independent machines or array jobs.
+    n_jobs
+        Parts at a time (processes); by default what joblib's configuration says, else 1.
+    **options
+        As in `judge`. Limits hold for all processes of the call together; with `run`, for all calls of that name.
+
+    Returns
+    -------
+    JudgedFiles
+        What became of each part.
+
+    Raises
+    ------
+    InputError
+        If there is no file, `out` holds parts of another rubric or other judges, or an option needs one process.
+    MissingExtraError
+        If the workers of a cluster lack evalkit or another module.
+
+    Warns
+    -----
+    EvalkitWarning
+        If parts failed.
+    """
+    spec = Spec.of(
+        rubric, judges, samples, template, inputs=inputs, on_missing=on_missing, criteria_per_call=criteria_per_call
+    )
+    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
+    if rows < 1 or (shard is not None and not 1 <= shard[0] <= shard[1]):
+        raise ConfigError(f"rows= must be 1 or more, and shard=(i, n) needs i from 1 to n; got rows={rows!r}, {shard=}")
+    if chosen.on_progress is not None and n_jobs not in (None, 1):
+        raise ConfigError(f"on_progress= works only with n_jobs=1, got n_jobs={n_jobs}; omit one of them")
+    totals = chosen.budget_usd is not None or chosen.max_calls is not None
+    name, alone = secrets.token_hex(8), chosen.on_progress is not None
+    if chosen.run is None and not alone:
+        alone = totals and joblib.effective_n_jobs(n_jobs) == 1
+        if not alone and _has_limits(chosen):
+            chosen = replace(chosen, run=f"judge_files {name}")
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    _check_same(folder, spec, rows)
+    task = _Task(spec, chosen, folder, item_id, rows, name, platform.node())
+
+    n_parts = 0
+
+    def parts() -> Iterator[_Part]:
+        nonlocal n_parts
+        for number, items in enumerate(split(source, rows)):
+            n_parts = number + 1
+            if shard is None or number % shard[1] == shard[0] - 1:
+                yield _Part(number, items)
+
+    source = prepare(source, item_id)
+    repeat = not isinstance(source, Iterator)
+    done = _one_by_one(parts(), task) if alone else run_parts(task.judge, parts, n_jobs, task.n_finished, repeat=repeat)
+    if not done:
+        raise InputError("the source has no items" if shard is None else f"the source has no part for {shard=}")
+    extra = {path.stem for path in folder.glob("part-*.parquet")} - {row["part"] for row in done}
+    if shard is None and extra:
+        raise InputError(
+            f"{folder} has {counted(len(extra), 'part')} that the source does not have "
+            f"({listed(sorted(extra), most=5)}); remove them, or pass another folder as out="
+        )
+    counts, text = folder / PARTS_FILE, canonical_json({"n_parts": n_parts}) + b"\n"
+    if not counts.exists() or counts.read_bytes() != text:
+        write_whole(counts, [text])
+    table = pd.DataFrame(done).astype({"cost_usd": "float64"})
+    judged = JudgedFiles(folder, table.sort_values("part", ignore_index=True))
+    failed = judged.parts.loc[judged.parts["state"] == "failed", "part"]
+    if len(failed):
+        warnings.warn(
+            f"{counted(len(failed), 'part')} of {len(judged.parts)} failed ({listed(failed, most=5)}); see the "
+            "column 'problem'. To judge only these parts, make the same call again",
+            EvalkitWarning,
+            stacklevel=2,
+        )
+    return judged
+
+
+def _one_by_one(parts: Iterable[_Part], task: _Task) -> list[dict[str, Any]]:
+    """In this process, within one budget."""
+    from evalkit.engine.calls.budget import Budget
+
+    budget = Budget.of(task.options)
+    return [task.judge(part, budget) for part in parts]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """How each part is judged; `run` marks what one call of `judge_files`, on `machine`, has written."""
+
+    spec: Spec
+    options: Options
+    folder: Path
+    item_id: str | None
+    rows: int
+    run: str
+    machine: str
+
+    def n_finished(self) -> int:
+        """Parts that this call has finished, here or on a worker."""
+        n_parts = 0
+        for path in self.folder.glob("_part-*.json"):
+            with contextlib.suppress(OSError, ValueError):  # another shard may be judging this part again
+                n_parts += orjson.loads(path.read_bytes())["run"] == self.run
+        return n_parts
+
+    def judge(self, part: _Part, budget: Budget | None = None) -> dict[str, Any]:
+        """One unit of work: judge a part and write its files, unless they are there. Errors are in the row."""
+        row: dict[str, Any] = {"part": part.name, "n_items": 0, "n_judgments": 0, "n_unscored": 0, "n_live": 0}
+        row |= {"cost_usd": 0.0, "state": "failed", "problem": ""}
+        try:
+            items = part.items if isinstance(part.items, pd.DataFrame) else part.items.read()
+            work = Worklist.of(self.spec, items, self.item_id)
+            made_of = _made_of(self.spec, self.rows) | {"items": digest({"ids": list(work.ids), "inputs": work.hashes})}
+            # pandas and Arrow skip files whose names begin with _ when they read the folder
+            table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
+            if table.exists() and manifest.exists():
+                found: dict[str, Any] = orjson.loads(manifest.read_bytes())
+                if found.get("run") == self.run:  # before a worker died
+                    return {**row, **found["counts"], **found["paid"], "state": "judged"}
+                if found["made_of"] == made_of and not found["n_without_reply"] and not self.options.refresh:
+                    return {**row, **found["counts"], "state": "kept"}
+                manifest.unlink()
+            self._check_shares_store()
+            judgments = judge_worklist(work, self.options, budget=budget)
+            errors, paid = judgments["error"], Bill.of(judgments, "live")
+            said: dict[str, Any] = {
+                "evalkit": __version__,
+                "run": self.run,
+                "made_of": made_of,
+                "counts": {
+                    "n_items": len(work.inputs), "n_judgments": len(judgments), "n_unscored": int(errors.notna().sum()),
+                },
+                "paid": {"n_live": paid.n_replies, "cost_usd": None if paid.n_unpriced else paid.known_usd},
+                "n_without_reply": int(errors.isin(ENGINE_REASONS).sum()),
+                "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
+            }  # fmt: skip
+            write_frame(judgments, table)
+            write_whole(manifest, [canonical_json(said), b"\n"])
+            return {**row, **said["counts"], **said["paid"], "state": "judged"}
+        except (EvalkitError, OSError, ValueError) as problem:
+            return row | {"problem": f"{type(problem).__name__}: {problem}"}
+
+    def _check_shares_store(self) -> None:
+        """ConfigError if limits are shared by machines that do not share a cache."""
+        cache = default_cache() if self.options.cache is None else self.options.cache
+        if self.options.run is None or is_address(cache) or platform.node() == self.machine:
+            return
+        if _has_limits(self.options):
+            raise ConfigError(
+                f"the limits cannot hold for {self.machine} and {platform.node()} together, because each has a cache "
+                "of its own; set EVALKIT_CACHE on all machines to the address of a PostgreSQL database, or omit "
+                "budget_usd, max_calls, requests_per_minute and tokens_per_minute"
+            )
+
+
+def _has_limits(options: Options) -> bool:
+    limits = (options.budget_usd, options.max_calls, options.requests_per_minute, options.tokens_per_minute)
+    return any(limit is not None for limit in limits)
+
+
+def _made_of(spec: Spec, rows: int) -> dict[str, Any]:
+    """What a part was judged by, as its manifest says it."""
+    names = [judge.name for judge in spec.judges]
+    hashes = [[parts.shared_json().decode() for parts in row] for row in Worklist.of(spec, []).parts]
+    rubric = f"{spec.rubric.id}@{spec.rubric.label}"
+    readings = [judge.score for judge in spec.judges]  # no part of the keys: two readings share their replies
+    return {
+        "rubric": rubric,
+        "judges": names,
+        "samples": spec.samples,
+        "rows": rows,
+        "asked": digest({"parts": hashes} | ({"scores": readings} if any(readings) else {})),
+    }
+
+
+def _check_same(folder: Path, spec: Spec, rows: int) -> None:
+    """InputError if the folder holds judgments that were made otherwise."""
+    made_of = _made_of(spec, rows)
+    for path in sorted(folder.glob("_part-*.json")):
+        try:
+            found = orjson.loads(path.read_bytes())["made_of"]
+            others = [name for name in made_of if found[name] != made_of[name]]
+        except FileNotFoundError:  # another shard is judging this part again
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise InputError(f"{path} was not written by evalkit ({problem}); pass another folder as out=") from None
+        if others:
+            name = others[0]
+            was = f"{name} {found[name]}, not {made_of[name]}" if name != "asked" else "other texts or judge settings"
+            raise InputError(f"{folder} has parts that were judged with {was}; pass another folder as out=")

@@ -1,0 +1,1 @@
+"""Judgments of others: replies and scores that evalkit did not ask for."""

@@ -1,0 +1,52 @@
+"""`Request`: samples of one prompt that one judge is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Prompt
+from evalkit.core.reply_keys import KeyParts, has_seed
+
+BYTES_PER_TOKEN = 4
+TOKENS_PER_CRITERION = 120
+"""Expected length of a reply on one criterion, with an explanation."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """Samples of one prompt to request from one judge.
+
+    Attributes
+    ----------
+    judge
+        The judge.
+    source
+        The prompt, or a function that renders it. It is called shortly before the request is sent, so that the first
+        calls need not wait for the last prompt.
+    parts
+        The key parts of the prompt.
+    samples
+        Numbers of the samples that are missing.
+    keys
+        Their reply keys.
+    """
+
+    judge: Judge
+    source: Prompt | Callable[[], Prompt]
+    parts: KeyParts
+    samples: tuple[int, ...]
+    keys: tuple[bytes, ...]
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt, rendered on first use."""
+        if not isinstance(self.source, Prompt):
+            self.source = self.source()
+        return self.source
+
+
+def asks_singly(judge: Judge) -> bool:
+    """Whether each sample needs a request of its own: each has its own seed, or the judge sets ``n`` to 1."""
+    return judge.params.get("n") == 1 or has_seed(judge.provider, judge.params)

@@ -1,0 +1,189 @@
+"""The checks that need no judge, one record for each: configuration, runner and pytest plugin read `CHECKS`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from evalkit.core.strict_json import read_json
+from evalkit.errors import ConfigError, MissingExtraError, advise_extra
+from evalkit.gate.computing_time import TooSlowError, limited
+from evalkit.gate.pattern_trials import always_matches
+from evalkit.gate.schema_trials import accepts_all, takes_any_kind, unknown_words
+from evalkit.gate.traces import REDACTED
+from evalkit.tables.items import canonical_text
+
+if TYPE_CHECKING:
+    from evalkit.gate.results_and_exit_code import Status
+
+_SECONDS = 5.0  # of computing, for one check of one answer
+_REDACTED_WORDS = {"pass": "the check passes", "fail": "the check fails"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A kind of check that needs no judge.
+
+    Attributes
+    ----------
+    fields
+        Key of an expectation -> its type; the expectation has exactly one of these keys.
+    compile
+        From the value of that key, by its name, and the folder of the configuration: what `check` and `notes` take.
+        ConfigError if it cannot be used.
+    check
+        From what was compiled and an answer: the status and its reason. It reads no file and no URL.
+    notes
+        What the check lets through that its author may not expect; if the flag is set, words are not quoted.
+    """
+
+    fields: Mapping[str, Any]
+    compile: Callable[[Mapping[str, Any], Path], Any]
+    check: Callable[[Any, str], tuple[Status, str]]
+    notes: Callable[[Any, bool], list[str]] = lambda *_: []
+
+    def status_of(self, compiled: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
+        """Status of one answer; with `redact`, the message quotes neither answer nor expectation.
+
+        A check that cannot be decided (an unresolved ``$ref``, an answer nested too deeply, a pattern that takes too
+        long) is an ``error``, and so is the ConfigError of `compile`, if it is passed in place of what it returns.
+
+        Examples
+        --------
+        >>> CHECKS["must_contain"].status_of(["30 days"], "for 30 days")
+        ('pass', "contains '30 days'")
+        """
+        if isinstance(compiled, ConfigError):
+            return "error", str(compiled)
+        try:
+            with limited(_SECONDS):
+                status, message = self.check(compiled, answer)
+        except TooSlowError:
+            text = f"the check was stopped after {_SECONDS:g} s of computing; simplify the pattern or schema"
+            status, message = "error", text
+        if redact:
+            message = f"{_REDACTED_WORDS.get(status, 'the check cannot be decided')} for {REDACTED}"
+        return status, message
+
+
+def one_or_more(value: Any) -> Any:
+    """A single value as a list of one."""
+    return value if isinstance(value, (list, tuple)) or value is None else [value]
+
+
+def _phrase(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a blank text is in nearly every answer; give the text that the answer must contain")
+    return text
+
+
+def _texts(given: Mapping[str, Any], _: Path) -> list[str]:
+    return [canonical_text(text) for text in given["value"]]
+
+
+def _contains(texts: list[str], answer: str) -> tuple[Status, str]:
+    missing = [text for text in texts if text not in answer]
+    shown = ", ".join(map(repr, missing or texts))
+    return ("fail", f"does not contain {shown}") if missing else ("pass", f"contains {shown}")
+
+
+def _pattern(text: str) -> str:
+    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A`, `(^|x)` and `(?!.*x)` do."""
+    try:
+        always = always_matches(re.compile(text))
+    except (re.error, OverflowError, RecursionError) as problem:
+        reason = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing of the pattern
+        raise ValueError(f"invalid regular expression ({reason})") from None
+    if always:
+        advice = "; to forbid a text, begin with ^, as in ^(?!.*text)" if "(?!" in text or "(?<!" in text else ""
+        raise ValueError(f"this pattern matches every answer; give a pattern that some answers do not match{advice}")
+    return text
+
+
+def _matches(pattern: re.Pattern[str], answer: str) -> tuple[Status, str]:
+    if pattern.search(answer) is None:
+        return "fail", f"does not match {pattern.pattern!r}"
+    return "pass", f"matches {pattern.pattern!r}"
+
+
+def _schema(given: Mapping[str, Any], folder: Path) -> Any:
+    """The compiled schema; MissingExtraError if the package jsonschema is missing."""
+    try:
+        import jsonschema
+        from referencing import Registry
+    except ImportError:
+        raise MissingExtraError(
+            f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
+        ) from None
+    schema, file = given.get("schema"), given.get("schema_file")
+    try:
+        if file is not None:
+            schema = read_json((folder / file).read_text(encoding="utf-8-sig"))
+        schema = read_json(json.dumps(schema))  # YAML allows more than JSON: NaN, dates, keys that are not text
+        if not isinstance(schema, dict):
+            raise TypeError(f"expected a mapping, got a {type(schema).__name__}")
+        plain = None if "$schema" in schema else jsonschema.Draft202012Validator
+        kind = jsonschema.validators.validator_for(schema, default=plain)
+        if kind is None:
+            raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft of JSON Schema, or omit it")
+        kind.check_schema(schema)
+        # with this registry a $ref is not fetched from the network
+        compiled = kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        if accepts_all(schema, compiled.is_valid):
+            words = _unknown_words(compiled)
+            unknown = f"; it does not know {words}" if words else ""
+            raise ValueError(f"this JSON schema accepts every answer; use at least {{type: object}}{unknown}")
+    except OSError as problem:
+        raise ConfigError(f"{file} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
+    except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:
+        raise ConfigError(f"invalid JSON Schema: {getattr(problem, 'message', str(problem))}") from None
+    return compiled
+
+
+def _unknown_words(validator: Any) -> str:
+    """The words of a compiled schema that its draft does not know."""
+    return ", ".join(unknown_words(validator.schema, frozenset({*validator.VALIDATORS, "$ref"})))
+
+
+def _fits(validator: Any, answer: str) -> tuple[Status, str]:
+    try:
+        value = read_json(answer)
+    except RecursionError:
+        return "error", "the answer is nested too deeply to be read"
+    except ValueError as problem:
+        return "fail", f"invalid JSON: {problem}"
+    try:
+        error = next(iter(validator.iter_errors(value)), None)
+        place = "" if error is None else f"{error.json_path}: {error.message[:200]}"
+    except RecursionError:
+        return "error", "the schema refers to itself endlessly, or the answer is nested too deeply"
+    except Exception as problem:  # noqa: BLE001  # for an unresolved $ref the library raises anything
+        return "error", f"the schema cannot be used ({str(problem).partition(chr(10))[0][:200]})"
+    return ("pass", "fits the schema") if error is None else ("fail", f"does not fit the schema at {place}")
+
+
+def _notes_on_schema(validator: Any, redact: bool) -> list[str]:
+    words = _unknown_words(validator)
+    notes = [f"the JSON schema has words that are ignored: {REDACTED if redact else words}"] if words else []
+    if takes_any_kind(validator.schema, validator.is_valid):
+        notes.append("the JSON schema has no type, so an answer of any other kind fits, such as 42; add type: object")
+    return notes
+
+
+_Phrases = Annotated[
+    list[Annotated[str, AfterValidator(_phrase)]], BeforeValidator(one_or_more), Field(min_length=1)
+]  # fmt: skip
+CHECKS = {
+    "must_contain": Check({"value": _Phrases}, _texts, _contains),
+    "regex": Check(
+        {"pattern": Annotated[str, AfterValidator(_pattern)]}, lambda given, _: re.compile(given["pattern"]), _matches
+    ),
+    "json_schema": Check({"schema": dict[str, Any], "schema_file": str}, _schema, _fits, _notes_on_schema),
+}
+"""Type of an expectation -> the check without a judge."""

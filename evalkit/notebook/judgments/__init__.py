@@ -1,0 +1,1 @@
+"""The table of judgments: headline numbers, items, one item; the browser."""

@@ -1,0 +1,330 @@
+"""Headline figures (tiles) and confusion matrix of an evaluation, from the tables of the public functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pandas as pd
+
+from evalkit.core.formatting import count_of, figure
+from evalkit.errors import counted
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.suggestions.edit_effects import change_of
+from evalkit.notebook.judgments.item_table import Row, implied_verdict
+from evalkit.notebook.labelling.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_values import read_label
+from evalkit.stats.comparison.comparison_table import chance_sentences
+from evalkit.stats.notes import notes_of, with_facts
+
+_VERDICTS = {True: "true", False: "false", None: None}
+Mark = Literal["", "better", "worse"]
+Place = Literal["head", "people", "change", "fact"]
+Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One figure: title, value, note, its change from the version compared with, and its place in the strip."""
+
+    title: str
+    value: str
+    note: str
+    moved: str = ""
+    mark: Mark = ""
+    place: Place = "fact"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The large figure of a version with its interval (None: not known), and in words with its coverage."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    text: str = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Number of human labels `human` of items with the jury's label `jury` (None: no label).
+
+    `kind` compares verdicts if the criterion has a pass rule. `verdict` is the jury's if it differs from what its label
+    implies.
+    """
+
+    human: str
+    jury: str | None
+    n: int
+    kind: Kind
+    verdict: str = ""
+
+
+def make_tiles(
+    evaluation: Evaluation,
+    labels: pd.DataFrame,
+    criterion: str,
+    change: tuple[pd.Series | None, str] | None = None,
+    name: str = "",
+    rows: tuple[pd.Series | None, pd.Series | None] = (None, None),
+    not_counted: str = "",
+    items: Sequence[Row] = (),
+) -> list[Tile]:
+    """The tiles of one criterion.
+
+    Parameters
+    ----------
+    evaluation
+        The version shown.
+    labels
+        The human labels that figures use, with their parts and how they were drawn (`LabelLog.counted`): only
+        ``dev`` labels are used.
+    criterion
+        The criterion.
+    change, name
+        `change_from` the version compared with, and the name of that version.
+    rows
+        `jury_alignment` of the two.
+    not_counted
+        The labels that figures do not use, in words.
+    items
+        The rows of the items, for those that got or lost their verdict.
+    """
+    people = _people(*rows, name, *_counted(evaluation, labels, criterion), not_counted)
+    split, *others = jury_tiles(evaluation, criterion, "head" if rows[0] is None else "fact")
+    return [*people, split, _changed(change, name, items), *others]
+
+
+def jury_tiles(evaluation: Evaluation, criterion: str, place: Place = "head") -> list[Tile]:
+    """The tiles that need neither labels nor a second version; `place` is that of the pass rate or mean."""
+    first, *others = _scored(evaluation, criterion)
+    return [_split(evaluation, criterion), replace(first, place=place), *others, _cost(evaluation)]
+
+
+def point_of(evaluation: Evaluation | None, row: pd.Series | None, criterion: str, *, labelled: bool) -> Point:
+    """The agreement of a version with people (`row` of `jury_alignment`); not `labelled`: its pass rate or mean."""
+    if evaluation is None or criterion not in evaluation.rubric.names or (labelled and row is None):
+        return Point()
+    if row is not None and labelled:
+        ends = row["accuracy_low"], row["accuracy_high"]
+        return _point("agreement", row["accuracy"], *ends, row["n_verdicts"], row["n_labelled"], "labelled item")
+    rows = evaluation.summary
+    one = rows[rows["criterion"] == criterion].iloc[0]
+    if pd.isna(one["pass_rate"]):
+        return _point("mean (0-1)", one["mean_norm"], one["norm_low"], one["norm_high"], one["n_mean"], one["n_items"])
+    ends = one["pass_low"], one["pass_high"]
+    return _point("pass rate", one["pass_rate"], *ends, one["n_verdicts"], one["n_items"])
+
+
+def _point(name: str, value: Any, low: Any, high: Any, n: Any, whole: Any, items: str = "item") -> Point:
+    middle, left, right = (None if pd.isna(number) else round(float(number), 4) for number in (value, low, high))
+    return Point(middle, left, right, f"{name} {figure(value, low, high)}, {n} of {counted(whole, items)}")
+
+
+def change_from(
+    against: Evaluation, evaluation: Evaluation, labels: pd.DataFrame, criterion: str, repeats: pd.DataFrame | None
+) -> tuple[pd.Series | None, str]:
+    """`change_of` a version from `against`, on the dev labels that are on the scales of both."""
+    rubrics = [shown.rubric for shown in (evaluation, against) if criterion in shown.rubric.names]
+    dev = labels_on_scale(_dev(labels), criterion, *rubrics)
+    return change_of(evaluation, against, dev, criterion, repeats)
+
+
+def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
+    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale."""
+    if evaluation is None or criterion not in evaluation.rubric.names:
+        return None
+    dev, _ = _counted(evaluation, labels, criterion)
+    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+    dev = dev.loc[dev["item_id"].isin(scores["item_id"])]
+    if scores.empty or dev.empty:
+        return None
+    return with_facts(align)(scores, dev, clusters=evaluation.clusters).iloc[0]
+
+
+def _dev(labels: pd.DataFrame) -> pd.DataFrame:
+    return labels[(labels["part"] == "dev").to_numpy()]
+
+
+def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
+    """The dev labels that count, and the annotators who have not given enough labels."""
+    mine, few = drop_new_annotators(labels_on_scale(labels, criterion, evaluation.rubric))
+    return _dev(mine), few
+
+
+def _people(
+    row: pd.Series | None, last: pd.Series | None, name: str, labels: pd.DataFrame, few: list[str], not_counted: str
+) -> list[Tile]:
+    if row is None:
+        note = " · ".join(filter(None, ["no labels that count: press Label next", not_counted]))
+        return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
+    compared = f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}, dev"
+    if few:
+        compared += f"; without {', '.join(few)} (under {ENOUGH_LABELS} labels)"
+    who_and_how = "".join(f" · {words}" for words in [*_who_and_how(labels), not_counted] if words)
+    tiles = []
+    figures: list[tuple[str, str, Place]] = [("Agreement with people", "accuracy", "head"), ("Kappa", "kappa", "fact")]
+    for title, one, place in figures:
+        value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
+        moved, mark = _moved(row, last, one, name)
+        tiles.append(Tile(title, value, compared + _without_interval(row, one) + who_and_how, moved, mark, place))
+        who_and_how = ""  # the first tile shows it for both
+    if pd.isna(row["accuracy_people"]):
+        tiles.append(Tile("People among themselves", "NA", "only one annotator", place="people"))
+    else:
+        value = f"{figure(row['accuracy_people'])}, κ {figure(row['kappa_people'])}"
+        note = counted(row["n_annotators"], "annotator")
+        tiles.append(Tile("People among themselves", value, note, place="people"))
+    return tiles
+
+
+def _who_and_how(labels: pd.DataFrame) -> list[str]:
+    """Per source of labels, how many there are, whose they are, and how many were given blind."""
+    words = []
+    for source, rows in labels.groupby("source", observed=True):
+        counts = rows["annotator"].astype(str).value_counts().sort_index()
+        people = list(counts.index)
+        if counts.nunique() > 1:
+            people = [f"{who} {n}" for who, n in counts.items()]
+        words.append(f"{counted(len(rows), f'{source} label')}, {', '.join(people)}")
+        if source != "given":
+            n_blind = int(rows["blind"].sum())
+            words[-1] += ", blind" if n_blind == len(rows) else f", {n_blind} blind" if n_blind else ", not blind"
+    return words
+
+
+def _without_interval(row: pd.Series, one: str) -> str:
+    """Why a figure has no interval, from the notes of `align`."""
+    if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
+        return ""
+    notes = [note for note in notes_of(row) if note.kind == "interval" and one in note.figures]
+    return f"; no interval: {notes[0].reason}" if notes else "; no interval"
+
+
+def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple[str, Mark]:
+    if last is None or pd.isna(last[one]) or pd.isna(now[one]):
+        return "", ""
+    step = float(now[one]) - float(last[one])
+    # A tie has no verdict: if the numbers of verdicts differ, the two figures are about different items.
+    same = int(now["n_verdicts"]) == int(last["n_verdicts"])
+    others = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
+    if abs(step) < 0.005:
+        return f"same as {name}{others}", ""
+    mark: Mark = "better" if step > 0 else "worse"
+    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} from {name}{others}", mark if same else ""
+
+
+def _split(evaluation: Evaluation, criterion: str) -> Tile:
+    if len(evaluation.judges) < 2:
+        return Tile("Judges disagree", "NA", "one judge: nothing to compare")
+    apart = evaluation.disagreement
+    split = apart.loc[apart["criterion"] == criterion, "split"]
+    known = evaluation.reliability
+    row = known[known["criterion"] == criterion].iloc[0]
+    alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
+    return Tile("Judges disagree", count_of(split.sum(), split.count()), f"items; alpha {alpha}")
+
+
+def _changed(change: tuple[pd.Series | None, str] | None, name: str, items: Sequence[Row]) -> Tile:
+    if change is None:
+        return Tile("Changed", "–", "first version: nothing to compare with", place="change")
+    row, why = change
+    if row is None:
+        return Tile("Changed", "NA", why, place="change")
+    value = f"{count_of(row['changed'], row['n_verdicts'])}"
+    what = "verdict" if row["against"] in ("labels", "verdicts") else "label"
+    moves = Counter(item.change for item in items)
+    steps = [("got", moves[f"{what} appeared"]), ("lost", moves[f"{what} lost"])]
+    moved = ", ".join(f"{counted(n, 'item')} {step} a {what}" for step, n in steps if n)
+    note = " · ".join(filter(None, [f"{what}s, from {name}", moved, chance_sentences(row)]))
+    if pd.isna(row["fixed"]):
+        return Tile("Changed", value, note, place="change")
+    up, down = ("now pass", "now fail") if row["against"] == "verdicts" else ("fixed", "broke")
+    mark: Mark = ""
+    counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
+    if row["against"] != "verdicts":
+        counts += " on dev labels"
+        mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
+    return Tile("Changed", value, note, counts, mark, "change")
+
+
+def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
+    summary = evaluation.summary
+    rows = summary[summary["criterion"] == criterion]
+    if rows.empty:
+        return [Tile("Scored", "NA", "no items")]
+    row = rows.iloc[0]
+    missing = int(evaluation.judgments["error"].notna().sum())
+    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items; all judgments scored"
+    if row["n_tied"]:
+        note += f"; {row['n_tied']} tied, so without a {'verdict' if pd.notna(row['pass_rate']) else 'score'}"
+    scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
+    if pd.isna(row["pass_rate"]):
+        value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
+        return [Tile("Mean (0-1)", value, f"{row['n_mean']} of {counted(row['n_items'], 'item')}"), scored]
+    value = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
+    return [Tile("Pass rate", value, f"{row['n_passed']} of {counted(row['n_verdicts'], 'verdict')}"), scored]
+
+
+def _cost(evaluation: Evaluation) -> Tile:
+    cost = evaluation.cost
+    n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
+    paid, unpriced = cost.paid.words
+    share = (
+        f"{cost.n_live} live replies, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
+    )
+    return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
+
+
+def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
+    """The confusion matrix of the dev labels in these rows; empty without labels.
+
+    A jury's label has two columns if its verdict sometimes differs from what the label implies. Where some people gave
+    levels and others verdicts, each kind has its rows.
+    """
+    people = {label for row in rows for label in row.people.values()}
+    verdicts = people & {"true", "false"} if scale.has_rule else set()
+    by_verdict = people == verdicts  # people gave verdicts only, so verdicts are counted
+    readings = {label: label if label in verdicts else _level(label, scale) for label in people}
+    counts: Counter[tuple[str | None, str | None, str]] = Counter()
+    for row in rows:
+        jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
+        counts.update((readings[label], jury, verdict) for label in row.people.values())
+    names = ["false", "true"] if by_verdict else list(scale.labels)
+    if scale.level == "interval":
+        names = sorted({name for human, jury, _ in counts for name in (human, jury) if name is not None}, key=float)
+    columns = {(name, "") for name in names} | {(jury, verdict) for _, jury, verdict in counts}
+    ranks = {name: rank for rank, name in enumerate([*names, None])}
+    return [
+        Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict)
+        for jury, verdict in sorted(columns, key=lambda column: (ranks[column[0]], column[1]))
+        for human in (names if by_verdict else [*names, *sorted(verdicts - {*names})])
+        if people
+    ]
+
+
+def _level(label: str, scale: Scale) -> str | None:
+    """The level that a person's label is, or None: a number between the levels, or a verdict among levels."""
+    reading = read_label(label, scale)
+    return None if reading is None else reading.label
+
+
+def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
+    """Compares verdicts if the criterion has a pass rule, else labels."""
+    if not scale.has_rule:
+        return "none" if jury is None else "same" if human == jury else "differs"
+    truth = _passes(human, scale)
+    passed = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
+    if passed is None:
+        return "none"
+    if passed == truth:
+        return "same" if human in (jury, "true", "false") else "near"
+    return "false pass" if passed else "false fail"
+
+
+def _passes(label: str, scale: Scale) -> bool | None:
+    return label == "true" if label in ("true", "false") else implied_verdict(label, scale)

@@ -1,0 +1,328 @@
+"""The rows of the tuner's table: one per item, those that need review first; filters, search, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.lists_of_choices import ENGINE_REASONS
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.suggestions.cases import kinds_of
+from evalkit.notebook.labelling.label_log import labels_on_scale
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.stats.comparison.measured_floors import NOT_ASKED
+from evalkit.tables.files import records
+from evalkit.tables.messages import value_text
+
+PAGE = 25
+_MOST_VALUES, _LONGEST_VALUE = 30, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One item on one criterion.
+
+    Attributes
+    ----------
+    people
+        Annotator -> dev label; empty for held-out items (`held`), whose labels are not shown.
+    jury, passed, status
+        The jury's label, verdict and status.
+    votes
+        (judge, label, verdict) per judge.
+    apart, split
+        Disagreement, 0-1, and whether two judges' verdicts (without pass rule: labels) differ; or None.
+    change
+        From the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now fails``
+        (without labels), ``changed`` (without pass rule), ``verdict appeared``, ``verdict lost`` (without pass
+        rule ``label …``), or empty.
+    people_passed
+        The verdict of the majority of people; None without a pass rule or a majority.
+    wrong
+        Whether the jury is against the majority of people; None if one of them has no verdict.
+    conflicts
+        Jury (``""``) or judge -> its verdict, if that differs from what its label implies (see `conflicting_verdict`).
+    unread
+        Whether a reply of a judge has no score.
+    item_columns
+        Value, as text, of each column of the items with few different values (see `_item_columns`).
+    """
+
+    item_id: str
+    text: str
+    people: dict[str, str]
+    held: bool
+    jury: str | None
+    passed: bool | None
+    status: str
+    votes: tuple[tuple[str, str | None, bool | None], ...]
+    apart: float | None
+    change: str
+    people_passed: bool | None
+    wrong: bool | None
+    conflicts: dict[str, str] = field(default_factory=dict)
+    split: bool | None = None
+    unread: bool = False
+    item_columns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def urgency(self) -> float:
+        """How much it needs review: wrong, newly broken, unscored, disagreement."""
+        broke = self.change in ("broke", "now fails")
+        return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + (self.apart or 0.0)
+
+
+FILTERS: dict[str, Callable[[Row], bool]] = {
+    "all": lambda row: True,  # noqa: ARG005
+    "wrong": lambda row: bool(row.wrong),
+    "split": lambda row: bool(row.split),
+    "changed": lambda row: bool(row.change),
+    "broke": lambda row: row.change == "broke",
+    "fixed": lambda row: row.change == "fixed",
+    "tied": lambda row: row.status == "tied",
+    "unscored": lambda row: row.status not in ("ok", "tied"),
+    "unread": lambda row: row.unread,
+    "unlabelled": lambda row: not row.people and not row.held,
+}
+
+SORTS: dict[str, Callable[[Row], Any]] = {
+    "review": lambda row: row.urgency,
+    "item": lambda row: row.item_id,
+    "people": lambda row: sorted(row.people.values()),
+    "jury": lambda row: row.jury or "",
+    "split": lambda row: -1.0 if row.apart is None else row.apart,
+    "change": lambda row: row.change,
+}
+
+_CELLS: dict[str, Callable[[Row], Any]] = {
+    "people": lambda row: row.people or row.held,
+    "jury": lambda row: row.jury or row.status,
+    "judges": lambda row: row.votes,
+    "split": lambda row: row.apart is not None,
+    "change": lambda row: row.change,
+    "text": lambda row: row.text,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which rows to show: filter, cell of the matrix (human, jury, conflicting verdict), search, order, page.
+
+    `column` is a column of the items, to show and to sort by (``sort="column"``), and the value that the rows must have
+    (None: any). The screen sends a query as a mapping, its cell and column as lists.
+    """
+
+    filter: str = "all"
+    cell: tuple[str, str | None, str] | None = None
+    column: tuple[str, str | None] | None = None
+    search: str = ""
+    sort: str = "review"
+    down: bool = True
+    page: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The rows of one page, how many rows all pages have, and how many each filter would show.
+
+    `item_columns` has the sorted values of each item column, over all rows.
+    """
+
+    rows: list[Row]
+    n: int
+    page: int
+    n_pages: int
+    counts: dict[str, int] = field(default_factory=dict)
+    item_columns: dict[str, list[str]] = field(default_factory=dict)
+
+
+def rows_of(
+    evaluation: Evaluation, labels: pd.DataFrame, criterion: str, against: Evaluation | None = None
+) -> list[Row]:
+    """One row per item, in the order of the items."""
+    scale = evaluation.rubric.criterion(criterion).scale
+    ids = pd.Index(evaluation.items["item_id"], dtype=object)
+    mine = labels_on_scale(labels, criterion, evaluation.rubric)
+    dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
+    given: dict[str, dict[str, str]] = {}
+    for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
+        given.setdefault(item, {})[who] = label
+    kinds: dict[str, int] = {}
+    truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
+    scores = _by_item(evaluation.scores, criterion, ids)
+    now = kinds_of(scores, scale, kinds)
+    last = None
+    if against is not None and criterion in against.rubric.names:
+        other = against.rubric.criterion(criterion).scale
+        if other.has_rule == scale.has_rule:
+            last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
+    votes = _votes(evaluation, criterion)
+    apart = list(records(_by_item(evaluation.disagreement, criterion, ids)[["disagreement", "split"]]))
+    texts, columns = _texts(evaluation), _item_columns(evaluation, set(labels["annotator"].astype(str)))
+    jury = list(records(scores[["label", "passed", "status"]]))
+    judgments = evaluation.judgments
+    without_score = judgments["error"].notna() & ~judgments["error"].isin(ENGINE_REASONS)
+    unasked = {item for shown in (evaluation, against) if shown is not None for item in _not_asked(shown, criterion)}
+    unread = set(judgments.loc[(without_score & (judgments["criterion"] == criterion)).to_numpy(), "item_id"])
+    return [
+        Row(
+            item_id=item,
+            text=texts[at],
+            people=given.get(item, {}),
+            held=item in held,
+            jury=jury[at]["label"],
+            passed=jury[at]["passed"],
+            status=jury[at]["status"] or "unscored",
+            votes=votes.get(item, ()),
+            apart=apart[at]["disagreement"],
+            split=apart[at]["split"],
+            change=""
+            if last is None or (item in unasked and min(last[at], now[at]) < 0)
+            else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
+            people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
+            wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
+            conflicts={
+                who: verdict
+                for who, label, passed in [("", jury[at]["label"], jury[at]["passed"]), *votes.get(item, ())]
+                if (verdict := conflicting_verdict(label, passed, scale))
+            },
+            unread=item in unread,
+            item_columns={name: values[at] for name, values in columns.items()},
+        )
+        for at, item in enumerate(ids)
+    ]
+
+
+def conflicting_verdict(label: str | None, passed: bool | None, scale: Scale) -> str:
+    """``pass``, ``fail`` or ``no verdict`` if the verdict differs from what the label implies, else empty.
+
+    The verdict is that of most judges (or samples); the label is the level nearest to their mean. If the two differ,
+    the verdict counts.
+
+    Examples
+    --------
+    >>> scale = Scale.of({0: "no", 1: "nearly", 2: "yes"}, pass_at=2)
+    >>> conflicting_verdict("1", True, scale), conflicting_verdict("1", False, scale)
+    ('pass', '')
+    >>> conflicting_verdict("2", None, scale)
+    'no verdict'
+    """
+    if not scale.has_rule:
+        return ""
+    return "" if implied_verdict(label, scale) == passed else {True: "pass", False: "fail", None: "no verdict"}[passed]
+
+
+def implied_verdict(label: str | None, scale: Scale) -> bool | None:
+    """The verdict of a label's level; None without label, or off the scale."""
+    code = None if label is None else scale.code(label)
+    return None if code is None else scale.passed(code)
+
+
+def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
+    return table[table["criterion"] == criterion].set_index("item_id").reindex(ids)
+
+
+def _not_asked(evaluation: Evaluation, criterion: str) -> set[str]:
+    """The items with judgments that were not asked for, for example because the run was stopped."""
+    judgments = evaluation.judgments
+    return set(judgments.loc[(judgments["criterion"] == criterion) & judgments["error"].isin(NOT_ASKED), "item_id"])
+
+
+def _change(last: int, now: int, truth: int, scale: Scale) -> str:
+    if last == now:
+        return ""
+    if last < 0 or now < 0:
+        return f"{'verdict' if scale.has_rule else 'label'} {'lost' if now < 0 else 'appeared'}"
+    if not scale.has_rule:
+        return "changed"
+    if truth >= 0:
+        return "fixed" if now == truth else "broke"
+    return "now passes" if now == 1 else "now fails"
+
+
+def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str, str | None, bool | None], ...]]:
+    by_item: dict[str, list[tuple[str, str | None, bool | None]]] = {}
+    votes = evaluation.votes[evaluation.votes["criterion"] == criterion]
+    for vote in records(votes[["item_id", "judge", "label", "passed"]]):
+        by_item.setdefault(vote["item_id"], []).append((vote["judge"], vote["label"], vote["passed"]))
+    return {item: tuple(rows) for item, rows in by_item.items()}
+
+
+def _texts(evaluation: Evaluation) -> list[str]:
+    """The text of each row: the first two inputs of the rubric, the question first."""
+    items = evaluation.items
+    names = sorted(evaluation.input_columns, key=lambda name: name not in ("question", "prompt"))
+    if not names:
+        return [""] * len(items)
+    columns = [items[evaluation.input_columns[name]].tolist() for name in names[:2]]
+    shown = [[" ".join(value_text(value)[:300].split()) for value in column] for column in columns]
+    return [" — ".join(filter(None, texts)) for texts in zip(*shown, strict=True)]
+
+
+def _item_columns(evaluation: Evaluation, annotators: set[str]) -> dict[str, list[str]]:
+    """The values, as text, of the columns that rows can be filtered by: short texts or numbers that repeat.
+
+    Columns with an annotator's labels are left out: they would show held-out labels, and a label before its item.
+    """
+    items, most = evaluation.items, min(_MOST_VALUES, len(evaluation.items) // 2)
+    columns = {}
+    for name in items.columns.difference(["item_id", *annotators], sort=False):
+        texts = [value_text(value) for value in items[name]]
+        if 1 < len(set(texts)) <= most and max(map(len, texts)) <= _LONGEST_VALUE:
+            columns[str(name)] = texts
+    return columns
+
+
+def filled_columns(rows: list[Row]) -> list[str]:
+    """The columns of the table that have a value in at least one row."""
+    return ["item", *(name for name, cell in _CELLS.items() if any(map(cell, rows)))]
+
+
+def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
+    """The page that a query asks for; beyond the last page, the last one."""
+    column, value = query.column or ("", None)
+    matching = [
+        row
+        for row in rows
+        if _in_cell(row, query.cell)
+        and _matches(row, query.search)
+        and (value is None or row.item_columns.get(column) == value)
+    ]
+    counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
+    order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
+    kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
+    n_pages = max(1, -(-len(kept) // size))
+    page = min(max(0, query.page), n_pages - 1)
+    values = {
+        name: sorted({row.item_columns[name] for row in rows}, key=_by_number)
+        for name in (rows[0].item_columns if rows else ())
+    }
+    return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts, values)
+
+
+def _by_number(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by value, before other texts."""
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
+
+
+def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:
+    if cell is None:
+        return True
+    human, jury, verdict = cell
+    if human not in row.people.values():
+        return False
+    if row.jury != jury and jury in ("true", "false"):  # people gave verdicts, not levels
+        return {True: "true", False: "false"}.get(row.passed) == jury  # type: ignore[arg-type]
+    return row.jury == jury and row.conflicts.get("", "") == verdict
+
+
+def _matches(row: Row, search: str) -> bool:
+    text = search.strip().casefold()
+    return not text or text in f"{row.item_id} {row.text}".casefold()

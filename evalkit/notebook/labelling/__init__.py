@@ -1,0 +1,1 @@
+"""Labels given on screen: their log and the order of items."""

@@ -1,0 +1,1 @@
+"""The start card: columns of a table and what they are."""

@@ -1,0 +1,390 @@
+"""Guess what each column of a table is for: id, input of a rubric, human label, group, system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evalkit.rubrics import Rubric, Scale, load_rubric
+from evalkit.rubrics.human_labels import label_text
+from evalkit.rubrics.scales import number
+from evalkit.stats.intervals import FEW_CLUSTERS
+from evalkit.tables.items import as_frame, canonical, canonical_text, is_missing
+from evalkit.tables.messages import holds_chats, messages_of, turns
+
+NEW = "new"
+"""The id of the rubric that is made from the chosen inputs."""
+
+NEW_INPUTS = ("question", "answer", "context", "reference", "conversation")
+"""Names that inputs of a new rubric can have."""
+
+CHAT_INPUTS = ("conversation", "question", "answer")
+"""The inputs that a column of messages gives."""
+
+# Usual names of columns; the parts of a name count as well: `resp` finds `bot_resp`. The best names come first.
+_NAMES = {
+    "id": "item_id id uuid uid guid key idx index request_id conversation_id session_id",
+    "system": "system_id system model model_name model_id assistant_model assistant_name engine llm generator",
+    "group": "group_id group conversation_id conversation dialog_id thread_id session_id document_id doc_id",
+    "few": "source document topic category subset domain language lang user_id task",
+    "annotator": "annotator annotator_id rater rater_id worker worker_id reviewer labeler labeller",
+    "question": "question query prompt instruction user_message user_input request problem ask input user human q",
+    "answer": "answer response output completion reply prediction generation summary bot assistant candidate resp ans",
+    "context": "context passages passage documents evidence article facts knowledge source document ctx",
+    "reference": "reference reference_answer correct_answer ground_truth gold_answer expected ideal target gold ref",
+    "conversation": "conversation messages dialogue dialog chat turns transcript history",
+    "answer_a": "answer_a chosen left a",
+    "answer_b": "answer_b rejected right b",
+}
+# The side in a name such as response_1, which sides make a pair, and the other words of such names.
+_SIDE = re.compile(r"(?:^|_|(?<=[a-z])(?=\d))([a-z\d])(?=_|$)")
+_SIDES = (["a", "b"], ["1", "2"], ["0", "1"])
+_PAIRED = f"{_NAMES['answer']} conversation system model assistant llm".split()
+_LABEL = re.compile(
+    r"(?:^|_)(?:label|score|rating|rate$|human|gold|ann(?:ot|_|\d|$)|winner|prefer|verdict|grade|judg|thumb|vote|quality)"
+    r"|(?:^|_)correct|(?:score|rating|label)s?_?\d*$"
+)
+_NO_LABEL = re.compile(
+    r"count|num|^n_|len|turn|step|seed|fold|token|retr|version|year|age|day|hour|time|rank|index|_at$"
+)
+_BY_INPUTS = (
+    *("preference", "faithfulness", "correctness", "helpfulness", "relevancy", "safety", "instruction_following"),
+    *("coherence", "conversation_quality"),
+)
+_MOST_LABELS, _LONGEST_ID, _SHORTEST_TEXT = 12, 64, 20
+_CODE = re.compile(r"(?=\S*\d)(?!\d{4}-\d\d)[\w#./:-]*[^\W\d_][\w#./:-]*")
+_NO_ID = re.compile(r"(?:^|_)(?:ms|cost|price|amount|size|chars|words|stars|points|duration|percent)(?:_|$)")
+TRUTH = {"yes": True, "no": False, "true": True, "false": False, "pass": True, "fail": False}
+"""Words of labels that stand for pass and fail, where a criterion has a pass rule."""
+_NUMBERS, _SCALARS = (bool, int, float, np.generic), (str, bool, int, float, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRoles:
+    """What the columns of a table are for.
+
+    Attributes
+    ----------
+    roles
+        Column -> its role: ``id``, ``group``, ``system``, ``input: answer`` (an input of the rubric),
+        ``label: helpfulness`` (human labels for a criterion), ``annotator`` (who gave the label of this row, where an
+        item has several rows), ``messages`` (a chat, which is split into question and answer), or empty: not used.
+    """
+
+    roles: Mapping[str, str]
+
+    def columns(self, role: str) -> list[str]:
+        """The columns with this role; one that ends in a colon and a space stands for all roles that begin so."""
+        return [name for name, one in self.roles.items() if one == role or (role[-2:] == ": " and one.startswith(role))]
+
+    def column(self, role: str) -> str | None:
+        """The first column with this role, or None."""
+        return next(iter(self.columns(role)), None)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Input of the rubric -> column."""
+        return {self.roles[name].removeprefix("input: "): name for name in self.columns("input: ")}
+
+    @property
+    def labels(self) -> dict[str, list[str]]:
+        """Criterion -> columns of human labels."""
+        criteria = dict.fromkeys(self.roles[name].removeprefix("label: ") for name in self.columns("label: "))
+        return {criterion: self.columns(f"label: {criterion}") for criterion in criteria}
+
+
+class Column:
+    """What is in one column."""
+
+    def __init__(self, name: str, cells: Iterable[Any]) -> None:
+        cells = list(cells)
+        self.name = name
+        self.present = [cell for cell in cells if not is_missing(cell)]
+        self.texts = [
+            str(int(cell) if isinstance(cell, float) and cell.is_integer() else cell) for cell in self.present
+        ]
+        self.n_missing = len(cells) - len(self.present)
+        self.n_empty = sum(not text.strip() for text in self.texts)
+        self.longest = max(map(len, self.texts), default=0)
+        self.distinct = dict(zip(self.texts, self.present, strict=True))
+        parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()
+        self.words = re.sub(r"[\W_]+", "_", parts).strip("_")
+        self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
+        self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
+        self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
+        is_label = self.is_short and len(self.distinct) <= _MOST_LABELS
+        self.values = [cell for text, cell in self.distinct.items() if text.strip()] if is_label else []
+        self.is_unique = not self.n_missing + self.n_empty and len(self.distinct) == len(cells)
+        self.is_repeated = self.is_short and 1 < len(self.distinct) < len(self.texts)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it may be an input: texts, or lists and mappings of them."""
+        return self.longest > 0 and all(not isinstance(cell, _NUMBERS) for cell in self.present) and not self.is_number
+
+    @cached_property
+    def is_chat(self) -> bool:
+        """Whether each cell is a list of chat messages."""
+        return holds_chats(self.present)
+
+    @property
+    def examples(self) -> list[str]:
+        """Two of its values; of chats what was said."""
+        cells = list(self.distinct.values())[:2]
+        chats = [messages_of(cell) for cell in cells] if self.is_chat else []
+        return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
+
+    @property
+    def looks_like_labels(self) -> bool:
+        """Whether the name is one of labels, and the values are few."""
+        return bool(_LABEL.search(self.words)) and len(self.values) > 1 and self.is_repeated
+
+    @property
+    def looks_like_id(self) -> bool:
+        """Whether it holds whole numbers or codes such as C-2000, each of them once."""
+        if not (self.is_unique and self.is_short and self.texts) or _LABEL.search(self.words):
+            return False
+        if all(text.isdecimal() for text in self.texts):
+            return not (_NO_LABEL.search(self.words) or _NO_ID.search(self.words))
+        return all(_CODE.fullmatch(text) for text in self.texts)
+
+    def fits(self, scale: Scale) -> bool:
+        """Whether its values are labels on a scale."""
+        return bool(self.values) and all(label_text(value, scale) is not None for value in self.values)
+
+    def truths(self, scale: Scale) -> dict[Any, bool]:
+        """The words of `TRUTH` among its values -> what they stand for; empty if it holds others or needs no map."""
+        if not (self.values and scale.has_rule) or self.fits(scale):
+            return {}
+        cells = [cell for cell in self.present if str(cell).strip()]
+        words = {canonical(cell): str(cell).strip().casefold() for cell in cells}
+        if not {*words.values()} <= {*TRUTH}:
+            return {}
+        return {cell: TRUTH[word] for cell, word in words.items()}
+
+
+def guess_columns(table: Any, rubric: Rubric | None = None) -> ColumnRoles:
+    """Guess what each column of a table is for, by its name and its values.
+
+    Parameters
+    ----------
+    table
+        Whatever `load_items` takes, but a path.
+    rubric
+        The rubric whose inputs and scales are looked for; by default the one that `suggest_rubric` suggests.
+
+    Returns
+    -------
+    ColumnRoles
+        Each column has one role. A group needs ten or more values unless its name is that of a conversation or
+        document, because intervals treat groups, not items, as independent. Labels are columns of few values, all of
+        them on the scale.
+
+    Examples
+    --------
+    >>> row = {"uuid": "4f2a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today."}
+    >>> guess_columns([row]).roles
+    {'uuid': 'id', 'prompt': 'input: question', 'bot_resp': 'input: answer'}
+    """
+    frame = as_frame(table)
+    columns = {str(name): Column(str(name), frame.iloc[:, at]) for at, name in enumerate(frame.columns)}
+    return guess_roles(columns, rubric or suggest_rubric(columns))
+
+
+def guess_roles(columns: Mapping[str, Column], rubric: Rubric, chosen: Mapping[str, str] | None = None) -> ColumnRoles:
+    """`guess_columns` for columns that were looked at already; `chosen` are roles that are known."""
+    roles = dict.fromkeys(columns, "") | dict(chosen or {})
+    free = [column for name, column in columns.items() if name not in (chosen or {})]
+    fixed = ColumnRoles(dict(chosen or {}))
+
+    def take(column: Column | None, role: str) -> None:
+        if column is not None and (role.startswith("label: ") or not fixed.columns(role)):
+            roles[column.name] = role
+            free.remove(column)
+
+    def repeated() -> list[Column]:
+        return [one for one in free if one.is_repeated]
+
+    unique = [one for one in free if one.is_unique and one.is_short]
+    own = columns[fixed.column("id") or ""] if fixed.column("id") else None
+    key, who = own or _named(unique, "id"), _named(repeated(), "annotator", exact=True)
+    item = own or _named(repeated(), "id", exact=True)
+    pairs = {*zip(item.texts, who.texts, strict=False)} if key in (None, own) and who and item else {}
+    if who and item and item.is_repeated and len(pairs) == len(item.texts) == len(who.texts):
+        take(who, "annotator")
+        key = item
+    if key is not own:
+        take(key, "id")
+    take(_named(repeated(), "system", exact=True), "system")
+    many = [one for one in repeated() if len(one.distinct) >= FEW_CLUSTERS]
+    take(_named(repeated(), "group", exact=True) or _named(many, "few", exact=True), "group")
+    _guess_inputs(free, rubric, fixed, take)
+    _guess_labels(free, rubric, take)
+    if key is None:
+        likely = [one for one in free if one.looks_like_id and not any(one.fits(it.scale) for it in rubric.criteria)]
+        take(next(iter(likely), None), "id")
+    return ColumnRoles(roles)
+
+
+def _named(columns: Iterable[Column], role: str, *, exact: bool = False) -> Column | None:
+    """The column whose name is usual for a role, or (unless `exact`) has a part that is."""
+    names, usual = list(columns), _NAMES.get(role, role).split()
+    found = [one for name in usual for one in names if one.words == name]
+    if not found and not exact:
+        found = [one for name in usual for one in names if len(name) > 1 and f"_{name}_" in f"_{one.words}_"]
+    return found[0] if found else None
+
+
+def _guess_inputs(free: list[Column], rubric: Rubric, fixed: ColumnRoles, take: Any) -> None:
+    """Inputs by name; a chat stands for question and answer; then texts by their order."""
+    made = {*fixed.inputs, *(CHAT_INPUTS if fixed.columns("messages") else ())}
+    wanted = [name for name in rubric.input_names if name not in made]
+    known = [_named(free, name) for name in NEW_INPUTS]
+
+    def find(name: str, columns: list[Column], *, exact: bool) -> None:
+        own = next((one for one in columns if one in free and one.words == name.casefold()), None)
+        column = own or _named([one for one in columns if one in free], name, exact=exact)
+        if column is not None and name in wanted:
+            take(column, f"input: {name}")
+            wanted.remove(name)
+
+    pair = _pair(one for one in free if one.is_text)
+    sides = [*_NAMES["answer_a"].split(), *_NAMES["answer_b"].split()]
+    chats = [one for one in free if one.is_chat and one not in pair and one.words not in sides]
+    coded = [one for one in free if one.values and len(one.texts) > 2 * _MOST_LABELS and _LABEL.search(one.words)]
+    others = [one for one in free if one.is_text and one not in (*chats, *coded)]
+    for name, column in zip(("answer_a", "answer_b"), pair, strict=False):
+        if name in wanted:
+            take(column, f"input: {name}")
+            wanted.remove(name)
+    for name in rubric.input_names:
+        find(name, others, exact=True)
+    if chats and "conversation" in {*rubric.required_inputs} & {*wanted}:
+        take(chats[0], "input: conversation")
+    elif chats and {"question", "answer"} <= {*wanted}:
+        take(chats[0], "messages")
+        return
+    scores = [one for one in others if isinstance(one.present[0], Mapping) and _LABEL.search(one.words)]
+    others = [one for one in others if one not in scores and any(" " in text for text in one.distinct)]
+    for name in rubric.input_names:
+        find(name, others, exact=False)
+    for name in ("question", "answer"):
+        if name in wanted and name in rubric.required_inputs:
+            rest = [one for one in others if one in free and one not in known and one.longest >= _SHORTEST_TEXT]
+            take(next((one for one in rest if isinstance(one.present[0], str)), None), f"input: {name}")
+
+
+def _pair(columns: Iterable[Column]) -> list[Column]:
+    """The columns of the two answers of a pair; empty if there are none, or more than two."""
+    found: dict[str, dict[str, Column]] = {}
+    for column in columns:
+        for side in _SIDE.finditer(column.words):
+            stem = column.words[: side.start()] + column.words[side.end() :]
+            found.setdefault(stem.strip("_"), {})[side[1]] = column
+    ranks = {}
+    for stem, sides in found.items():
+        words = stem.split("_")
+        holds_texts = all(any(" " in text for text in column.distinct) for column in sides.values())
+        is_answer = not {*words}.isdisjoint(_NAMES["answer"].split())
+        if sorted(sides) in _SIDES and {*words} <= {*_PAIRED} and (is_answer or holds_texts):
+            ranks[stem] = min(map(_PAIRED.index, words))
+    if not ranks:
+        return []
+    sides = found[min(ranks, key=ranks.__getitem__)]
+    return [sides[name] for name in sorted(sides)]
+
+
+def _guess_labels(free: list[Column], rubric: Rubric, take: Any) -> None:
+    """Labels by name and values; columns without such a name only if there are two or more of them."""
+    only = len(rubric.criteria) == 1
+    for criterion in rubric.criteria:
+        fitting = [one for one in free if one.fits(criterion.scale) or one.truths(criterion.scale)]
+        named = [one for one in fitting if criterion.name in one.words or (only and _LABEL.search(one.words))]
+        codes = [one for one in fitting if len(one.values) > 1 and one.fits(criterion.scale)]
+        plain = [one for one in codes if not _NO_LABEL.search(one.words)]
+        for column in named or (plain if only and len(plain) > 1 else []):
+            take(column, f"label: {criterion.name}")
+
+
+def suggest_rubric(columns: Mapping[str, Column]) -> Rubric:
+    """The shipped rubric that suits the columns best; if none does, a new one."""
+    words = " ".join(column.words for column in columns.values() if column.values)
+    for rubric in sorted(map(load_rubric, _BY_INPUTS), key=lambda one: one.id[:7] not in words):
+        roles = guess_roles(columns, rubric)
+        missing = {*rubric.required_inputs} - {*roles.inputs}
+        if roles.column("messages"):
+            missing -= {"question", "answer"}
+        if not missing or (rubric.mode == "pairwise" and missing == {"question"}):
+            return rubric
+    return new_rubric(columns)
+
+
+def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) -> Rubric:
+    """A rubric of one criterion from the inputs in `roles`; its scale has the values of the columns of labels.
+
+    If some of these columns hold numbers, the scale has those numbers; else it is nominal and its levels are words.
+    """
+    if roles is None:
+        texts = [one for one in columns.values() if one.is_text]
+        inputs = [name for name in NEW_INPUTS if _named(texts, name, exact=True)]
+        named = [one for one in columns.values() if _LABEL.search(one.words)]
+        labels = [one for one in named if one.is_number or one.looks_like_labels]
+    else:
+        chat = CHAT_INPUTS if roles.columns("messages") else ()
+        inputs = list(dict.fromkeys([*chat, *roles.inputs]))
+        if "answer" in inputs:
+            inputs = [f"{name}?" if name == "conversation" else name for name in inputs]
+        labels = [columns[name] for name in roles.columns("label: ")]
+    criterion = {"name": "quality", "description": "Does the answer do what was asked for?"}
+    scale = _word_scale(labels) if not any(one.is_number and one.values for one in labels) else {}
+    criteria = [criterion | (scale or _number_scale(labels))]
+    return Rubric(id=NEW, description="Is the answer good?", inputs=inputs or ["answer"], criteria=criteria)
+
+
+def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
+    """A nominal scale whose levels are the words of these columns; empty if they have too many or only one."""
+    texts = sorted(canonical_text(str(cell)).strip() for one in labels for cell in one.values)
+    words = {text.casefold(): text for text in texts}
+    if not 1 < len(words) <= _MOST_LABELS or any(len(text.splitlines()) > 1 for text in texts):
+        return {}
+    passing = [text for word, text in words.items() if TRUTH.get(word)] if {*words} <= {*TRUTH} else None
+    rule = {"pass_if": passing} if passing else {}
+    meanings = {word: ("Fully." if TRUTH[word] else "Not fully.") if passing else text for word, text in words.items()}
+    return {"level": "nominal", "scale": {text: meanings[word] for word, text in words.items()}} | rule
+
+
+def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
+    """An ordinal scale with the numbers of these columns, without gaps where they are few; by default 0, 1 and 2."""
+    numbers = sorted(
+        {code for one in labels if one.is_number for value in one.values if (code := number(value)) is not None}
+    )
+    if not 1 < len(numbers) <= _MOST_LABELS:
+        numbers = [0, 1, 2]
+    elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < _MOST_LABELS:
+        numbers = list(range(int(numbers[0]), int(numbers[-1]) + 1))
+    ends = {numbers[0]: "Not at all.", numbers[-1]: "Fully."}
+    return {"scale": {code: ends.get(code, "In part.") for code in numbers}, "pass_at": numbers[-1]}
+
+
+def carry_over(
+    columns: Mapping[str, Column], roles: ColumnRoles, chosen: Mapping[str, str]
+) -> tuple[Rubric, ColumnRoles]:
+    """A new rubric from the roles under another one: what was an input stays one, and labels give the scale."""
+    kept = {name: role for name, role in roles.roles.items() if role and not role.startswith("label: ")} | dict(chosen)
+    labels = {
+        name: "label: quality"
+        for name, one in columns.items()
+        if name not in kept
+        and (roles.roles[name] or (_LABEL.search(one.words) and (one.is_number or one.looks_like_labels)))
+    }
+    if len(roles.labels) > 1:  # of several criteria: they are no annotators of one
+        labels = {name: role for name, role in labels.items() if not roles.roles[name]}
+    rubric = new_rubric(columns, ColumnRoles({**kept, **labels}))
+    scale = rubric.criteria[0].scale
+    fitting = {name: labels[name] for name in labels if columns[name].fits(scale) or columns[name].truths(scale)}
+    return rubric, guess_roles(columns, rubric, kept | fitting)

@@ -1,0 +1,131 @@
+"""Items and labels from a table and the roles of its columns, and the code that makes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, counted, listed
+from evalkit.notebook.start.column_roles import CHAT_INPUTS, Column, ColumnRoles
+from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.files import rubric_ids
+from evalkit.rubrics.human_labels import label_text
+from evalkit.tables import load_items, split_messages
+
+_SHOWN = 5
+
+
+def map_table(
+    table: pd.DataFrame, roles: ColumnRoles, rubric: Rubric, truths: Mapping[str, Mapping[Any, bool]]
+) -> tuple[pd.DataFrame, dict[str, str], dict[str, list[str]], list[str]]:
+    """What a table holds, by the roles of its columns; `truths` has for columns of labels what their words stand for.
+
+    Returns
+    -------
+    tuple
+        The items; input of the rubric -> their column, where the names differ; criterion -> their columns of labels;
+        and lines of Python that make ``items`` from ``table``.
+
+    Raises
+    ------
+    InputError
+        When ids are missing or repeated, a cell holds no messages, or the rows of an item contradict each other.
+    """
+    key, annotator, chat = roles.column("id"), roles.column("annotator"), roles.column("messages")
+    lines, source, labels = list[str](), "table", roles.labels
+    for name, words in truths.items():
+        table = table.assign(**{name: table[name].map(words)})
+        lines.append(f"table = table.assign(**{{{name!r}: table[{name!r}].map({words!r})}})")
+    if key is None and "item_id" in table.columns:
+        table, source = table.drop(columns="item_id"), "table.drop(columns='item_id')"
+    if annotator is not None:
+        people = _one_row_per_item(table, roles)
+        [(criterion, [score])] = labels.items()
+        lines.append(f"people = table.pivot(index={key!r}, columns={annotator!r}, values={score!r})")
+        table = table.drop_duplicates(key).join(people, on=key)
+        source, labels = (f"table.drop_duplicates({key!r}).join(people, on={key!r})", {criterion: list(people.columns)})
+    items = load_items(table, item_id=key)
+    lines.append(f"items = ek.load_items({source}{'' if key is None else f', item_id={key!r}'})")
+    if chat is not None:
+        wanted = [name for name in CHAT_INPUTS if name in rubric.input_names]
+        apart = () if {"question", "answer"} <= {*wanted} else (wanted,)  # the rest stays in the conversation
+        items = split_messages(items, chat, *apart)
+        lines.append(f"items = ek.tables.split_messages({', '.join(['items', repr(chat), *map(repr, apart)])})")
+    names = {roles.column(role): f"{role}_id" for role in ("group", "system") if roles.column(role)}
+    used = {*roles.inputs.values(), *names} | ({"question", "answer", "conversation"} if chat is not None else set())
+    implied = {"group_id", "system_id", *rubric.input_names}
+    if unused := [name for name in items.columns if name in implied and name not in used]:
+        items = items.drop(columns=unused)
+        lines.append(f"items = items.drop(columns={unused!r})")
+    if renamed := {column: name for column, name in names.items() if column != name}:
+        items = items.rename(columns=renamed)
+        lines.append(f"items = items.rename(columns={renamed!r})")
+    inputs = {name: column for name, column in roles.inputs.items() if name != column}
+    return items, inputs, labels, lines
+
+
+def _one_row_per_item(table: pd.DataFrame, roles: ColumnRoles) -> pd.DataFrame:
+    """The labels of a table with one row per item and annotator, one column per annotator."""
+    key, annotator, scores = roles.column("id"), roles.column("annotator"), roles.columns("label: ")
+    if key is None or len(scores) != 1:
+        raise InputError("a table with an annotator column needs one id column and one column of labels")
+    texts = table[[key, *roles.inputs.values()]].astype("str")
+    if n_other := len(texts.drop_duplicates()) - texts[key].nunique():
+        raise InputError(f"{counted(n_other, 'row')} with the same {key!r} differ in their inputs; choose another id")
+    if n_again := int(table[[key, annotator]].astype("str").duplicated().sum()):
+        raise InputError(
+            f"{counted(n_again, 'row')} with the same {key!r} and {annotator!r} as a row above; keep one row of each"
+        )
+    people = table.pivot(index=key, columns=annotator, values=scores[0])
+    if both := [name for name in people.columns if not isinstance(name, str) or name in table.columns]:
+        raise InputError(
+            f"the annotators {listed(both)} cannot be used, because an annotator must be a text that is not also the "
+            "name of a column; rename them"
+        )
+    return people
+
+
+def role_problems(roles: ColumnRoles, rubric: Rubric, names: Sequence[str]) -> list[str]:
+    """What is wrong with the roles themselves: two ids, an input without a column, nothing to judge.
+
+    `names` are the inputs that columns can be.
+    """
+    once = [(role, roles.columns(role)) for role in ("id", "group", "system", "annotator", "messages")]
+    problems = [f"two columns are used as {role}: {listed(columns)}" for role, columns in once if len(columns) > 1]
+    made = CHAT_INPUTS if roles.columns("messages") else ()
+    for name in rubric.input_names:
+        several = [*roles.columns("messages")[: name in made], *roles.columns(f"input: {name}")]
+        if len(several) > 1:
+            problems.append(f"two columns give the input {name!r}: {listed(several)}")
+        if not several and name in rubric.required_inputs:
+            problems.append(f"no column is the input {name!r}, which rubric {rubric.id!r} needs")
+    judged = sorted({*names} - {"context", "reference"})
+    if judged and not problems and not {*judged} & {*roles.inputs, *made}:
+        problems.append(f"no column holds what is judged; use one as an input such as {judged[0]!r}")
+    return problems
+
+
+def label_problems(columns: Mapping[str, Column], roles: ColumnRoles, rubric: Rubric) -> dict[str, str]:
+    """Column -> what is wrong with its labels: not on the scale, and not words for pass and fail."""
+    problems = {}
+    for criterion, names in roles.labels.items():
+        scale = rubric.criterion(criterion).scale
+        for column in map(columns.__getitem__, names):
+            cells = [(text.strip(), cell) for text, cell in zip(column.texts, column.present, strict=True)]
+            labels = [(text, cell) for text, cell in cells if text]
+            off = Counter(text for text, cell in labels if label_text(cell, scale) is None)
+            if off and not column.truths(scale):
+                values = ", ".join(f"{text!r:.32} ({n})" for text, n in off.most_common(_SHOWN))
+                fitting = [
+                    name for name in rubric_ids() if any(column.fits(one.scale) for one in load_rubric(name).criteria)
+                ]
+                problems[column.name] = (
+                    f"{off.total()} of {counted(len(labels), 'label')} in {column.name!r} are not on the scale of "
+                    f"{criterion!r} ({', '.join(scale.labels)}): {values}{', …' if len(off) > _SHOWN else ''}; choose "
+                    f"the rubric 'new'{f' or one with this scale ({listed(fitting)})' if fitting else ''}, or replace "
+                    "these labels in the table by levels of the scale"
+                )
+    return problems

@@ -1,0 +1,409 @@
+"""`start`: from any table to the tuner, by one card that maps its columns."""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import html_page, html_table, text_table
+from evalkit.core.judges import Judge, JudgesLike
+from evalkit.core.printable_text import one_line
+from evalkit.core.settings import as_cache, default_cache, shown_cache
+from evalkit.engine.judging.planning import plan_worklist
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, counted, listed
+from evalkit.notebook.start.column_roles import (
+    NEW,
+    NEW_INPUTS,
+    Column,
+    ColumnRoles,
+    carry_over,
+    guess_roles,
+    new_rubric,
+    suggest_rubric,
+)
+from evalkit.notebook.start.mapped_table import label_problems, map_table, role_problems
+from evalkit.notebook.tuner.code_snippets import judge_code, rubric_code
+from evalkit.notebook.tuner.drafts import plan_line
+from evalkit.notebook.tuner.judge_addresses import ServerError, judge_at, server_of
+from evalkit.notebook.tuner.rubric_tuner import RubricTuner
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics import Rubric, extract_labels, load_rubric
+from evalkit.rubrics.files import rubric_ids
+from evalkit.tables import read_frame
+from evalkit.tables.items import ItemsLike, as_frame
+
+_STAND_INS = ("fake:strict", "fake:lenient")
+_CUT = 60
+
+
+class StartCard(NotebookWidget):
+    """A card that maps the columns of a table to the inputs of a rubric, and opens the tuner in its place.
+
+    As the last line of a notebook cell it draws itself; ``print`` shows the same as text. Nothing is judged and nothing
+    is paid before *Run* in the tuner. Made by `start`.
+
+    Attributes
+    ----------
+    roles
+        What each column is for (`ColumnRoles`).
+    rubric, judges
+        The rubric and the judges, as chosen so far.
+    items
+        The items as `load_items` returns them, with `group_id` and `system_id` if there are such columns.
+    inputs
+        Input of the rubric -> column of `items`, where the names differ.
+    labels
+        Criterion -> columns of `items` that hold human labels on its scale.
+    problems
+        What keeps the tuner from opening. Columns of labels with a problem are not in `labels` and not in the code.
+        With a problem of another kind, `items`, `inputs`, `labels` and the code are empty.
+    notes
+        What else the person should know.
+    """
+
+    items: pd.DataFrame
+    inputs: dict[str, str]
+    labels: dict[str, list[str]]
+    _lines: list[str]
+
+    def __init__(
+        self,
+        table: ItemsLike | str | Path,
+        rubric: Rubric | str | Path | None,
+        judges: JudgesLike | None,
+        roles: Mapping[str, str],
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(new_widget("TunerWidget", "start", "pass inputs= and labels= to evaluate"))
+        self._file = str(table) if isinstance(table, (str, Path)) else ""
+        self._is_frame = isinstance(table, pd.DataFrame)
+        self._table = read_frame(self._file) if self._file else as_frame(table)
+        self._columns = {str(name): Column(str(name), cells) for name, cells in self._table.items()}
+        self._options = dict(options)
+        self._opened: RubricTuner | None = None
+        named: Any = judges if isinstance(judges, (list, tuple)) else [judges]
+        self.judges = [Judge.of(judge) for judge in (_STAND_INS if judges is None else named)]
+        self._known = {judge.name: judge for judge in self.judges}
+        self._typed, self._judges_problem = "", ""
+        self._chosen: dict[str, str] = {}
+        self.roles = ColumnRoles({})
+        self._choose_rubric(suggest_rubric(self._columns).id if rubric is None else rubric)
+        if roles:
+            self._set_roles(roles)
+
+    # -- from Python
+    @property
+    def code(self) -> str:
+        """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
+        lines = [
+            "import evalkit as ek",
+            "",
+            *self._items_code(),
+            f"rubric = {repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)}",
+        ]
+        lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
+        lines += ["    items,", "    rubric,", "    judges,"]
+        for name, value in self._arguments().items():
+            text = (
+                "labels" if isinstance(value, pd.DataFrame) else repr(str(value) if isinstance(value, Path) else value)
+            )
+            lines.append(f"    {name}={text},")
+        return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
+
+    def _items_code(self) -> list[str]:
+        lines = []
+        if self._file:
+            lines.append(f"table = ek.tables.read_frame({self._file!r})")
+        elif not self._is_frame:
+            lines.append("table = ek.tables.as_frame(table)")
+        return [*lines, *self._lines]
+
+    def tuner(self) -> RubricTuner:
+        """The tuner; it replaces the card on screen. A second call returns the same tuner.
+
+        Raises
+        ------
+        InputError
+            When something is wrong with the mapping (see `problems`).
+        """
+        if self._opened is None:
+            if self.problems:
+                raise InputError("; ".join(self.problems))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", EvalkitWarning)  # they are among the notes
+                session = Session(self.items, self.rubric, self.judges, **self._arguments())
+            session.items_code, session.reads_items = self._items_code(), bool(self._file)
+            self._opened = RubricTuner.of(session, self.widget)
+            self.widget.card = {}
+        return self._opened
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments of the tuner beside items, rubric and judges."""
+        path = Path(self._file)
+        place = {"folder": str(path.parent), "name": f"{path.stem}-{self.rubric.id}"} if self._file else {}
+        given = {"labels": self.labels, "inputs": self.inputs, "on_missing": "skip" if self._n_skipped else ""}
+        return {name: value for name, value in given.items() if value} | place | self._options
+
+    # -- what is chosen
+    def receive(self, message: Any) -> None:
+        """Do what a message from the card asks for; once the tuner is open, messages are its own."""
+        if self._opened is None:
+            super().receive(message)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {
+            "role": lambda message: self._set_roles({message["column"]: message["role"]}),
+            "rubric": lambda message: self._choose_rubric(message["name"].strip()),
+            "judges": lambda message: self._choose_judges(message["text"]),
+            "open": lambda _: self.tuner(),
+        }
+
+    def _choose_rubric(self, rubric: Rubric | str | Path) -> None:
+        """Take a rubric; roles set by hand stay where it has them, the others are guessed."""
+        is_new = isinstance(rubric, str) and rubric == NEW
+        loaded = new_rubric(self._columns) if is_new else rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+        self.rubric, self._is_new = loaded, is_new
+        self._rubric_file = str(rubric) if str(rubric).endswith((".yaml", ".yml")) else ""
+        if is_new:
+            before = self.roles if self.roles.roles else guess_roles(self._columns, suggest_rubric(self._columns))
+            self.rubric, self.roles = carry_over(self._columns, before, self._kept())
+        else:
+            self.roles = guess_roles(self._columns, self.rubric, self._kept())
+        self._check()
+
+    def _kept(self) -> dict[str, str]:
+        """The roles set by hand that the rubric has; labels of one other criterion are labels of its only one."""
+        kept, criteria = {}, {role for role in self._chosen.values() if role.startswith("label: ")}
+        for column, role in self._chosen.items():
+            if len(criteria) == 1 == len(self.rubric.names) and role in criteria:
+                role = f"label: {self.rubric.names[0]}"
+            has_chat = role != "messages" or self._is_new or "answer" in self.rubric.input_names
+            if has_chat and role in self._choices(column):
+                kept[column] = role
+        return kept
+
+    def _choose_judges(self, text: str) -> None:
+        """Take judges by name: a new one is on the server of the jury, as one of *Add judge* in the tuner."""
+        names = [name.strip() for name in text.split(",") if name.strip()] or _STAND_INS
+        pool, self._judges_problem = list(self._known.values()), ""
+        try:
+            self.judges = [
+                self._known.get(name) or judge_at(name, pool, advice="pass it to start with its base_url")
+                for name in names
+            ]
+            self._known |= {judge.name: judge for judge in self.judges}
+        except ServerError as problem:
+            self._typed, self._judges_problem = text, str(problem)
+        self._check()
+
+    def _set_roles(self, roles: Mapping[str, str]) -> None:
+        for column, role in roles.items():
+            if role not in self._choices(column):
+                raise ConfigError(
+                    f"column {column!r} cannot be {role!r}; allowed: {listed(self._choices(column), most=30)}"
+                )
+        self._chosen |= roles
+        self.roles = ColumnRoles({**self.roles.roles, **roles})
+        if self._is_new:
+            self.rubric = new_rubric(self._columns, self.roles)
+        self._check()
+
+    def _input_names(self) -> list[str]:
+        """The inputs that columns can be."""
+        return list(dict.fromkeys([*NEW_INPUTS, *self.roles.inputs] if self._is_new else self.rubric.input_names))
+
+    def _choices(self, column: str) -> list[str]:
+        """The roles that a column can have."""
+        if column not in self._columns:
+            raise InputError(f"the table has no column {column!r}; available: {listed(self._columns, most=30)}")
+        chat = ["messages"] if self._columns[column].is_chat else []
+        labels = [f"label: {name}" for name in self.rubric.names]
+        scalar = ["id", "annotator", "group", "system"] if self._columns[column].is_scalar else []
+        return ["", *(f"input: {name}" for name in self._input_names()), *chat, *labels, *scalar]
+
+    # -- what follows from it
+    def _check(self) -> None:
+        """Map the table, name what is wrong, and draw the card."""
+        self.items, self.inputs, self.labels, self._lines = pd.DataFrame(), {}, {}, []
+        self._n_skipped, prompts = 0, dict[str, str]()
+        self.problems = role_problems(self.roles, self.rubric, self._input_names())
+        off_scale = label_problems(self._columns, self.roles, self.rubric)
+        self.notes = self._remarks()
+        self.widget.status = {"plan": ""}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", EvalkitWarning)
+            try:
+                if not self.problems:
+                    prompts = self._map([*off_scale])
+            except EvalkitError as problem:
+                self.problems.append(str(problem))
+        self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
+        self.notes += [str(one.message) for one in said]
+        if self._n_skipped:
+            n_items = counted(len(self.items), "item lacks", "items lack")
+            self.notes.append(
+                f"{self._n_skipped} of {n_items} a required input: they count as unscored (on_missing='skip')"
+            )
+        self.widget.card = {
+            "n_rows": len(self._table),
+            "columns": [row | {"choices": self._choices(row["column"])} for row in self._rows()],
+            "rubric": self._rubric_file or self.rubric.id,
+            "rubrics": list(dict.fromkeys([self._rubric_file or self.rubric.id, NEW, *rubric_ids()])),
+            "about": self.rubric.description,
+            "judges": self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges),
+            "problems": self.problems,
+            "notes": self.notes,
+            "prompts": prompts,
+            "code": self.code,
+            "cache": shown_cache(as_cache(self._options.get("cache")) or default_cache()),
+        }
+
+    def _map(self, off_scale: list[str]) -> dict[str, str]:
+        """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
+        roles = ColumnRoles({**self.roles.roles, **dict.fromkeys(off_scale, "")})
+        truths = {name: words for name, (_, words) in self._truths().items()}
+        items, inputs, labels, lines = map_table(self._table, roles, self.rubric, truths)
+        if off_scale:
+            lines.insert(0, f"# without labels off the scale: {listed(off_scale, most=30)}")
+        own = {name: value for name, value in self._options.items() if name in ("samples", "template")}
+        spec = Spec.of(self.rubric, self.judges, **own, inputs=inputs, on_missing="skip")
+        extract_labels(items, labels, rubric=self.rubric)  # raises what the tuner would raise
+        work = Worklist.of(spec, items)
+        whole = [values for at, values in enumerate(work.inputs) if at not in work.skipped]
+        if not whole:
+            raise InputError("no item has all inputs that the rubric needs")
+        builder = spec.prompt_builders[0]
+        prompts = {one.name: str(builder.prompt(one, whole[0])) for one in self.rubric.criteria}
+        self.items, self.inputs, self.labels, self._lines = items, inputs, labels, lines
+        self._n_skipped = len(work.skipped)
+        recorded, cache = self._options.get("recorded") == "use", self._options.get("cache")
+
+        def show_plan() -> None:
+            plan = plan_worklist(work, takes_recorded=recorded, adopt=True, cache=cache)
+            head = plan_line(plan, self._options.get("budget_usd"))
+            if self._opened is None and self.items is items:
+                self.widget.status = {"plan": head}
+
+        self._jobs.do("plan", show_plan, "plan")
+        return prompts
+
+    def _truths(self) -> dict[str, tuple[str, dict[Any, bool]]]:
+        """Column -> criterion, and what its words stand for, where labels are words for pass and fail."""
+        return {
+            name: (criterion, words)
+            for criterion, names in self.roles.labels.items()
+            for name in names
+            if (words := self._columns[name].truths(self.rubric.criterion(criterion).scale))
+        }
+
+    def _remarks(self) -> list[str]:
+        notes, place = [], self._arguments()
+        saved = Path(place.get("folder") or Path.cwd(), f"{place.get('name') or self.rubric.id}.tuner.json")
+        if saved.exists():
+            notes.append(f"a saved session exists ({saved}); press 'Open the tuner' to continue it")
+        if self.roles.column("id") is None:
+            notes.append("no column is used as id, so the row number is the id: keep the order of the rows")
+        if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
+            notes.append(
+                f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
+            )
+        for server in dict.fromkeys(filter(None, map(server_of, self.judges))):
+            names = listed([judge.name for judge in self.judges if server_of(judge) == server])
+            notes.append(f"{names}: calls go to {server}")
+        for name, (criterion, words) in self._truths().items():
+            pairs = ", ".join(f"{word} as {truth}" for word, truth in words.items())
+            notes.append(f"labels in {name!r} are read as pass (True) or fail (False) of {criterion!r}: {pairs}")
+        if self._is_new:
+            notes.append("a new rubric asks one general question: write your own question and levels before you run")
+        for name, column in self._columns.items():
+            if not self.roles.roles[name] and column.looks_like_labels:
+                advice = f"use it as 'label: {self.rubric.names[0]}'" if self._is_new else "the rubric 'new' fits them"
+                where = "" if self._is_new else ", but not on the scale of this rubric"
+                notes.append(f"{name!r} may hold labels{where}; {advice}")
+        return notes
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """One row per column of the table."""
+        return [
+            {
+                "column": name,
+                "role": self.roles.roles[name] or "not used",
+                "missing": _shares(len(self._table), {"": one.n_missing, " empty": one.n_empty}),
+                "longest": f"{one.longest:,}",
+                "examples": " | ".join(one_line(text[:_CUT] + "…"[: len(text) > _CUT]) for text in one.examples),
+            }
+            for name, one in self._columns.items()
+        ]
+
+    def __repr__(self) -> str:
+        if self._opened is not None:
+            return repr(self._opened)
+        self.wait_idle()
+        lines = [f"rubric {self.rubric.id}, judges {', '.join(judge.name for judge in self.judges)}"]
+        lines += [self.widget.status["plan"], *(f"✗ {problem}" for problem in self.problems), *self.notes]
+        table = text_table(self._rows(), width=80, left=["role", "examples"], whole=["role"])
+        return "\n".join([table, *(textwrap.fill(line, 80, subsequent_indent="  ") for line in lines if line)])
+
+    def _repr_html_(self) -> str:
+        if self._opened is not None:
+            return self._opened._repr_html_()
+        note = "<p class='note'>Run this cell to map the columns; the card needs a kernel.</p>"
+        return html_page([html_table(self._rows(), texts=["role", "examples"]), note])
+
+
+def _shares(n_rows: int, counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{max(n / n_rows, 0.01):.0%}{what}" for what, n in counts.items() if n) or "–"
+
+
+def start(
+    table: ItemsLike | str | Path,
+    rubric: Rubric | str | Path | None = None,
+    judges: JudgesLike | None = None,
+    *,
+    roles: Mapping[str, str] | None = None,
+    **options: Any,
+) -> StartCard:
+    """From a table of your own to the tuner: a card that guesses what each column is for, and lets you change it.
+
+    Parameters
+    ----------
+    table
+        A DataFrame, a list of dicts, a `datasets.Dataset`, or the path of a JSONL, CSV or parquet file.
+    rubric
+        A `Rubric`, the name or file of one, or ``"new"``: a rubric of one question, made from the inputs that you
+        choose and the scale of your labels. By default the shipped rubric that suits the columns.
+    judges
+        As for `judge`; by default offline stand-ins, which are no LLMs.
+    roles
+        Column -> role, where you know better than the guess: ``{"txt": "input: answer"}`` (see `ColumnRoles`).
+    **options
+        Other arguments of `RubricTuner`: `labels` (a labels table), `samples`, `template`, `folder`, `name`, `cache`,
+        `budget_usd` …
+
+    Returns
+    -------
+    StartCard
+        In a notebook the card; ``print`` shows it as text. `StartCard.tuner` opens the tuner, `StartCard.code` is
+        the code that does the same.
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError
+        When the table, the rubric, a judge or a role cannot be read. A wrong mapping is no error: the card names it.
+
+    Examples
+    --------
+    >>> table = [{"uuid": "a", "prompt": "Is the kettle in stock?", "bot_resp": "Yes, it ships today.", "stars": 4}]
+    >>> card = start(table)
+    >>> card.rubric.id, card.inputs, card.problems
+    ('helpfulness', {'question': 'prompt', 'answer': 'bot_resp'}, [])
+    """
+    return StartCard(table, rubric, judges, roles or {}, options)

@@ -1,0 +1,1 @@
+"""The tuner: drafts, runs, labels and suggestions of a session, and the widget."""

@@ -1,0 +1,101 @@
+"""Python code that gives the same figures as the tuner without it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import asdict
+from pprint import pformat
+
+from evalkit.core.judges import Judge
+from evalkit.core.settings import Rules, shown_cache
+from evalkit.errors import RubricError
+from evalkit.evaluation.inputs import columns_of
+from evalkit.notebook.labelling.label_log import drop_new_annotators
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.tuner.version_history import DEFAULTS, Version
+from evalkit.rubrics import Rubric, load_rubric
+from evalkit.rubrics.profiles import judge_dict
+
+
+def session_code(session: Session, items: str = "items") -> str:
+    """Python that evaluates the version shown, and compares it with the same version as the tuner does.
+
+    The labels that figures use are written as CSV beside the label log, and the code reads them from there.
+
+    Parameters
+    ----------
+    session
+        The session.
+    items
+        The expression that gives the items. ``items`` is made from the tuner's file of items, if it has one; else the
+        first line says what it must hold.
+    """
+    shown = session.history.versions.get(session.runs.current) or session.drafts.next_version()
+    lines = ["import evalkit as ek", ""]
+    if items == "items" and session.setup.source is not None:
+        lines += [f"items = ek.load_items({str(session.setup.source)!r})", ""]
+    elif items == "items" and session.items_code:
+        lines += [*session.items_code, ""]
+    given = counted = ""
+    if len(session.labels.log.counted):
+        path = session.labels.log.path.with_suffix(".csv")
+        session.labels.log.counted.to_csv(path, index=False)
+        lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
+        given = counted = ", labels=labels"
+        if few := drop_new_annotators(
+            session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
+        )[1]:
+            counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
+    lines += _evaluating("ev", shown, items, session, counted)
+    other = session.history.versions.get(session.runs.against)
+    if other is not None:
+        lines += ["", *_evaluating("last", other, items, session, counted)]
+        lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
+    if items == "items" and not session.reads_items:
+        lines[:0] = [_expected(session, shown.rubric)]
+    return "\n".join(lines) + "\n"
+
+
+def _expected(session: Session, rubric: Rubric) -> str:
+    """A comment: the variable that the code needs, and its columns."""
+    if session.items_code:
+        return "# table: the table that was passed to ek.start"
+    inputs = columns_of(rubric, session.setup.data_options(rubric)["inputs"], session.items)
+    columns = ", ".join(map(repr, dict.fromkeys([session.setup.item_id or "item_id", *inputs.values()])))
+    return f"# items: the table that was passed to the tuner, with the columns {columns}"
+
+
+def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:
+    plain, rules = asdict(Rules()), {**asdict(session.setup.spec.rules), "aggregate": version.aggregate}
+    options = {"samples": version.samples, "item_id": session.setup.item_id, "template": session.setup.template}
+    options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]}
+    data = session.setup.data_options(version.rubric)
+    options |= {"inputs": data["inputs"] or None}
+    options |= {"on_missing": data["on_missing"] if data["on_missing"] != "raise" else None}
+    options |= {"cache": shown_cache(session.setup.cache)}
+    named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
+    judges = f"[{', '.join(map(judge_code, version.judges))}]"
+    rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
+    return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}{named}{labels}, adopt=True)"]
+
+
+def judge_code(judge: Judge) -> str:
+    """A judge as Python."""
+    short = f"{judge.provider}:{judge.model}"
+    return repr(short) if judge.ask is None and Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
+
+
+def rubric_code(rubric: Rubric) -> str:
+    """A rubric as Python: by name, or in full if it is in no file."""
+    with suppress(RubricError):
+        if load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash:
+            return f"ek.load_rubric({f'{rubric.id}@{rubric.version}'!r})"
+    return f"ek.Rubric(**{pformat(rubric.to_dict(), sort_dicts=False, width=110)})"
+
+
+def _rubric(base: Rubric, rubric: Rubric) -> str:
+    """The rubric as an edit of the version that it started from."""
+    old, new = ({**DEFAULTS, **version.to_dict()} for version in (base, rubric))
+    changes = {key: value for key, value in new.items() if value != old[key]}
+    edit = f".edit(**{pformat(changes, sort_dicts=False, width=110)})" if changes else ""
+    return f"{rubric_code(base)}{edit}"

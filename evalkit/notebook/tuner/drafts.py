@@ -1,0 +1,276 @@
+"""What the next run of a session judges: its draft of the rubric, with undo and redo, and its jury."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.judges import Judge, JudgeLike
+from evalkit.core.settings import JudgeOptions, Options, as_cache, check_choice
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
+from evalkit.engine import Plan, plan
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import ConfigError, EvalkitError, RubricError
+from evalkit.evaluation.rules_fit_scales import try_rules
+from evalkit.notebook.tuner.version_history import History, Version, rebase
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.profiles import judge_dict
+from evalkit.tables import load_items
+from evalkit.tables.items import ItemsLike, as_items
+
+_MOST_SAMPLES = 25
+
+
+def plan_line(plan: Plan, budget_usd: float | None) -> str:
+    """A plan in one line; it says so if the run would be refused because a spending limit needs a known price."""
+    if budget_usd is None or not math.isnan(plan.usd):
+        return plan.head
+    return f"{plan.head}, so the spending limit cannot be kept: pass price= to the judge, or remove the limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a session was made with; it does not change.
+
+    Attributes
+    ----------
+    items, item_id, source
+        The items, and the column of their ids and the file that they were read from, if there are any.
+    spec
+        Rubric, judges and rules, as passed.
+    template
+        For all drafts; None: that of each draft.
+    cache, options
+        The cache folder, and the other options of `judge`.
+    """
+
+    items: pd.DataFrame
+    item_id: str | None
+    source: Path | None
+    spec: Spec
+    template: str | None
+    cache: Path | str | None
+    options: JudgeOptions
+
+    @classmethod
+    def of(cls, items: ItemsLike | str | Path, spec: Spec, item_id: str | None, options: JudgeOptions) -> Setup:
+        """Read the items, and check the options; a budget is not among them."""
+        Options.of("RubricTuner", options)  # raises for unknown or invalid options
+        options, source = options.copy(), Path(items) if isinstance(items, (str, Path)) else None
+        cache = as_cache(options.pop("cache", None))
+        options.pop("budget_usd", None)
+        table = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
+        own_template = spec.settings.source("template") == "rubric"
+        template = None if own_template else spec.settings["template"]
+        return cls(table, item_id, source, spec, template, cache, options)
+
+    def data_options(self, rubric: Rubric) -> dict[str, Any]:
+        """How items are read, with the columns of those inputs that a version of the rubric has."""
+        inputs = {name: column for name, column in self.spec.inputs.items() if name in rubric.input_names}
+        return {"inputs": inputs, "on_missing": self.spec.on_missing}
+
+    def options_with(self, **changed: Any) -> dict[str, Any]:
+        """The options of `judge` in the tuner."""
+        return {**self.options, "cache": self.cache, "adopt": True, "progress": False, **changed}
+
+    def judging(self, **changed: Any) -> Options:
+        """`options_with`, checked."""
+        return Options.of("RubricTuner", self.options_with(**changed))
+
+    def worklist(self, version: Version) -> Worklist:
+        """All that a version judges; raises for rules that do not fit its judges and scales."""
+        rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
+        data = self.data_options(version.rubric) | {"criteria_per_call": self.spec.criteria_per_call}
+        spec = Spec.of(version.rubric, list(version.judges), version.samples, self.template, rules, **data)
+        try_rules(spec)
+        return Worklist.of(spec, self.items)
+
+
+class Drafts:
+    """The draft of the rubric and the jury that the next run judges with.
+
+    Attributes
+    ----------
+    base, draft
+        The saved version that is edited, and the last valid draft.
+    problem
+        What is wrong with what was typed since; empty if nothing is.
+    edits, undone
+        The drafts before, oldest first, and those that were undone.
+    pool, active
+        All judges, and the names of those that are selected.
+    samples, aggregate, budget_usd
+        How often each judge is asked, how votes become scores, and the limit of a run.
+    """
+
+    def __init__(self, setup: Setup, history: History, budget_usd: float | None) -> None:
+        spec = setup.spec
+        self._setup, self._history = setup, history
+        self.base = self.draft = spec.rubric
+        self.problem = self._step = ""
+        self.edits: list[dict[str, Any]] = []
+        self.undone: list[dict[str, Any]] = []
+        self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
+        self.samples, self.aggregate, self.budget_usd = spec.samples, spec.rules.aggregate, budget_usd
+        self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, self.aggregate]
+        state = history.state
+        if state.get("base") == self.base.content_hash:
+            with suppress(RubricError):  # written by another version of evalkit: the rubric of the cell is kept
+                self.draft = rebase(self.base, state["draft"])
+        if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
+            with suppress(ConfigError):
+                self._restore_jury(state["jury"])
+        history.parts.append(self.state)
+
+    def _restore_jury(self, jury: Mapping[str, Any]) -> None:
+        added = [Judge.of(values) for values in jury["added"]]
+        self._check(self.draft, [*self.pool, *added])
+        self.pool += added
+        self.set_jury(jury["active"], jury["samples"], jury["aggregate"])
+        self.budget_usd = jury["budget_usd"] if self.budget_usd is None else self.budget_usd
+
+    def _check(self, rubric: Rubric, judges: list[Judge]) -> None:
+        Spec.of(rubric, judges, self.samples, self._setup.template)
+
+    def state(self) -> dict[str, Any]:
+        """What a restart restores, as plain values."""
+        return {
+            "base": self.base.content_hash,
+            "draft": self.draft.to_dict(),
+            "initial_jury": self._initial_jury,
+            "jury": {
+                "active": {judge.name: judge.weight for judge in self.pool if judge.name in self.active},
+                "added": [judge_dict(judge) for judge in self.pool[len(self._setup.spec.judges) :]],
+                "samples": self.samples,
+                "aggregate": self.aggregate,
+                "budget_usd": self.budget_usd,
+            },
+        }
+
+    # -- the rubric
+    def edit(self, make: Callable[[Rubric, Rubric], Rubric], step: str = "") -> None:
+        """Make a new draft from base and draft; an error is kept in `problem`, and the last valid draft stays.
+
+        Edits of the same `step`, one after another, are undone together.
+        """
+        with self._history.lock:
+            try:
+                draft = make(self.base, self.draft)
+                self._check(draft, self.judges)
+            except EvalkitError as problem:
+                self.problem = str(problem)
+                return
+            self._set(draft, step)
+
+    def edit_version(self, version: Version) -> None:
+        """Make the rubric of a version the draft."""
+        with self._history.lock:
+            self._set(rebase(self.base, version.rubric.to_dict()))
+
+    def _set(self, draft: Rubric, step: str = "") -> None:
+        before = self.draft.to_dict()
+        if draft.to_dict() != before:
+            if not step or step != self._step:
+                self.edits.append(before)
+            self._step, self.undone = step, []
+        self.draft, self.problem = draft, ""
+        self._history.save()
+
+    def end_step(self) -> None:
+        """Undo the next edit by itself, whatever its step."""
+        self._step = ""
+
+    def undo(self, *, redo: bool = False) -> None:
+        """Undo the last edit of the draft, or redo it; of an invalid draft, undo what made it invalid."""
+        with self._history.lock:
+            source, target = (self.undone, self.edits) if redo else (self.edits, self.undone)
+            if source and (redo or not self.problem):
+                target.append(self.draft.to_dict())
+                self.draft = rebase(self.base, source.pop())
+            self.problem = self._step = ""
+            self._history.save()
+
+    # -- the jury
+    @property
+    def judges(self) -> list[Judge]:
+        """The selected judges.
+
+        Raises
+        ------
+        ConfigError
+            When no judge is selected.
+        """
+        judges = [judge for judge in self.pool if judge.name in self.active]
+        if not judges:
+            raise ConfigError("no judge is selected; select one under Jury")
+        return judges
+
+    def known(self, judge: JudgeLike) -> JudgeLike:
+        """The judge of the pool with this name; if there is none, what was passed."""
+        return next((one for one in self.pool if one.name == judge), judge)
+
+    def add_judge(self, judge: JudgeLike) -> Judge:
+        """Add a judge to the jury, and return it."""
+        added = Judge.of(judge)
+        self._check(self.draft, [*self.pool, added])
+        self.pool.append(added)
+        self.active.add(added.name)
+        return added
+
+    def set_jury(self, active: dict[str, float], samples: int, aggregate: str) -> None:
+        """Select judges and set their weights, the number of samples, and how votes become scores.
+
+        Raises
+        ------
+        ConfigError
+            For a number out of range or an unknown rule; then nothing changes.
+        """
+        pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
+        check_choice("aggregate", aggregate, AGGREGATE_RULES)
+        most = max(_MOST_SAMPLES, self._setup.spec.samples)
+        if not 1 <= samples <= most:
+            raise ConfigError(f"samples must be a whole number from 1 to {most}, got {samples!r}")
+        with self._history.lock:
+            self.pool, self.active = pool, set(active)
+            self.samples, self.aggregate = samples, aggregate
+
+    # -- the next run
+    def plan(self) -> Plan:
+        """The calls and cost of a run now (see `plan`)."""
+        setup, data = self._setup, self._setup.data_options(self.draft)
+        options: dict[str, Any] = {
+            "samples": self.samples,
+            "template": setup.template,
+            "cache": setup.cache,
+            "adopt": True,
+        }
+        return plan(setup.items, self.draft, self.judges, **options, **data)
+
+    def next_version(self) -> Version:
+        """The version that a run would make.
+
+        Raises
+        ------
+        RubricError
+            If the draft is invalid.
+        """
+        if self.problem:
+            raise RubricError(f"fix the rubric first: {self.problem}")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        version = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
+        return self._history.named(version)
+
+    @property
+    def next_name(self) -> str:
+        """The name of the version that a run would make; empty if the draft or the jury is invalid."""
+        with suppress(EvalkitError):
+            return self.next_version().name
+        return ""

@@ -1,0 +1,238 @@
+"""`RubricTuner`: tune a rubric on screen or from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import pandas as pd
+
+from evalkit.core.judges import JudgeLike, JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.settings import JudgeOptions
+from evalkit.engine import Plan
+from evalkit.errors import ConfigError
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.notebook.tuner.code_snippets import session_code
+from evalkit.notebook.tuner.tuner_controller import TunerController
+from evalkit.notebook.tuner.tuner_html import page_html, page_text
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.stats.alignment.label_splits import DEV
+from evalkit.tables.items import ItemsLike
+from evalkit.tables.schemas import LABEL_KEY
+
+_TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost"}
+_TABLES |= {"alignment", "wide"}
+
+
+class RubricTuner(NotebookWidget):
+    """Tune a rubric interactively: edit it, run, see what changed, look at items, label them, save a version.
+
+    As the last line of a notebook cell it draws itself. Everything on screen is available as a table too (`judgments`,
+    `votes`, `scores` …), and everything done there as a call. Runs, labels and the draft are kept in two files (see
+    `folder`): after a restart the same cell continues where it was.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id, inputs, on_missing
+        As for `judge`; `items` may also be the path of a file.
+    labels
+        Human labels: a long labels table, or a mapping criterion -> item columns. From 50 labelled items of a criterion
+        on, 60 % of the items are shown (``dev``) and the others held out.
+    aggregate
+        How votes become scores (see `aggregate`).
+    folder, name
+        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items (else
+        in the working directory), named after that file and the rubric's id.
+    annotator
+        The name of the person who labels. A new annotator counts in the figures when you say so on screen.
+    **options
+        Other options of `judge`: ``cache``, ``budget_usd``, ``concurrency``, ``retries``, ``requests_per_minute`` …
+        The tuner sets `adopt`, `progress` and `on_progress` itself.
+
+    Raises
+    ------
+    MissingExtraError
+        Without ipywidgets and anywidget: they are in the extra ``notebook``.
+    InputError, RubricError, ConfigError, CacheError
+        When the arguments are invalid, or a file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from evalkit import load_example
+    >>> items, labels = load_example("facts")
+    >>> tuner = RubricTuner(items, "correctness", ["fake:strict", "fake:lenient"], labels, folder=tempfile.mkdtemp())
+    >>> tuner.run()
+    >>> tuner.edit("correctness", scale={1: "mostly right"})
+    >>> tuner.run()
+    >>> len(tuner.versions), tuner.rubric.edited, len(tuner.scores)
+    (2, True, 20)
+    """
+
+    def __init__(
+        self,
+        items: ItemsLike | str | Path,
+        rubric: RubricLike | None = None,
+        judges: JudgesLike | None = None,
+        labels: LabelsLike | None = None,
+        *,
+        samples: int | None = None,
+        template: str | None = None,
+        item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
+        aggregate: str | None = None,
+        folder: str | Path | None = None,
+        name: str | None = None,
+        annotator: str = "me",
+        **options: Unpack[JudgeOptions],
+    ) -> None:
+        if rubric is None:
+            raise ConfigError(
+                "no rubric is named; pass one such as 'helpfulness', or use ek.start(items) to choose one"
+            )
+        session = Session(
+            items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
+            on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
+        )  # fmt: skip
+        instead = "evaluate and compare give the same figures"
+        self._open(session, new_widget("TunerWidget", "RubricTuner", instead))
+
+    @classmethod
+    def of(cls, session: Session, widget: Any) -> RubricTuner:
+        """The tuner of a session, drawn in a widget that is on screen already."""
+        tuner = cls.__new__(cls)
+        tuner._open(session, widget)
+        return tuner
+
+    def _open(self, session: Session, widget: Any) -> None:
+        super().__init__(widget)
+        self.session, self._screen = session, TunerController(session, widget, self._jobs)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | self._screen.actions()
+
+    def receive(self, message: Any) -> None:
+        """Do what a message from the screen asks for; a second click on what is paid does not pay twice."""
+        if self._screen.takes(message):
+            super().receive(message)
+
+    @property
+    def rubric(self) -> Rubric:
+        """The draft: the rubric as edited so far."""
+        return self.session.drafts.draft
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation on screen, with the dev labels that figures use; None before the first run."""
+        return self._with_labels(self.session.labels.log.dev)
+
+    def _with_labels(self, labels: pd.DataFrame | None) -> Evaluation | None:
+        shown = self.session.evaluation
+        if shown is None:
+            return None
+        given = None if labels is None else labels.loc[labels["item_id"].isin(shown.items["item_id"])]
+        return replace(shown, labels=None if given is None or given.empty else given[[*LABEL_KEY, "label"]])
+
+    @property
+    def versions(self) -> pd.DataFrame:
+        """One row per version that was run, with its `name` and `note`; `label` is its rubric's version in tables.
+
+        The other columns: `key`, `judges`, `samples`, `aggregate`, `at` (UTC).
+        """
+        columns = ["key", "name", "note", "label", "judges", "samples", "aggregate", "at"]
+        rows = []
+        for key, version in self.session.history.versions.items():
+            judges = ", ".join(judge.name for judge in version.judges)
+            rows.append(version.to_dict() | {"key": key, "label": version.label, "judges": judges})
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def labels(self) -> pd.DataFrame:
+        """All labels, including those entered in the tuner.
+
+        Beside the columns of a labels table: `part` (``dev`` or ``held-out``), and how each label was drawn: `source`
+        (``given``, ``random``, ``disputed``, ``picked``), `probability`, `blind`, `round`. Figures use given and random
+        ones; those with weights also disputed ones (see `corpus_estimate`).
+        """
+        return self.session.labels.log.table
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _TABLES:
+            raise AttributeError(f"RubricTuner has no attribute {name!r}")
+        evaluation = self.session.evaluation
+        if name == "wide":  # with all labels
+            labels = self.session.labels.log.table
+            evaluation = self._with_labels(labels[(labels["part"] == DEV).to_numpy()])
+        if evaluation is None:
+            raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
+        if name == "alignment":  # of the annotators that the tiles count
+            evaluation = self._with_labels(self.session.labels.for_rubric(evaluation.rubric))
+        return getattr(evaluation, name)
+
+    def plan(self) -> Plan:
+        """The calls and cost of a run now (see `plan`)."""
+        return self.session.drafts.plan()
+
+    def edit(self, criterion: str | None = None, **changes: Any) -> None:
+        """Change the draft as `Rubric.edit` does; RubricError if the result is not a valid rubric."""
+        edited = self.session.drafts.draft.edit(criterion, **changes)
+        self.session.drafts.edit(lambda _base, _draft: edited)
+        self._screen.redraw_draft()
+
+    def run(self) -> None:
+        """Judge what the draft changed, and wait for it; raises what `judge` raises."""
+        self._screen.show_run(self.session.run(self._screen.show_progress))
+
+    def label(self, item_id: str, label: str | float | None, *, criterion: str | None = None) -> None:
+        """Set the annotator's label of an item; None removes it."""
+        self.session.label(item_id, None if label is None else str(label), criterion=criterion)
+        self._screen.draw("figures", "page", "item")
+
+    def suggest(self, judge: JudgeLike) -> list[Edit]:
+        """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
+
+        A second call for the same version requests another reply.
+        """
+        self.session.suggestions.suggest(judge, self.session.shown_criterion)
+        self._screen.draw("suggestions")
+        return [row.edit for row in self.session.suggestions.edits.rows]
+
+    def improve(self, judge: JudgeLike) -> str:
+        """Improve the shown version in three rounds, with one test on held-out labels (see `evalkit.improve`).
+
+        A wording that is kept goes into the draft. Returns the outcome and the path, in words.
+        """
+        suggestions = self.session.suggestions
+        suggestions.improve(judge, self.session.shown_criterion)
+        self._screen.draw("suggestions", "draft")
+        return "\n".join([suggestions.edits.head, *suggestions.edits.notes])
+
+    def try_edit(self, number: int = 0) -> None:
+        """Run a suggested edit (0: the first) as a version, and measure its effect.
+
+        The effect is measured on held-out labels too, if there are any; each look at them is counted.
+        """
+        self._screen.show_run(self.session.suggestions.try_edit(number, self._screen.show_progress), "suggestions")
+
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        return self._screen.save(rubrics_folder)
+
+    def code(self, items: str = "items") -> str:
+        """Python code that computes the same figures without the tuner."""
+        return session_code(self.session, items)
+
+    def __repr__(self) -> str:
+        return page_text(self.session)
+
+    def _repr_html_(self) -> str:
+        return page_html(self.session)

@@ -1,0 +1,97 @@
+"""The labels of a session: who labels, what comes next in the queue, and the looks at held-out labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from evalkit.core.formatting import figure
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import counted
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.labelling.label_queue import LabelQueue
+from evalkit.notebook.tuner.drafts import Setup
+from evalkit.notebook.tuner.version_history import History
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike, as_labels
+from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_splits import DEV
+from evalkit.tables.schemas import LABEL_KEY
+
+
+class Labels:
+    """People's labels, and the label queue.
+
+    Attributes
+    ----------
+    annotator
+        The name of the person who labels.
+    log, queue
+        The labels, and which item comes next.
+    held_out
+        The last look at held-out labels, in words; empty if there was none at the version shown.
+    """
+
+    def __init__(self, setup: Setup, history: History, path: Path, labels: LabelsLike | None, annotator: str) -> None:
+        self._history, self._cache = history, setup.cache
+        self.annotator: str = history.state.get("annotator", annotator)
+        self.held_out: dict[str, str] = {}
+        items, rubric, worklist = setup.items, setup.spec.rubric, Worklist.of(setup.spec, setup.items)
+        texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
+        table = None if labels is None else as_labels(labels, items, rubric)
+        self.log = LabelLog(path, texts, table, rubric, groups_of(items))
+        self.queue = LabelQueue(
+            self.log, (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
+        )
+        for version in history.versions.values():
+            self.log.add_scales(version.rubric)
+        self.log.read()
+        history.parts.append(lambda: {"annotator": self.annotator})
+
+    # -- giving labels
+    def label(self, item_id: str, criterion: str, edit: LabelEdit) -> None:
+        """Set the annotator's label of an item, or remove it; it is written to disk at once."""
+        with self._history.lock:
+            self.log.add(item_id, criterion, self.annotator, edit)
+
+    def count_annotator(self, annotator: str, *, counts: bool = True) -> None:
+        """Include the labels of a new annotator in the figures, or leave them out."""
+        with self._history.lock:
+            self.log.set_counting(annotator, counts=counts)
+
+    # -- labels that figures use
+    def on_scale(self, criterion: str, evaluation: Evaluation | None, *, counted: bool = False) -> pd.DataFrame:
+        """The labels of a criterion on its scale in an evaluation; `counted`: only those that figures use."""
+        rubrics = [] if evaluation is None else [evaluation.rubric]
+        return labels_on_scale(self.log.counted if counted else self.log.table, criterion, *rubrics)
+
+    def for_rubric(self, rubric: Rubric) -> pd.DataFrame | None:
+        """The dev labels that the tiles count for a version of the rubric (see `drop_new_annotators`), or None."""
+        counted = self.log.counted
+        parts = [drop_new_annotators(labels_on_scale(counted, name, rubric))[0] for name in rubric.names]
+        labels = pd.concat(parts, ignore_index=True)
+        labels = labels.loc[(labels["part"] == DEV).to_numpy(), [*LABEL_KEY, "label"]]
+        return None if labels.empty else labels
+
+    def look_held_out(self, evaluation: Evaluation, criterion: str) -> dict[str, str]:
+        """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
+
+        Raises
+        ------
+        InputError
+            When nothing is held out.
+        """
+        scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+        labels, _ = drop_new_annotators(self.on_scale(criterion, evaluation, counted=True))
+        labels = labels.loc[labels["item_id"].isin(scores["item_id"])]
+        row = align(scores, labels, clusters=evaluation.clusters, part="held-out", cache=self._cache).iloc[0]
+        self.held_out = {
+            "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
+            "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
+            "looks": f"look {row['n_looks']}, at {counted(row['n_versions'], 'version')}",
+        }
+        return self.held_out

@@ -1,0 +1,238 @@
+"""Edits suggested for a version: asking a judge for them, trying them as versions, and their effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+from pydantic import TypeAdapter, ValidationError
+
+from evalkit.core.formatting import figure
+from evalkit.core.judges import JudgeLike
+from evalkit.errors import InputError, JudgeError, counted
+from evalkit.evaluation import Evaluation, improve
+from evalkit.evaluation.suggestions.edit_effects import measure_edit
+from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.evaluation.suggestions.improvement import Improvement
+from evalkit.evaluation.suggestions.suggesting import suggest_edits
+from evalkit.notebook.labelling.label_log import drop_new_annotators
+from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.session_labels import Labels
+from evalkit.notebook.tuner.version_history import History, Version, rebase
+from evalkit.notebook.tuner.version_runs import Runs, Stopped
+from evalkit.rubrics import Rubric
+from evalkit.stats.alignment.label_splits import HELD_OUT
+from evalkit.stats.comparison.comparison_table import chance_sentences
+
+ROUNDS, MAX_EDITS = 3, 3
+"""Of `improve` in the tuner."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedEdit:
+    """A suggested edit; `key` is the version that it was tried as, `effects` in words, one per part of the labels."""
+
+    edit: Edit
+    key: str = ""
+    effects: tuple[dict[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedEdits:
+    """The last suggestions of a judge.
+
+    Attributes
+    ----------
+    base
+        The key of the version that the edits change; empty before the first suggestions.
+    rows
+        The edits.
+    judge, criterion, draw
+        The judge, the criterion it was asked about, and how often it had been asked that before.
+    head, notes
+        The answer in a line, and which suggestions were rejected and why.
+    """
+
+    base: str = ""
+    rows: tuple[SuggestedEdit, ...] = ()
+    judge: str = ""
+    criterion: str = ""
+    draw: int = 0
+    head: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_improvement(cls, found: Improvement, base: str, judge: Any) -> SuggestedEdits:
+        """The outcome of `improve` and its path, in words."""
+        name, (tried, outcome) = getattr(judge, "name", str(judge)), found.heads()
+        path = [
+            f"round {row['round']}, {row['where']}: “{row['text']}” fixed {row['fixed']} and broke {row['broke']} of "
+            f"{counted(row['n_labelled'], 'dev item')}{', taken' if row['taken'] else ''}"
+            for row in found.table.to_dict("records")
+        ]
+        draft = ["The wording is in the draft now; Run judges the other items."] * (found.outcome == "kept")
+        return cls(base, (), name, found.criterion, 0, tried, (outcome, *draft, *path, *found.notes))
+
+    def version(self, number: int, versions: Mapping[str, Version]) -> Version:
+        """The version that an edit makes, with the same jury.
+
+        Raises
+        ------
+        InputError
+            When there is no edit with this number.
+        """
+        if not 0 <= number < len(self.rows) or self.base not in versions:
+            raise InputError(f"suggestion {number + 1} not found; request suggestions first")
+        base = versions[self.base]
+        rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
+        return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @classmethod
+    def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
+        """Read back what `asdict` gives; empty, if their version is missing or their form is unknown."""
+        with suppress(ValidationError):
+            suggested = TypeAdapter(SuggestedEdits).validate_python(values)
+            if suggested.base in versions:
+                return suggested
+        return cls()
+
+
+class Suggestions:
+    """Suggested edits of the version shown.
+
+    Attributes
+    ----------
+    edits
+        The last suggestions.
+    """
+
+    def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels, runs: Runs) -> None:
+        self._setup, self._history, self._drafts, self._labels, self._runs = setup, history, drafts, labels, runs
+        self.edits = SuggestedEdits.from_dict(history.state.get("suggested"), history.versions)
+        history.parts.append(lambda: {"suggested": asdict(self.edits)})
+
+    def suggest(self, judge: JudgeLike, criterion: str) -> None:
+        """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
+
+        A second call for the same version requests another reply.
+
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `suggest_edits`; InputError also when nothing is judged yet.
+        """
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            last, base, name = self.edits, self._runs.current, getattr(known, "name", str(known))
+            draw = last.draw + 1 if (last.base, last.judge, last.criterion) == (base, name, criterion) else 0
+            options |= {"criterion": criterion, "labels": self._labels.on_scale(criterion, evaluation), "draw": draw}
+            suggestions = suggest_edits(evaluation, known, **options)
+            notes = [suggestions.problem] if suggestions.problem else []
+            notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
+            rows = tuple(map(SuggestedEdit, suggestions.edits))
+            return SuggestedEdits(base, rows, name, criterion, draw, suggestions.head, tuple(notes))
+
+        self._ask(judge, ask)
+
+    def improve(self, judge: JudgeLike, criterion: str) -> None:
+        """Let a judge improve the version shown, and test the outcome once on held-out labels (see `improve`).
+
+        A wording that is kept goes into the draft.
+
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `improve`; InputError also when nothing is judged yet.
+        """
+        kept: list[Rubric] = []
+
+        def ask(evaluation: Evaluation, known: Any, **options: Any) -> SuggestedEdits:
+            labels = self._labels.on_scale(criterion, evaluation, counted=True)
+            options |= {"criterion": criterion, "rounds": ROUNDS, "max_edits": MAX_EDITS, "progress": False}
+            improvement = improve(evaluation, labels, known, **options)
+            kept.extend([improvement.rubric] * (improvement.outcome == "kept"))
+            return SuggestedEdits.of_improvement(improvement, self._runs.current, known)
+
+        self._ask(judge, ask)
+        if kept:
+            self._drafts.edit(lambda base, _: rebase(base, kept[0].to_dict()))
+
+    def _ask(self, judge: JudgeLike, ask: Callable[..., SuggestedEdits]) -> None:
+        evaluation, setup = self._runs.loaded(), self._setup
+        options: dict[str, Any] = {n: setup.options[n] for n in ("retries", "offline") if n in setup.options}
+        options |= {"cache": setup.cache, "budget_usd": self._drafts.budget_usd, "on_progress": self._runs.check_stop}
+        try:
+            with self._runs.running():
+                edits = ask(evaluation, self._drafts.known(judge), **options)
+        except Stopped:
+            raise JudgeError("stopped before the judge replied; if a reply still arrives, evalkit stores it") from None
+        with self._history.lock:
+            self.edits = edits
+            self._history.save()
+
+    def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Run a suggested edit as a version, compare it with the one that it edits, and measure its effect.
+
+        The effect is measured on held-out labels too, if there are any; the look is counted. The draft does not change.
+        Returns the text for the status line.
+
+        Raises
+        ------
+        InputError
+            When there is no suggestion with this number.
+        JudgeError, CacheError, ConfigError, RubricError
+            As `Runs.run`.
+        """
+        edits, runs = self.edits, self._runs
+        version = edits.version(number, self._history.versions)
+        end = runs.run(on_progress, self._history.versions.get(version.key, version))
+        if runs.current == version.key and not end.stopped:
+            runs.show(version.key, edits.base)
+            before, after = runs.replay(edits.base), runs.replay(version.key)
+            labels, _ = drop_new_annotators(self._labels.on_scale(edits.criterion, after, counted=True))
+            options: Any = {"criterion": edits.criterion, "cache": self._setup.cache}
+            look = bool((labels["part"] == HELD_OUT).any())
+            effects: Any = measure_edit(before, after, labels, look=look, **options).to_dict("records")
+            rows = list(edits.rows)
+            rows[number] = replace(rows[number], key=version.key, effects=tuple(map(_effect, effects)))
+            with self._history.lock:
+                self.edits = replace(edits, rows=tuple(rows))
+                self._history.save()
+        return end.text
+
+
+def improvement_price(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> str:
+    """What `improve` does in the tuner, and its highest expected price, in words."""
+    mine = labels[(labels["criterion"] == criterion).to_numpy()]
+    n_held = mine.loc[(mine["part"] == HELD_OUT).to_numpy(), "item_id"].nunique()
+    n_dev = mine["item_id"].nunique() - n_held
+    cost, n_cells = evaluation.cost, max(1, len(evaluation.items) * len(evaluation.rubric.criteria))
+    known = None if cost.paid_usd is None or cost.reused_usd is None else cost.paid_usd + cost.reused_usd
+    usd = None if known is None else known / n_cells * (ROUNDS * MAX_EDITS * n_dev + n_held)
+    price = "price unknown" if usd is None else f"up to about US$ {usd:.2f}" if usd else "free"
+    return (
+        f"Improve: asks this judge up to {ROUNDS} times for edits, judges each on {counted(n_dev, 'dev item')}, and "
+        f"tests the best once on {counted(n_held, 'held-out item')}. Price: {price}, plus {ROUNDS} prompts for edits."
+    )
+
+
+def _effect(row: Mapping[str, Any]) -> dict[str, str]:
+    """The effect of a tried edit on one part of the labels, in words, from a row of `measure_edit`."""
+    held = row["part"] == HELD_OUT
+    after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
+    step = figure(row["effect"], row["effect_low"], row["effect_high"])
+    sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
+    looks = f", look {row['n_looks']}" if held else ""
+    return {
+        "part": "held-out" if held else "dev",
+        "agreement": f"{figure(row['agreement_before'])} → {after}",
+        "effect": f"{sign}{step}",
+        "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
+        "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
+        "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included · {chance_sentences(row)}",
+        "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
+    }

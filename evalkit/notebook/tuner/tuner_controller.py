@@ -1,0 +1,340 @@
+"""What the tuner's screen shows of a session, and what each of its actions does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.formatting import Bill
+from evalkit.core.settings import Options
+from evalkit.errors import EvalkitError, counted
+from evalkit.notebook.judgments.item_table import Query
+from evalkit.notebook.judgments.run_notices import alert_lines
+from evalkit.notebook.tuner.code_snippets import session_code
+from evalkit.notebook.tuner.drafts import plan_line
+from evalkit.notebook.tuner.judge_addresses import judge_at, server_of
+from evalkit.notebook.tuner.rubric_form import from_form, from_yaml
+from evalkit.notebook.tuner.tuner_payload import PAYLOADS
+from evalkit.notebook.tuner.tuning_session import Session
+from evalkit.notebook.widget_base import Jobs
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.files import file_versions, save_folder
+
+_PAID_ACTIONS = ("run", "suggest", "improve", "try", "measure")
+
+
+class TunerController:
+    """Draws a session on screen, and does what the user asks for there.
+
+    No callback of the kernel waits: long jobs run in the background, one after another.
+    """
+
+    def __init__(self, session: Session, widget: Any, jobs: Jobs) -> None:
+        self.session, self.widget, self._jobs = session, widget, jobs
+        jobs.failed = self._failed
+        self._revision, self._running = 0, False
+        self._draft_message: Mapping[str, Any] = {}
+        self._jury_message = self._queue_message = ""
+        self._status(text="")
+        self.draw("draft", "jury", "figures", "page", "suggestions")
+        if session.runs.current:
+            self._jobs.do("restore", lambda: self._show_versions(session.runs.current, session.runs.against))
+            for key in session.runs.shown_versions:
+                self._jobs.do(f"load {key}", partial(self._load, key), "samples")
+        self._plan()
+
+    # -- drawing
+    def draw(self, *names: str) -> None:
+        """Redraw these parts of the screen."""
+        messages = {
+            "draft": (self._revision, self._draft_message),
+            "jury": (self._jury_message,),
+            "queue": (self._queue_message,),
+        }
+        with self.session.history.lock:
+            for name in names:
+                setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
+            if "figures" in names:
+                self.widget.price = self.session.repeats.prices.get(self.session.runs.against, "")
+                if self.widget.figures["measure"]:
+                    self._jobs.do("price", self._show_floor_price, "plan")
+
+    def _load(self, key: str) -> None:
+        """Draw the point of a version of an earlier session; one whose replies are gone has none."""
+        with suppress(EvalkitError):
+            self.session.runs.load(key)
+            self.draw("figures")
+
+    def _show_floor_price(self) -> None:
+        text = self.session.repeats.price()
+        with self.session.history.lock:
+            self.widget.price = text
+
+    def redraw_draft(self) -> None:
+        """Redraw the fields of the rubric, which was changed elsewhere."""
+        with self.session.history.lock:
+            self._revision += 1
+            self._draft_message = {"id": self._draft_message.get("id", "")}
+            self.draw("draft")
+        self._plan()
+
+    def _status(self, **values: Any) -> None:
+        with self.session.history.lock:  # kernel and worker both report
+            plan = self.widget.status.get("plan", "")
+            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+
+    def _failed(self) -> None:
+        if not self._running and not self.session.runs.busy:
+            self._status()
+
+    def show_progress(self, progress: Any) -> None:
+        """Show how far a run is."""
+        failed = f", {progress.n_failed} failed" if progress.n_failed else ""
+        bill = Bill(progress.cost_usd, progress.done, progress.n_unpriced)
+        paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
+        stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
+        text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
+        self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
+
+    def show_run(self, text: str, *more: str) -> None:
+        """Draw the result of a run that was started by a call, and report its end."""
+        text = self._draw_run(text, *more)
+        if not self._running:  # else a run that was started on screen meanwhile goes on
+            self._status(text=text)
+        self._plan()
+
+    def _draw_run(self, text: str, *more: str) -> str:
+        self.draw("draft", "figures", "page", "item", "queue", *more)
+        self._alert_unscored()
+        return text or "done: all replies came from the cache"
+
+    def _alert_unscored(self) -> None:
+        evaluation = self.session.evaluation
+        self._jobs.alert("" if evaluation is None else "\n".join(alert_lines(evaluation.judgments)))
+        self.draw("notices")
+
+    def _plan(self) -> None:
+        self._jobs.do("plan", self._show_plan)
+
+    def _show_plan(self) -> None:
+        if not self.session.drafts.problem:
+            plan = ""  # if planning fails, no plan is shown instead of the last one
+            try:
+                plan = plan_line(self.session.drafts.plan(), self.session.drafts.budget_usd)
+            finally:
+                self.draw("notices")
+                with self.session.history.lock:
+                    self.widget.status = {**self.widget.status, "plan": plan}
+
+    # -- actions
+    def actions(self) -> dict[str, Callable[[Any], object]]:
+        """Name of an action -> the function that takes its message."""
+        return {
+            "form": lambda message: self._edit(message, lambda base, draft: from_form(base, draft, message["form"])),
+            "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
+            "run": lambda _: self._start_run(),
+            "stop": lambda _: self.session.runs.stop(),
+            "measure": lambda _: self._start_judging(lambda: self.session.repeats.measure(self.show_progress)),
+            "undo_edit": lambda _: self._undo_edit(),
+            "redo_edit": lambda _: self._undo_edit(redo=True),
+            "note": self._set_note,
+            "jury": self._set_jury,
+            "judge": self._add_judge,
+            "criterion": self._choose_criterion,
+            "query": self._query,
+            "select": self._select,
+            "label": self._label,
+            "queue": self._set_queue,
+            "label_next": lambda message: self._label_queued(
+                message, lambda: self.session.label_next(message["item_id"], message["criterion"], message["label"])
+            ),
+            "skip_item": lambda message: self._label_queued(
+                message, lambda: self.session.skip_item(message["item_id"], message["criterion"])
+            ),
+            "undo_label": lambda message: self._label_queued(message, self.session.undo_label),
+            "annotator": self._set_annotator,
+            "count_labels": self._count_labels,
+            "versions": lambda message: self._jobs.do(
+                "versions", lambda: self._show_versions(message["current"], message.get("against", ""))
+            ),
+            "take": self._edit_version,
+            "save": lambda _: self._jobs.do("save", self.save),
+            "held_out": lambda message: self._jobs.do("held_out", lambda: self._look_held_out(message)),
+            "suggest": self._start_suggesting,
+            "improve": partial(self._start_suggesting, improve=True),
+            "try": self._start_trying,
+            "code": lambda _: setattr(self.widget, "code", session_code(self.session)),
+        }
+
+    def takes(self, message: Any) -> bool:
+        """Whether a message is for now: a second click on what is paid does not pay twice."""
+        return not (isinstance(message, Mapping) and message.get("do") in _PAID_ACTIONS and self._running)
+
+    def _start(self, name: str, text: str, job: Callable[[], str]) -> None:
+        """Start a job that Stop ends; it returns the text to show at its end."""
+        self.session.runs.begin_run()
+        self._jobs.alert("")
+        self._status(running=True, text=text)
+        self._running = True
+
+        def finish() -> None:
+            text = None
+            try:
+                text = job()
+            finally:
+                with (
+                    self.session.history.lock
+                ):  # a click as soon as the buttons are on again counts, and is reported later
+                    self.session.runs.end_run()
+                    self._running = False
+                    if text is not None:
+                        self._status(text=text)
+            self._plan()
+
+        self._jobs.do(name, finish)
+
+    def _start_run(self) -> None:
+        version = self.session.drafts.next_version()  # an error appears before anything is shown as running
+        log_later = partial(self._jobs.do, f"log {version.key}")
+        self._start_judging(lambda: self.session.run(self.show_progress, version, log_later))
+
+    def _start_trying(self, message: Mapping[str, Any]) -> None:
+        number = int(message["number"])
+        self._start_judging(lambda: self.session.suggestions.try_edit(number, self.show_progress), "suggestions")
+
+    def _start_judging(self, run: Callable[[], str], *more: str) -> None:
+        self._start("run", "reading the cache …", lambda: self._draw_run(run(), *more))
+
+    def _start_suggesting(self, message: Mapping[str, Any], *, improve: bool = False) -> None:
+        name, pool, suggestions = str(message["judge"]).strip(), self.session.drafts.pool, self.session.suggestions
+        judge = next((judge for judge in pool if judge.name == name), None) or judge_at(name, pool)
+        where = server_of(judge)
+
+        def suggest() -> str:
+            (suggestions.improve if improve else suggestions.suggest)(judge, self.session.shown_criterion)
+            self.draw("suggestions", "draft")
+            return suggestions.edits.head
+
+        what = "improve" if improve else "suggest"
+        self._start(what, f"waiting for {name}{where and f' at {where}'} to suggest edits …", suggest)
+
+    def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
+        with self.session.history.lock:  # the worker may save meanwhile
+            self.session.drafts.edit(make, str(message.get("step", "")))
+            self._draft_message = message
+            self.draw("draft")
+        if not self.session.drafts.problem:
+            self._jobs.forget_error("run")
+        self._plan()
+
+    def _undo_edit(self, *, redo: bool = False) -> None:
+        self.session.drafts.undo(redo=redo)
+        self.redraw_draft()
+
+    def _set_note(self, message: Mapping[str, Any]) -> None:
+        self.session.history.set_note(message["key"], str(message["note"]))
+        self.draw("figures")
+
+    def _set_jury(self, message: Mapping[str, Any]) -> None:
+        self._jury_message = str(message.get("id", ""))
+        try:
+            weights = {name: float(weight) for name, weight in message["active"].items()}
+            typed = message.get("budget_usd")
+            budget = None if typed in (None, "") else float(typed)
+            Options(budget_usd=budget)  # raises for an invalid budget
+            self.session.drafts.set_jury(weights, int(message["samples"]), message["aggregate"])
+            self.session.drafts.budget_usd = budget
+            self.session.history.save()
+        finally:
+            self.draw("jury", "draft")  # no field keeps a rejected value, which the next run would not use
+        self._jobs.forget_error("run", "worker: run", "judge")  # for example because no judge was selected
+        self._plan()
+
+    def _add_judge(self, message: Mapping[str, Any]) -> None:
+        named = judge_at(str(message["judge"]).strip(), self.session.drafts.pool, str(message.get("server") or ""))
+        added = self.session.drafts.add_judge(named)
+        self.session.history.save()
+        self._jobs.alert("")
+        if not self._running:
+            where = server_of(added)
+            self._status(text=f"added {added.name}{f': its calls go to {where}' if where else ''}")
+        self.draw("jury", "draft", "suggestions")
+        self._plan()
+
+    def _choose_criterion(self, message: Mapping[str, Any]) -> None:
+        self.session.criterion = message["name"]
+        self.session.labels.held_out = {}
+        self.session.query = Query()
+        self.draw("page", "item", "figures", "notices")
+
+    def _query(self, message: Mapping[str, Any]) -> None:
+        self.session.query = Query(**message["query"])
+        self.draw("page")
+
+    def _select(self, message: Mapping[str, Any]) -> None:
+        self.session.selected = str(message["item_id"])
+        self._jobs.forget_error("label")
+        self.draw("item")
+
+    def _label(self, message: Mapping[str, Any]) -> None:
+        criterion = message.get("criterion")
+        self.session.label(str(message["item_id"]), message["label"], criterion=criterion, source="picked")
+        self.draw("page", "item")
+        self._jobs.do("figures", lambda: self.draw("figures"))
+
+    def _set_queue(self, message: Mapping[str, Any]) -> None:
+        self.session.labels.queue.set(message["source"], blind=bool(message["blind"]), is_open=bool(message["open"]))
+        self.draw("queue")
+        if not message["open"]:  # figures that change with each label would show what the jury said
+            self.draw("page", "item")
+            self._jobs.do("figures", lambda: self.draw("figures"))
+
+    def _label_queued(self, message: Mapping[str, Any], change: Callable[[], None]) -> None:
+        self._queue_message = str(message.get("id", ""))
+        try:
+            change()
+        finally:
+            self.draw("queue")  # the screen takes no key until its last message is answered
+
+    def _set_annotator(self, message: Mapping[str, Any]) -> None:
+        self.session.labels.annotator = str(message["name"]).strip() or self.session.labels.annotator
+        self._jobs.forget_error("label", "label_next")
+        self.session.history.save()
+        self.draw("item", "figures", "queue")
+
+    def _count_labels(self, message: Mapping[str, Any]) -> None:
+        self.session.labels.count_annotator(str(message["annotator"]), counts=bool(message["counts"]))
+        self.draw("page", "item", "queue")
+        self._jobs.do("figures", lambda: self.draw("figures"))
+
+    def _show_versions(self, current: str, against: str) -> None:
+        self.session.runs.show(current, against)
+        self.draw("page", "figures", "item")
+        self._alert_unscored()
+
+    def _edit_version(self, message: Mapping[str, Any]) -> None:
+        self.session.drafts.edit_version(self.session.history.versions[message["key"]])
+        self._jobs.forget_error("run")
+        self.redraw_draft()
+
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        before = self.session.drafts.base.version
+        saved = self.session.save(rubrics_folder)
+        self.redraw_draft()
+        self.draw("figures", "page")
+        path = file_versions(saved.id, further=[save_folder(rubrics_folder)])[int(saved.version[1:])]
+        meaning = f"{saved.id!r} without a version now means {saved.version} wherever evalkit looks in this folder"
+        older = f"; to use the older one, name '{saved.id}@{before}'" if before != saved.version else ""
+        self._status(text=f"saved as {saved.id}@{saved.version}: {path}. {meaning}{older}")
+        return saved
+
+    def _look_held_out(self, message: Mapping[str, Any]) -> None:
+        looks = self.session.labels.held_out.get("looks", "")
+        if message.get("seen", looks) != looks:
+            return  # a second click would count another look
+        self.session.look_held_out()
+        self.draw("figures")

@@ -1,0 +1,313 @@
+"""A tuning session without its widget: drafts, runs, labels and suggestions, and the figures of what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, Unpack
+
+import pandas as pd
+
+from evalkit.core.judges import JudgesLike
+from evalkit.core.lists_of_choices import OnMissing
+from evalkit.core.settings import JudgeOptions
+from evalkit.engine.judging.specification import Spec
+from evalkit.errors import RubricError
+from evalkit.evaluation import Evaluation, promote
+from evalkit.notebook.judgments.headline_numbers import (
+    Cell,
+    Point,
+    Tile,
+    change_from,
+    confusion_cells,
+    jury_alignment,
+    make_tiles,
+    point_of,
+)
+from evalkit.notebook.judgments.item_details import item_detail, level_keys, side_by_side
+from evalkit.notebook.judgments.item_table import Page, Query, Row, page_of, rows_of
+from evalkit.notebook.labelling.label_log import LabelEdit, LabelLog
+from evalkit.notebook.labelling.label_queue import Turn, precision
+from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.session_labels import Labels
+from evalkit.notebook.tuner.suggested_edits import SuggestedEdits, Suggestions
+from evalkit.notebook.tuner.version_history import History
+from evalkit.notebook.tuner.version_runs import RepeatedSamples, Runs
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.human_labels import LabelsLike
+from evalkit.rubrics.profiles import RubricLike
+from evalkit.stats.comparison.comparison_table import SAME
+from evalkit.tables.items import ItemsLike
+
+T = TypeVar("T")
+
+
+class Session:
+    """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
+
+    Two files are stored in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label
+    edits). Replies are stored in the cache. A new session of the same name continues where the last one ended.
+
+    Parameters and errors are those of `RubricTuner`, which draws a session.
+
+    Attributes
+    ----------
+    setup
+        Items and options, as passed.
+    history
+        The versions that were run, and the file that holds them and the state of all parts.
+    drafts, runs, repeats, labels, suggestions
+        The parts: what the next run judges; what was run and is shown; what chance changes; people's labels; edits
+        that a judge suggests.
+    criterion, query, selected
+        The criterion that was chosen, the rows that are shown, and the open item.
+    items_code
+        How the start card made the items, in Python.
+    reads_items
+        Whether the items came from a file, so that code can read them again.
+    """
+
+    def __init__(
+        self,
+        items: ItemsLike | str | Path,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
+        labels: LabelsLike | None = None,
+        *,
+        samples: int | None = None,
+        template: str | None = None,
+        item_id: str | None = None,
+        inputs: Mapping[str, str] | None = None,
+        on_missing: OnMissing = "raise",
+        aggregate: str | None = None,
+        folder: str | Path | None = None,
+        name: str | None = None,
+        annotator: str = "me",
+        **options: Unpack[JudgeOptions],
+    ) -> None:
+        spec = Spec.of(
+            rubric, judges, samples, template, {"aggregate": aggregate}, inputs=inputs, on_missing=on_missing
+        )
+        self.setup = setup = Setup.of(items, spec, item_id, options)
+        source = setup.source
+        self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
+        self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
+        self.history = history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
+        history.load(spec.rubric.id)
+        self.drafts = drafts = Drafts(setup, history, options.get("budget_usd"))
+        self.labels = Labels(setup, history, self.folder / f"{self.name}.labels.jsonl", labels, annotator)
+        self.runs = Runs(setup, history, drafts, self.labels)
+        self.repeats = RepeatedSamples(setup, history, drafts, self.runs)
+        self.suggestions = Suggestions(setup, history, drafts, self.labels, self.runs)
+        last = history.state.get("criterion")
+        self.criterion: str = last if last in drafts.draft.names else spec.rubric.names[0]
+        history.parts.append(lambda: {"criterion": self.criterion})
+        self.query, self.selected = Query(), ""
+        self.items_code, self.reads_items = list[str](), source is not None
+        self._computed: dict[str, tuple[object, Any]] = {}
+
+    @property
+    def items(self) -> pd.DataFrame:
+        """The items."""
+        return self.setup.items
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation shown; None before the first run."""
+        return self.runs.evaluation
+
+    @property
+    def annotator(self) -> str:
+        """The name of the person who labels; it can be set."""
+        return self.labels.annotator
+
+    @annotator.setter
+    def annotator(self, name: str) -> None:
+        self.labels.annotator = name
+
+    @property
+    def label_log(self) -> LabelLog:
+        """All labels, with their edits."""
+        return self.labels.log
+
+    @property
+    def suggested(self) -> SuggestedEdits:
+        """The last suggestions."""
+        return self.suggestions.edits
+
+    @property
+    def shown_rubric(self) -> Rubric:
+        """The rubric of the version shown; before the first run, the draft."""
+        return self.drafts.draft if self.evaluation is None else self.evaluation.rubric
+
+    @property
+    def shown_criterion(self) -> str:
+        """The chosen criterion, or the first one where the version shown has no such criterion."""
+        names = self.shown_rubric.names
+        return self.criterion if self.criterion in names else names[0]
+
+    def run(self, on_progress: Callable[[Any], object] | None = None, *more: Any) -> str:
+        """Judge what the draft changed, and show it (see `Runs.run`); returns the text for the status line."""
+        return self.runs.run(on_progress, *more).text
+
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id; its replies count for that version too.
+
+        Raises
+        ------
+        RubricError
+            When the draft is invalid, or the folder cannot be written.
+        """
+        drafts, versions = self.drafts, self.history.versions
+        with self.history.lock:
+            key = drafts.next_version().key
+            saved = drafts.draft.save(rubrics_folder)
+            with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
+                promote(f"{saved.id}@{saved.version}", cache=self.setup.cache)
+            drafts.base = drafts.draft = saved
+            if key in versions:
+                is_taken = saved.version in {version.name for other, version in versions.items() if other != key}
+                name = versions[key].name if is_taken else saved.version
+                versions[key] = replace(versions[key], base=saved, rubric=saved, name=name)
+                self.runs.reload(key)
+            self.history.save()
+            return saved
+
+    # -- figures and items
+    def _once(self, name: str, about: object, compute: Callable[[], T]) -> T:
+        """What `compute` returns; computed again only if what it is about has changed."""
+        if name not in self._computed or self._computed[name][0] != about:
+            self._computed[name] = about, compute()
+        value: T = self._computed[name][1]
+        return value
+
+    def tiles(self) -> list[Tile]:
+        """The headline figures; empty before the first run."""
+        runs, criterion, log = self.runs, self.shown_criterion, self.labels.log
+        if runs.evaluation is None:
+            return []
+        name = self.history.versions[runs.against].name if runs.compared is not None else ""
+        rows = self._alignment(runs.current), self._alignment(runs.against)
+        change, not_counted = self.change(), log.not_counted(criterion)
+        return make_tiles(runs.evaluation, log.counted, criterion, change, name, rows, not_counted, self.rows())
+
+    def change(self) -> tuple[pd.Series | None, str] | None:
+        """The row of `compare` from the version compared with, or None and the reason; None if there is no such one."""
+        now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
+        if now is None or last is None:
+            return None
+        repeats = self.repeats.of(self.runs.against)
+        about = (now, last, criterion, log.n_edits, repeats is None)
+        return self._once("change", about, lambda: change_from(last, now, log.counted, criterion, repeats))
+
+    @property
+    def floor_missing(self) -> bool:
+        """Whether measuring the noise floor of the version compared with would show more than is known."""
+        row, _ = self.change() or (None, "")
+        return row is not None and not pd.isna(row["change_p"]) and row["floor_source"] not in (SAME, "measured")
+
+    def points(self) -> dict[str, Point]:
+        """The large figure of each of the shown versions, by key."""
+        labelled, name = self._alignment(self.runs.current) is not None, self.shown_criterion
+        return {
+            key: point_of(self.runs.known(key), self._alignment(key), name, labelled=labelled)
+            for key in self.runs.shown_versions
+        }
+
+    @property
+    def people_agreement(self) -> float | None:
+        """Agreement of people among themselves, 0-1, on the labels that the version shown is compared with."""
+        row = self._alignment(self.runs.current)
+        return None if row is None or pd.isna(row["accuracy_people"]) else float(row["accuracy_people"])
+
+    def _alignment(self, key: str) -> pd.Series | None:
+        """Agreement of a version's jury with people; computed once per version and state of the labels."""
+        evaluation, criterion, log = self.runs.known(key), self.shown_criterion, self.labels.log
+        about = (evaluation, criterion, log.n_edits)
+        return self._once(f"alignment {key}", about, lambda: jury_alignment(evaluation, log.counted, criterion))
+
+    @property
+    def n_off_scale(self) -> int:
+        """Number of labels of the criterion shown that are not on its scale in the version shown."""
+        criterion, labels = self.shown_criterion, self.labels
+        n_labels = (labels.log.table["criterion"] == criterion).sum()
+        return int(n_labels) - len(labels.on_scale(criterion, self.evaluation))
+
+    def cells(self) -> list[Cell]:
+        """The cells of the confusion matrix, on dev labels."""
+        return confusion_cells(self.rows(), self.shown_rubric.criterion(self.shown_criterion).scale)
+
+    def rows(self) -> list[Row]:
+        """One row per item; empty before the first run."""
+        now, last, criterion, log = self.evaluation, self.runs.compared, self.shown_criterion, self.labels.log
+        if now is None:
+            return []
+        about = (now, last, criterion, log.n_edits)
+        return self._once("rows", about, lambda: rows_of(now, log.table, criterion, last))
+
+    def page(self) -> Page:
+        """The page of rows that the query asks for."""
+        return page_of(self.rows(), self.query)
+
+    def detail(self, item_id: str) -> dict[str, Any]:
+        """One item in full, with its labels; of a held-out item only the annotator's own labels."""
+        now, last, criterion = self.evaluation, self.runs.compared, self.shown_criterion
+        if now is None or item_id not in set(self.items["item_id"]):
+            return {}
+        detail = item_detail(now, item_id, criterion, self.setup.cache)
+        labels = self.labels.log.of(item_id, criterion)
+        held = any(row.held for row in self.rows() if row.item_id == item_id)
+        shown = {who: label for who, label in labels.items() if not held or who == self.labels.annotator}
+        scale = now.rubric.criterion(criterion).scale
+        if last is not None and criterion in last.rubric.names:
+            before = item_detail(last, item_id, criterion, self.setup.cache)["judges"]
+            names = [self.history.versions[key].name for key in (self.runs.current, self.runs.against)]
+            detail |= {"versions": names, **side_by_side(detail["judges"], before)}
+        return detail | {"labels": shown, "held": held, "codes": list(scale.labels), "keys": level_keys(scale)}
+
+    # -- labels
+    def label(self, item_id: str, label: str | None, *, criterion: str | None = None, source: str = "given") -> None:
+        """Set the annotator's label of an item, or remove it with None; it is written to disk at once.
+
+        `source` says how the item was chosen (see `LabelEdit`).
+        """
+        self.labels.label(item_id, criterion or self.shown_criterion, LabelEdit(label, source))
+
+    def turn(self) -> Turn:
+        """What the annotator labels next in the label queue."""
+        disagreements = {row.item_id: row.apart or 0.0 for row in self.rows()}
+        return self.labels.queue.turn(self.shown_criterion, self.labels.annotator, disagreements, self.runs.current)
+
+    def precision(self) -> str:
+        """How precisely people's mean is known from the labels drawn at random, in words."""
+        return precision(self.evaluation, self.labels.log.weighted, self.shown_criterion)
+
+    def is_blind(self, turn: Turn) -> bool:
+        """Whether the jury stays hidden in this turn: also where nothing is judged, or the item was labelled before."""
+        return self.labels.queue.blind or self.evaluation is None or turn.labelled_before
+
+    def label_next(self, item_id: str, criterion: str, label: str) -> None:
+        """Label the next item of the queue; any other item is ignored, because its text was not on screen."""
+        with self.history.lock:
+            turn = self.turn()
+            if (turn.item_id, self.shown_criterion) == (item_id, criterion):
+                edit = LabelEdit(label, self.labels.queue.source, turn.probability, self.is_blind(turn), turn.round)
+                self.labels.label(item_id, criterion, edit)
+
+    def skip_item(self, item_id: str, criterion: str) -> None:
+        """Leave the next item of the queue unlabelled; it comes again at the end."""
+        with self.history.lock:
+            if (self.turn().item_id, self.shown_criterion) == (item_id, criterion):
+                self.labels.queue.skip(item_id, criterion, self.labels.annotator)
+
+    def undo_label(self) -> None:
+        """Take back the last label of the queue; its item is the next one again."""
+        with self.history.lock:
+            if last := self.turn().undo:
+                self.labels.log.undo(last[0], self.shown_criterion, self.labels.annotator)
+
+    def look_held_out(self) -> dict[str, str]:
+        """Agreement of the jury with the held-out labels (see `Labels.look_held_out`)."""
+        return self.labels.look_held_out(self.runs.loaded(), self.shown_criterion)

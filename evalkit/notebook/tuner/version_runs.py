@@ -1,0 +1,332 @@
+"""The versions of a session that were run: judging one, stopping, which two are shown, and what chance changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.settings import Options
+from evalkit.engine import ReplyStore
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import ConfigError, InputError, RubricError, counted, listed
+from evalkit.evaluation import Evaluation, sample_again
+from evalkit.evaluation.evaluating import evaluate_worklist
+from evalkit.evaluation.evaluation_log import log_evaluation
+from evalkit.evaluation.sampling_again import plan_again
+from evalkit.notebook.tuner.drafts import Drafts, Setup
+from evalkit.notebook.tuner.session_labels import Labels
+from evalkit.notebook.tuner.version_history import History, Version
+from evalkit.stats.comparison.measured_floors import NOT_ASKED
+from evalkit.tables import schemas
+
+SHOWN_VERSIONS = 10
+"""How many versions, the newest ones, have a point in the strip; their evaluations stay in memory."""
+
+
+class Stopped(Exception):
+    """Raised inside a run to end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The end of a run, in words, and whether it was stopped before all replies were there."""
+
+    text: str
+    stopped: bool = False
+
+
+class Runs:
+    """Runs versions, keeps their evaluations in memory, and knows which of them are shown.
+
+    Attributes
+    ----------
+    current, against
+        The keys of the version shown and of the one that it is compared with, or empty.
+    """
+
+    def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels) -> None:
+        self._setup, self._history, self._drafts, self._labels = setup, history, drafts, labels
+        self.current, self.against = (
+            key if (key := history.state.get(name)) in history.versions else "" for name in ("current", "against")
+        )
+        self._stop, self._n_busy = threading.Event(), 0
+        self._evaluations: dict[str, Evaluation] = {}
+        history.parts.append(lambda: {"current": self.current, "against": self.against})
+
+    # -- running
+    def run(
+        self,
+        on_progress: Callable[[Any], object] | None = None,
+        version: Version | None = None,
+        defer: Callable[[Callable[[], None]], object] | None = None,
+    ) -> RunEnd:
+        """Judge what the draft (or another version) changed, and show it.
+
+        It blocks until all replies are there: call it from a background thread. `defer` takes the job that logs the
+        evaluation (see `history`), to be done when its figures are on screen.
+
+        Raises
+        ------
+        JudgeError, CacheError, ConfigError, RubricError
+            As `judge`; the version on screen stays.
+        """
+        with self._history.lock:
+            version = version or self._drafts.next_version()
+        work, end, started = self._setup.worklist(version), RunEnd(""), time.time()
+
+        def report(progress: Any) -> None:
+            nonlocal end
+            end = RunEnd(f"received {counted(progress.done, 'reply', 'replies')}")
+            if on_progress is not None:
+                on_progress(replace(progress, stopped=progress.stopped or self._stop.is_set()))
+            self.check_stop()
+
+        options = self._setup.judging(budget_usd=self._drafts.budget_usd, on_progress=report)
+        with self.running():
+            try:
+                evaluation = self._evaluate(work, options)
+            except Stopped:
+                evaluation = _mark_stopped(self._evaluate(work), started)
+                n_missing = evaluation.cost.n_missing
+                rest = f"press Run to request the remaining {n_missing:,}" if n_missing else "all replies are here"
+                end = RunEnd(f"stopped: {evaluation.cost.n_live:,} replies received; {rest}", stopped=True)
+        with self._history.lock:
+            self._add(version, evaluation)
+        log = partial(log_evaluation, evaluation, work, options)
+        log() if defer is None else defer(log)
+        return end
+
+    def begin_run(self) -> None:
+        """Announce a run: from here on `stop` ends it."""
+        with self._history.lock:
+            if not self._n_busy:
+                self._stop.clear()
+            self._n_busy += 1
+
+    def end_run(self) -> None:
+        """Announce the end of a run; others, on screen or in a cell, continue."""
+        with self._history.lock:
+            self._n_busy -= 1
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A run that `stop` ends."""
+        self.begin_run()
+        try:
+            yield
+        finally:
+            self.end_run()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs that `stop` would end."""
+        return self._n_busy > 0
+
+    def stop(self) -> None:
+        """End the run, if there is one; replies to calls in flight are kept."""
+        if self._n_busy:
+            self._stop.set()
+
+    def check_stop(self, _progress: Any = None) -> None:
+        """Raise `Stopped` after `stop`."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
+        """The evaluation of a work list; without options, from the cache and without any call."""
+        options = options or self._setup.judging(offline=True, refresh=False)
+        labels = self._labels.for_rubric(work.spec.rubric)
+        evaluation = evaluate_worklist(work, self._setup.items, options, labels)
+        evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
+        return evaluation
+
+    def _add(self, version: Version, evaluation: Evaluation) -> None:
+        key = version.key
+        if self.current and self.current != key:
+            self.against = self.current
+        self._history.versions[key] = self._history.named(replace(version, name=""))
+        self.current = key
+        self._drafts.end_step()
+        self._evaluations[key] = evaluation
+        for old in set(self._evaluations) - set(self.shown_versions):
+            del self._evaluations[old]
+        self._changed()
+        self._history.save()
+
+    def _changed(self) -> None:
+        """Another evaluation is shown."""
+        self._labels.held_out = {}
+        if self.evaluation is not None:
+            self._labels.log.add_scales(self.evaluation.rubric)
+
+    # -- what is shown
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation shown; None before the first run."""
+        return self._evaluations.get(self.current)
+
+    def loaded(self) -> Evaluation:
+        """The evaluation shown.
+
+        Raises
+        ------
+        InputError
+            Before the first run.
+        """
+        if (evaluation := self.evaluation) is None:
+            raise InputError("nothing is judged yet; run first")
+        return evaluation
+
+    @property
+    def compared(self) -> Evaluation | None:
+        """The evaluation it is compared with, or None."""
+        return self._evaluations.get(self.against) if self.against else None
+
+    @property
+    def shown_versions(self) -> list[str]:
+        """The keys of the newest versions, of the one shown and of the one compared with; oldest first."""
+        keys = list(self._history.versions)
+        return [key for key in keys if key in (*keys[-SHOWN_VERSIONS:], self.current, self.against)]
+
+    @property
+    def shows_draft(self) -> bool:
+        """Whether a run now would judge the version shown."""
+        with suppress(RubricError, ConfigError):
+            return self._drafts.next_version().key == self.current
+        return False
+
+    def known(self, key: str) -> Evaluation | None:
+        """The evaluation of a version, if it is in memory."""
+        return self._evaluations.get(key)
+
+    def load(self, key: str) -> Evaluation:
+        """The evaluation of a version, from memory or else from the cache, without any call."""
+        if key not in self._evaluations:
+            if key not in (versions := self._history.versions):
+                raise InputError(f"version {key!r} not found; available: {listed(versions)}")
+            self._evaluations[key] = self._evaluate(self._setup.worklist(versions[key]))
+        return self._evaluations[key]
+
+    def replay(self, key: str) -> Evaluation:
+        """`load`, and drop what was computed for another evaluation of it."""
+        if key not in self._evaluations:
+            self.load(key)
+            with self._history.lock:
+                self._changed()
+        return self._evaluations[key]
+
+    def reload(self, key: str) -> None:
+        """`replay` a version that has changed, if it is in memory."""
+        if self._evaluations.pop(key, None) is not None:
+            self.replay(key)
+
+    def show(self, current: str, against: str = "") -> None:
+        """Show a version, compared with another one (or none)."""
+        for key in filter(None, (current, against)):
+            self.replay(key)
+        with self._history.lock:
+            self.current, self.against = current, against if against != current else ""
+            self._changed()
+            self._history.save()
+
+
+class RepeatedSamples:
+    """Twice the samples of versions, by key: measured here, or known without a call.
+
+    Attributes
+    ----------
+    sizes
+        On how many items each version was measured.
+    prices
+        What measuring it would ask and cost, in words, where that was planned.
+    """
+
+    def __init__(self, setup: Setup, history: History, drafts: Drafts, runs: Runs) -> None:
+        self._setup, self._history, self._drafts, self._runs = setup, history, drafts, runs
+        self.sizes: dict[str, int] = dict(history.state.get("floor_sizes", {}))
+        self.prices: dict[str, str] = {}
+        self._tables: dict[str, pd.DataFrame] = {}
+        history.parts.append(lambda: {"floor_sizes": self.sizes})
+
+    def price(self) -> str:
+        """What `measure` would ask and cost; makes no calls."""
+        key, last = self._runs.against, self._runs.compared
+        if last is not None and key not in self.prices:
+            plan = plan_again(last)
+            size = counted(plan.n_items, "item")
+            size = f"all {size} again" if plan.n_items == len(self._setup.items) else f"{size} again for ± 3 points"
+            self.prices[key] = f"{size}: {counted(plan.n_to_call, 'call')}, {plan.price}"
+        return self.prices.get(key, "")
+
+    def measure(self, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Sample the version compared with again, to measure what chance changes; returns the text of the status line.
+
+        Replies are kept and never bought twice, also after a stop. The floor counts as measured only if all of its
+        judgments were made: the items of a part would not be drawn at random.
+
+        Raises
+        ------
+        InputError
+            When no version is compared with.
+        JudgeError, CacheError, ConfigError
+            As `sample_again`.
+        """
+        key, last = self._runs.against, self._runs.compared
+        if last is None:
+            raise InputError("nothing to measure; choose a version to compare with")
+
+        def report(progress: Any) -> None:
+            if on_progress is not None:
+                on_progress(progress)
+            self._runs.check_stop()
+
+        try:
+            with self._runs.running():
+                again = self._sample(last, budget_usd=self._drafts.budget_usd, on_progress=report)
+        except Stopped:
+            return "stopped: chance is not measured yet; measure again, and pay only for the rest"
+        finally:
+            self.prices.pop(key, None)
+        if n_missing := int(again["error"].isin(NOT_ASKED).sum()):
+            missing = f"{n_missing} of {counted(len(again), 'judgment')} missing"
+            return f"chance is not measured yet: {missing}; measure again, and pay only for the rest"
+        with self._history.lock:
+            self._tables[key], self.sizes[key] = again, again["item_id"].nunique()
+            self._history.save()
+        return f"chance measured on {counted(self.sizes[key], 'item')}"
+
+    def of(self, key: str) -> pd.DataFrame | None:
+        """Twice the samples of a version, if no judge is a model or it was measured (then from the cache)."""
+        if key not in self._tables:
+            evaluation, size = self._runs.load(key), self.sizes.get(key)
+            again = self._sample(evaluation, n_items=size, offline=True) if size else evaluation.repeats
+            if again is not None:
+                self._tables[key] = again
+        return self._tables.get(key)
+
+    def _sample(self, evaluation: Evaluation, n_items: int | None = None, **changed: Any) -> pd.DataFrame:
+        return sample_again(evaluation, n_items=n_items, **self._setup.options_with(refresh=False, **changed))
+
+
+def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
+    """The evaluation of a stopped run, from the cache.
+
+    Judgments that were not made have the error ``stopped``. Replies received after its start were paid in it.
+    """
+    judgments = evaluation.judgments
+    keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
+    bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
+    live = judgments["key"].isin([key for key, code in keys.items() if code in bought]) & judgments["source"].eq(
+        "cache"
+    )
+    why = judgments["error"].astype(object).replace("cache_miss", "stopped")
+    source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
+    marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
+    return replace(evaluation, judged=marked)

@@ -1,0 +1,1 @@
+"""One run of LightEval: resolved from packs, started, recorded, shown, compared."""

@@ -1,0 +1,128 @@
+"""`RunStore`: the rows of runs. Every change of state is one transaction."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evalkit.errors import RegistryError, listed
+from evalkit.runs.processes.run_owner import Owner
+from evalkit.runs.registry import Registry
+from evalkit.runs.registry.database_tables import PackRow, RunRow
+from evalkit.runs.run.pack_resolution import Resolution
+from evalkit.runs.run.run_database_rows import Ending, put_findings, read_run, task_rows
+from evalkit.runs.run.run_record import Run
+
+_OPEN = ("queued", "running")  # earlier versions had a queue
+
+
+class RunStore:
+    """Runs in a registry's database."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+
+    def create(self, resolution: Resolution, folder: Path, artifacts: Mapping[str, Any], **values: Any) -> str:
+        """Write the row of a new run, which this process carries out; its id.
+
+        `folder` is for the folders of runs; `values` are the columns `model`, `backend`, `scoring_config`, `options`.
+        """
+        pack = resolution.pack
+        with self.registry.database.session() as session:
+            now = _now(session)
+            run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+            session.add(
+                RunRow(
+                    id=run_id,
+                    pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
+                    scoring_mode=resolution.scoring.mode,
+                    resolution=resolution.to_dict(),
+                    status="running",
+                    worker=Owner.here().text,
+                    artifacts={**artifacts, "folder": str(folder / run_id)},
+                    created_at=now,
+                    started_at=now,
+                    tasks=list(task_rows(session, resolution)),
+                    **values,
+                )
+            )
+        return run_id
+
+    def running(self) -> dict[str, Owner]:
+        """Id of each running run -> the process that carries it out."""
+        with self.registry.database.session() as session:
+            rows = session.execute(select(RunRow.id, RunRow.worker).where(RunRow.status == "running")).all()
+        return {run_id: Owner.of(text) for run_id, text in rows if text}
+
+    def close(self, run_id: str, ending: Ending) -> bool:
+        """Write how a run ended; False, without a change, if it is closed."""
+        with self.registry.database.session() as session:
+            # locked, but for SQLite, which has one writer at a time
+            mine = select(RunRow).where(RunRow.id == run_id, RunRow.status.in_(_OPEN)).with_for_update(of=RunRow)
+            row = session.scalars(mine).first()
+            if row is None:
+                return False
+            now = _now(session)
+            row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code
+            row.worker, row.finished_at = None, now
+            if ending.notes:
+                row.artifacts = {**row.artifacts, "notes": [*ending.notes, *row.artifacts.get("notes", [])]}
+            put_findings(session, run_id, ending, now)
+        return True
+
+    def run(self, name: str) -> Run:
+        """A run by its id, the beginning of one, or ``last``.
+
+        Raises
+        ------
+        RegistryError
+            When there is none, or several start with `name`.
+        """
+        with self.registry.database.session() as session:
+            run_id = _id_of(session, name)
+            return read_run(session.get_one(RunRow, run_id))
+
+    def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
+        """Runs, oldest first; optionally only those of a pack (``name`` or ``name@version``) or with a status."""
+        query = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
+        if pack is not None:
+            name, _, version = pack.partition("@")
+            query = query.where(PackRow.name == name)
+            if version:
+                query = query.where(PackRow.version == version)
+        if status is not None:
+            query = query.where(RunRow.status == status)
+        with self.registry.database.session() as session:
+            return [read_run(row) for row in session.scalars(query).all()]
+
+
+def _now(session: Session) -> datetime:
+    """The time of the database, if machines share it: their clocks may differ."""
+    if session.get_bind().dialect.name == "sqlite":
+        return datetime.now(UTC)
+    moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return moment.astimezone(UTC)
+
+
+def _id_of(session: Session, name: str) -> str:
+    if name == "last":
+        found = session.scalars(select(RunRow.id).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(1)).first()
+        if found is None:
+            raise RegistryError("there are no runs yet; start one with 'evalkit run start PACK --model MODEL'")
+        return found
+    ids = session.scalars(
+        select(RunRow.id).where(RunRow.id.startswith(name, autoescape=True)).order_by(RunRow.id)
+    ).all()
+    if name in ids or len(ids) == 1:
+        return name if name in ids else ids[0]
+    if ids:
+        raise RegistryError(
+            f"the ids of {len(ids)} runs start with {name!r}: {listed(ids, most=4)}; pass more of the id"
+        )
+    raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

@@ -1,0 +1,226 @@
+"""Plans: what a call would take, against figures made by hand; and what to do about what went unscored."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.core.judges import Judge
+from evalkit.core.lists_of_choices import REASONS
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import canonical_json
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.judging.specification import Spec
+from evalkit.engine.judging.worklist import Worklist
+from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.tables.schemas import empty
+
+RUBRIC = ek.Rubric(
+    id="one", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "bad", 1: "good"}}]
+)
+PRICED = Judge("openai", "m", price=(1, 2), max_tokens=100)
+ITEMS = [{"answer": "x"}, {"answer": "yy"}]
+
+
+def n_bytes(items: object, rubric: ek.Rubric = RUBRIC) -> list[int]:
+    """UTF-8 bytes of each item's prompt, 16 more a message, and of its schema where there is one."""
+    prompts = [ek.build_prompt(rubric, item) for item in items]
+    schemas = [0 if one.schema is None else len(canonical_json(dict(one.schema))) for one in prompts]
+    texts = [sum(len(message.content.encode()) + 16 for message in one.messages) for one in prompts]
+    return [text + schema for text, schema in zip(texts, schemas, strict=True)]
+
+
+class TestFigures:
+    def test_by_hand(self):
+        # US$ 1 a million prompt tokens, US$ 2 a million reply tokens; 2 items, 3 samples each, each with its
+        # prompt: b bytes of prompts. At most: b tokens and 6 replies of 100. Expected: b/4 tokens, and as a
+        # reply of 120 would be cut, 6 of 100.
+        made = ek.plan(ITEMS, RUBRIC, PRICED, samples=3)
+        b = 3 * sum(n_bytes(ITEMS))
+        assert made.table[["n_judgments", "n_cached", "n_recorded", "n_to_call"]].values.tolist() == [[6, 0, 0, 6]]
+        assert made.usd_at_most == pytest.approx((b * 1 + 6 * 100 * 2) / 1e6, rel=1e-12)
+        assert made.usd == pytest.approx((b / 4 * 1 + 6 * 100 * 2) / 1e6, rel=1e-12)
+        roomy = ek.plan(ITEMS, RUBRIC, PRICED.replace(max_tokens=1000), samples=3)
+        assert roomy.usd == pytest.approx((b / 4 * 1 + 6 * 120 * 2) / 1e6, rel=1e-12)
+
+    def test_the_schema_of_the_reply_counts(self):
+        json = RUBRIC.edit(template="default@v1")
+        made = ek.plan(ITEMS, json, PRICED, samples=1)
+        assert made.usd_at_most == pytest.approx((sum(n_bytes(ITEMS, json)) + 2 * 100 * 2) / 1e6, rel=1e-12)
+        requests = Worklist.of(Spec.of(json, PRICED, 1), ITEMS).requests([0, 1])
+        assert made.usd_at_most == pytest.approx(sum(upper_bound(one, 1, (1.0, 2.0)) for one in requests), rel=1e-12)
+
+    def test_stored_replies_say_how_long_the_next_will_be(self):
+        # 20 and 40 tokens are stored: 30 expected
+        ek.record(ITEMS, RUBRIC, PRICED, [[Reply("1", completion_tokens=n)] for n in (20, 40)])
+        made = ek.plan(ITEMS, RUBRIC, PRICED, samples=2, recorded="use")
+        assert made.n_to_call == 2
+        assert made.usd == pytest.approx((sum(n_bytes(ITEMS)) / 4 + 2 * 30 * 2) / 1e6, rel=1e-12)
+
+    def test_a_service_that_gives_several_replies_bills_a_prompt_once(self):
+        apart = ek.plan(ITEMS, RUBRIC, PRICED, samples=3)
+        ReplyStore.open().learn(PRICED.service, PRICED.model, "n_supported", True).result()
+        together = ek.plan(ITEMS, RUBRIC, PRICED, samples=3)
+        assert apart.usd - together.usd == pytest.approx(2 * sum(n_bytes(ITEMS)) / 4 / 1e6, rel=1e-9)
+        assert together.usd_at_most == apart.usd_at_most
+
+    def test_an_unknown_price_is_unknown(self):
+        judges = [PRICED, Judge("openai", "nobody-knows-it", base_url="http://localhost:9/v1")]
+        made = ek.plan(ITEMS, RUBRIC, judges)
+        assert made.table["usd"].notna().tolist() == [True, False]
+        assert math.isnan(made.usd)
+        assert math.isnan(made.usd_at_most)
+        assert "price unknown" in str(made)
+        assert "unknown" in made._repr_html_()
+
+    def test_without_max_tokens_there_is_no_upper_bound(self):
+        made = ek.plan(ITEMS, RUBRIC, PRICED.replace(max_tokens=None), samples=1)
+        assert made.usd > 0
+        assert math.isnan(made.usd_at_most)
+        assert "no upper bound without max_tokens" in str(made)
+
+    def test_fake_judges_are_free(self):
+        made = ek.plan(ITEMS, RUBRIC, "fake:strict")
+        assert (made.usd, made.usd_at_most) == (0.0, 0.0)
+        assert str(made).startswith("2 items, 6 judgments: 0 cached (0%), 6 to call; free")
+
+
+class TestCounts:
+    def test_each_judge_has_its_row(self):
+        ek.judge(ITEMS[:1], RUBRIC, "fake:strict", samples=2)
+        made = ek.plan(ITEMS, RUBRIC, ["fake:strict", "fake:noisy"], samples=3)
+        counts = made.table.set_index("judge")[["n_judgments", "n_cached", "n_to_call"]]
+        assert counts.loc["fake:strict"].tolist() == [6, 2, 4]
+        assert counts.loc["fake:noisy"].tolist() == [6, 0, 6]
+        assert made.n_to_call == 10
+
+    def test_it_is_what_judge_then_asks(self):
+        doubled = [*ITEMS, ITEMS[0]]
+        made = ek.plan(doubled, RUBRIC, "fake:strict")
+        assert (made.n_items, made.n_unique, made.n_to_call) == (3, 2, 6)
+        assert "3 items (2 distinct)" in str(made)
+        table = ek.judge(doubled, RUBRIC, "fake:strict")
+        assert table.loc[table["source"] == "live", "key"].nunique() == made.n_to_call
+        after = ek.plan(doubled, RUBRIC, "fake:strict")
+        assert (after.n_to_call, after.usd) == (0, 0.0)
+        assert "9 cached (100%), 0 to call; nothing to pay" in str(after)
+
+    def test_recorded_replies_are_counted_apart(self):
+        ek.record(ITEMS, RUBRIC, PRICED, [["1", "0"], ["1"]])
+        counts = ["n_cached", "n_recorded", "n_to_call"]
+        assert ek.plan(ITEMS, RUBRIC, PRICED, samples=2).table[counts].values.tolist() == [[0, 3, 4]]
+        used = ek.plan(ITEMS, RUBRIC, PRICED, samples=2, recorded="use")
+        assert used.table[counts].values.tolist() == [[3, 0, 1]]
+
+    def test_both_orders_of_a_pair_and_its_mirror_image(self):
+        pairs = [{"question": "q", "answer_a": a, "answer_b": b} for a, b in ("xy", "yx")]
+        made = ek.plan(pairs, "preference", "fake:strict", samples=2)
+        assert made.table[["n_judgments", "n_to_call"]].values.tolist() == [[8, 4]]
+
+    def test_no_items(self):
+        made = ek.plan(pd.DataFrame({"answer": []}), RUBRIC, PRICED)
+        assert (made.n_items, made.n_to_call, made.usd, made.usd_at_most) == (0, 0, 0.0, 0.0)
+        assert str(made).startswith("0 items, 0 judgments: 0 cached, 0 to call; nothing to pay")
+
+
+class TestRefusals:
+    def test_neither_key_nor_network_nor_a_writable_cache_is_needed(self, tmp_path, monkeypatch):
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        made = ek.plan(ITEMS, RUBRIC, "openai:gpt-4o-mini", cache=tmp_path / "not" / "there")
+        assert made.usd_at_most > made.usd > 0
+        assert made.cache == tmp_path / "not" / "there"
+        assert not (tmp_path / "not").exists()
+        assert ek.plan(ITEMS, RUBRIC, PRICED, cache="/proc/nowhere").n_to_call == 6
+
+    def test_what_judge_refuses_plan_refuses(self):
+        with pytest.raises(InputError, match="answer"):
+            ek.plan([{"question": "q"}], RUBRIC, PRICED)
+        with pytest.raises(ConfigError, match="samples"):
+            ek.plan(ITEMS, RUBRIC, PRICED, samples=0)
+        with pytest.raises(RubricError, match="rubric 'nothing' not found"):
+            ek.plan(ITEMS, "nothing", PRICED)
+        with pytest.raises(ConfigError, match="unknown recorded='yes'; allowed: miss, use"):
+            ek.plan(ITEMS, RUBRIC, PRICED, recorded="yes")
+
+    def test_names_are_escaped(self):
+        page = ek.plan(ITEMS, RUBRIC, Judge("openai", "m", name="<script>"))._repr_html_()
+        assert "<script>" not in page
+        assert "&lt;script&gt;" in page
+
+
+class TestAdopt:
+    """What a plan promises is what `judge` then asks for, with and without adopting."""
+
+    TWO = ek.Rubric(
+        id="two",
+        inputs=["answer"],
+        template="number@v1",
+        criteria=[{"name": name, "scale": {0: "bad", 1: "good"}} for name in ("kept", "changed")],
+    )
+    NEXT = ek.Rubric(**(TWO.to_dict() | {"version": "v2"})).edit("changed", scale={1: "better"})
+    JUDGES = ("fake:strict", "fake:lenient")
+
+    def counts(self, made: ek.engine.Plan) -> list[list[int]]:
+        return made.table[["n_judgments", "n_cached", "n_to_call"]].values.tolist()
+
+    def test_unchanged_criteria_of_another_version_count_as_cached(self):
+        ek.judge(ITEMS, self.TWO, self.JUDGES, samples=2)
+        # each judge: 2 items x 2 criteria x 2 samples = 8; of these the 4 of `kept` are version v1's
+        assert self.counts(ek.plan(ITEMS, self.NEXT, self.JUDGES, samples=2)) == [[8, 0, 8]] * 2
+        made = ek.plan(ITEMS, self.NEXT, self.JUDGES, samples=2, adopt=True)
+        assert self.counts(made) == [[8, 4, 4]] * 2
+        asked = ek.judge(ITEMS, self.NEXT, self.JUDGES, samples=2, adopt=True)
+        live = asked[asked["source"] == "live"]
+        assert live["judge"].value_counts().to_dict() == dict.fromkeys(self.JUDGES, 4)
+        assert set(live["criterion"]) == {"changed"}
+
+    def test_recorded_replies_are_adopted_only_where_they_are_used(self):
+        ek.record(ITEMS, self.TWO, self.JUDGES[0], [["1"], ["0"]], criterion="kept")
+        one = self.JUDGES[0]
+        assert self.counts(ek.plan(ITEMS, self.NEXT, one, samples=1, adopt=True)) == [[4, 0, 4]]
+        assert self.counts(ek.plan(ITEMS, self.NEXT, one, samples=1, adopt=True, recorded="use")) == [[4, 2, 2]]
+
+    def test_nothing_to_plan(self):
+        assert self.counts(ek.plan([], self.NEXT, self.JUDGES, adopt=True)) == [[0, 0, 0]] * 2
+
+
+class TestExplain:
+    def judgments(self, *rows: tuple[str, str, str | None]) -> pd.DataFrame:
+        return pd.DataFrame(rows, columns=["item_id", "judge", "error"])
+
+    @pytest.mark.parametrize("reason", REASONS)
+    def test_every_reason_has_advice(self, reason):
+        told = ek.explain(self.judgments(("a", "j", reason)))
+        assert len(told["what_to_do"].iloc[0]) > 10
+
+    def test_grouped_most_frequent_first(self):
+        rows = [(item, "j", "timeout") for item in "aabcd"] + [("a", "k", "empty"), ("a", "k", None), ("b", "j", None)]
+        told = ek.explain(self.judgments(*rows)).drop(columns="what_to_do")
+        # j: 5 of 6 in time-outs, first three items a, b, c; k: 1 of 2 empty
+        assert told.values.tolist() == [["timeout", "j", 5, 5 / 6, "a, b, c"], ["empty", "k", 1, 0.5, "a"]]
+
+    def test_nothing_to_explain_has_the_same_columns(self):
+        told = ek.explain(self.judgments(("a", "j", "empty")))
+        for none in (ek.explain(self.judgments(("a", "j", None))), ek.explain(empty("judgments"))):
+            assert len(none) == 0
+            pd.testing.assert_series_equal(none.dtypes, told.dtypes)
+
+    def test_not_a_judgments_table(self):
+        with pytest.raises(InputError, match="not a judgments table: column 'error' missing"):
+            ek.explain(pd.DataFrame({"item_id": [], "judge": []}))
+
+    def test_a_broken_judge(self):
+        table = ek.judge(ek.load_example("support")[0], "faithfulness", "fake:broken")
+        told = ek.explain(table)
+        assert told["n"].sum() == table["error"].notna().sum() > 0
+        assert set(told["error"]) <= set(REASONS)
+
+
+def test_a_plan_writes_nothing(tmp_path: Path):
+    ek.plan(ITEMS, RUBRIC, PRICED, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,367 @@
+"""Scores and replies that somebody already has: imported, and read in two ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError
+from evalkit.tables.schemas import columns_of
+
+RUBRIC = ek.Rubric(
+    id="short",
+    inputs=["answer"],
+    template="number@v1",
+    criteria=[{"name": "good", "scale": {1: "bad", 2: "fair", 3: "good"}, "pass_at": 2}],
+)
+TWO = ek.Rubric(
+    id="two",
+    inputs=["answer"],
+    criteria=[
+        {"name": "tone", "scale": {0: "rude", 1: "kind"}, "pass_at": 1},
+        {"name": "risk", "scale": {1: "", 2: "", 3: "", 4: "", 5: ""}, "better": "low", "level": "interval"},
+    ],
+)
+WHO = "openai:m"
+
+
+def shown(table: pd.DataFrame, *names: str) -> list[list[object]]:
+    return table[list(names)].astype(object).where(table[list(names)].notna(), None).values.tolist()
+
+
+class TestScores:
+    def test_a_long_table_of_several_judges_is_a_judgments_table(self):
+        long = pd.DataFrame({"id": [7, 7, 8, 8], "who": ["x", "y"] * 2, "mark": [1, "3", 2.0, np.int64(3)]})
+        table = ek.import_judgments(long, RUBRIC, item="id", judge="who", score="mark")
+        assert list(table.columns) == columns_of("judgments")
+        assert shown(table, "item_id", "judge", "sample", "score", "score_norm", "label", "passed") == [
+            ["7", "x", 0, 1.0, 0.0, "1", False],
+            ["7", "y", 0, 3.0, 1.0, "3", True],
+            ["8", "x", 0, 2.0, 0.5, "2", True],
+            ["8", "y", 0, 3.0, 1.0, "3", True],
+        ]
+        assert set(table["source"]) == {"recorded"}
+        assert table["key"].isna().all()
+
+    def test_it_equals_what_judge_makes_of_the_same_replies(self):
+        items = [{"item_id": "a", "answer": "x"}, {"item_id": "b", "answer": "y"}]
+        texts = [["1", "hm", "2"], ["3", "2", "1 or 2"]]
+        ek.record(items, RUBRIC, WHO, texts)
+        replayed = ek.judge(items, RUBRIC, WHO, offline=True)
+        imported = ek.import_judgments(items, RUBRIC, judge=WHO, text=dict(zip("ab", texts, strict=True)))
+        columns = [name for name in columns_of("judgments") if name != "key"]
+        pd.testing.assert_frame_equal(imported[columns], replayed[columns], check_categorical=False)
+
+    @pytest.mark.parametrize("score", ["mark", pd.Series([2, 3], index=["q", "p"]), {"p": 3, "q": 2}])
+    def test_columns_series_and_mappings_are_one(self, score):
+        rows = pd.DataFrame({"mark": [3, 2]}, index=["p", "q"])
+        table = ek.import_judgments(rows, RUBRIC, judge=ek.Judge("openai", "m", name="me", weight=2), score=score)
+        assert shown(table, "item_id", "judge", "score", "weight") == [["p", "me", 3.0, 2.0], ["q", "me", 2.0, 2.0]]
+
+    def test_level_names_and_other_codes_are_mapped_by_name(self):
+        rows = [{"item_id": n, "mark": mark} for n, mark in enumerate(["Good", "yes", True, "n/a", -1, None])]
+        meant = {"yes": 3, True: 2, "n/a": "abstained", -1: "unreadable", None: "not_asked", "Good": "good"}
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes=meant)
+        assert shown(table, "score", "error") == [
+            [3.0, None], [3.0, None], [2.0, None], [None, "abstained"], [None, "unreadable"], [None, "not_asked"],
+        ]  # fmt: skip
+
+    def test_other_scales_are_mapped_never_rescaled(self):
+        rows = [{"item_id": str(n), "mark": n} for n in (1, 5, 10)]
+        with pytest.raises(
+            InputError, match=r"row 1, column 'mark': 5 is neither on the scale .*\(1, 2, 3\) nor a reason; map it"
+        ):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
+        halves = {n: 1 if n < 4 else 2 if n < 8 else 3 for n in range(1, 11)}
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes=halves)
+        assert table["score"].tolist() == [1, 2, 3]
+        with pytest.raises(InputError, match="row 2, column 'mark': codes= does not name 10"):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes={1: 1, 5: 2})
+
+    def test_reversed_scales_by_rubric_or_function(self):
+        rows = [{"item_id": "a", "mark": 2}, {"item_id": "b", "mark": 4.5}]
+        table = ek.import_judgments(rows, TWO, judge=WHO, criterion="risk", score="mark")
+        # better: low, so 2 of 1-5 is 1 - (2 - 1) / 4
+        assert shown(table, "score", "score_norm") == [[2.0, 0.75], [4.5, 0.125]]
+        table = ek.import_judgments(rows, TWO, judge=WHO, criterion="risk", score="mark", codes=lambda mark: 6 - mark)
+        assert table["score"].tolist() == [4, 1.5]
+
+    def test_columns_of_the_contract_are_never_passed_over(self):
+        rows = [{"item_id": "a", "criterion": name, "mark": 1} for name in ("good", "else")]
+        with pytest.raises(InputError, match="row 1, column 'criterion': rubric 'short' has no criterion 'else'"):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
+        table = ek.import_judgments(rows[1:], RUBRIC, judge=WHO, score="mark")
+        assert table["criterion"].tolist() == ["good"]
+        rows = [
+            {"item_id": "a", "sample": sample, "order": order, "said": "A"} for sample, order in ((3, "AB"), (1, "BA"))
+        ]
+        table = ek.import_judgments(rows, "preference", judge=WHO, score="said", verdicts="shown")
+        assert shown(table, "sample", "order", "label") == [[3, "AB", "A"], [1, "BA", "B"]]
+
+    def test_criteria_have_codes_of_their_own(self):
+        rows = [
+            {"item_id": "a", "criterion": "tone", "mark": "low"},
+            {"item_id": "a", "criterion": "risk", "mark": "low"},
+        ]
+        table = ek.import_judgments(rows, TWO, judge=WHO, score="mark", codes={"tone": {"low": 0}, "risk": {"low": 1}})
+        assert shown(table, "criterion", "score") == [["tone", 0.0], ["risk", 1.0]]
+
+    def test_repeated_labels_of_one_person_are_samples_in_the_order_of_time(self):
+        rows = pd.DataFrame(
+            {"item_id": ["a", "a", "b"], "person": ["p"] * 3, "mark": [1, 3, 2], "at": ["2024-05-02", "2024-05-01", 0]}
+        )
+        table = ek.import_judgments(rows, RUBRIC, annotator="person", score="mark", time="at")
+        assert shown(table, "item_id", "judge", "sample", "score") == [
+            ["a", "p", 1, 1.0], ["a", "p", 0, 3.0], ["b", "p", 0, 2.0],
+        ]  # fmt: skip
+        assert table["time"].iloc[0] == pd.Timestamp("2024-05-02", tz="UTC")
+
+    def test_what_belongs_to_items_and_judgments_comes_along(self):
+        rows = pd.DataFrame(
+            {"item_id": list("ab"), "sys": ["s", "t"], "mark": [1, 2], "sure": [0.5, None], "m": ["m-1", None]}
+        )
+        table = ek.import_judgments(
+            rows, RUBRIC, judge=WHO, score="mark", system="sys", group={"a": 1, "b": 2.0}, confidence="sure", model="m",
+            weight=pd.Series([3, 3]), explanation="sys",
+        )  # fmt: skip
+        assert shown(table, "system_id", "group_id", "confidence", "model", "weight", "explanation") == [
+            ["s", "1", 0.5, "m-1", 3.0, "s"],
+            ["t", "2", None, None, 3.0, "t"],
+        ]
+
+    @pytest.mark.long
+    @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.integers(1, 3)), max_size=20))
+    def test_rows_keep_their_order_and_are_numbered_within_judge_and_item(self, rows):
+        long = pd.DataFrame(rows, columns=["item_id", "judge", "mark"])
+        table = ek.import_judgments(long, RUBRIC, score="mark")
+        assert table["score"].tolist() == [float(mark) for _, _, mark in rows]
+        seen: list[tuple[str, str]] = []
+        for (item, judge, _), sample in zip(rows, table["sample"], strict=True):
+            assert sample == seen.count((item, judge))
+            seen.append((item, judge))
+
+
+class TestTexts:
+    def test_named_patterns_read_without_a_template(self):
+        texts = ["Verdict: PASS.", "It FAILs", "PASS, no: FAIL", "I cannot decide", "hm", "", None]
+        rows = [{"item_id": str(n), "said": text} for n, text in enumerate(texts)]
+        rubric = TWO.edit(criteria=(TWO.criterion("tone"),))
+        table = ek.import_judgments(
+            rows, rubric, judge=WHO, text="said", read={"PASS": 1, "FAIL": 0, "cannot decide": "abstained"},
+            codes={None: "not_asked"},
+        )  # fmt: skip
+        assert shown(table, "score", "error") == [
+            [1.0, None], [0.0, None], [None, "ambiguous"], [None, "abstained"], [None, "unreadable"], [None, "empty"],
+            [None, "not_asked"],
+        ]  # fmt: skip
+        assert table["reply"].isna().tolist() == [False] * 6 + [True]
+        assert ek.engine.replies(table).tolist()[:2] == texts[:2]
+
+    def test_a_pattern_reads_nothing_that_is_quoted(self):
+        texts = [
+            'It says "Verdict: PASS", but no.\nVerdict: FAIL',
+            "> Verdict: PASS\n\nVerdict: FAIL",
+            '"Verdict: PASS"?',
+        ]
+        rows = [{"item_id": str(n), "said": text} for n, text in enumerate(texts)]
+        rubric = TWO.edit(criteria=(TWO.criterion("tone"),))
+        read = {"Verdict: PASS": 1, "Verdict: FAIL": 0}
+        table = ek.import_judgments(rows, rubric, judge=WHO, text="said", read=read)
+        assert shown(table, "score", "error") == [[0.0, None], [0.0, None], [None, "unreadable"]]
+
+    def test_a_pattern_never_cuts_a_number(self):
+        texts = ["Score: 1", "Score: 10", "Score: 1.5", "Score: 1/10", "Score: 1."]
+        rows = [{"item_id": str(n), "said": text} for n, text in enumerate(texts)]
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said", read={"Score: 1": 1, "Score: 2": 2})
+        assert table["error"].isna().tolist() == [True, False, False, False, True]
+
+    def test_lists_are_samples_and_forms_can_be_named(self):
+        rows = pd.DataFrame({"item_id": ["a", "b"], "said": [["Rating: 1", "Rating: 3"], ["Rating: 2"]]})
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said", read=r"regex:Rating: (\d)")
+        assert shown(table, "item_id", "sample", "score") == [["a", 0, 1.0], ["a", 1, 3.0], ["b", 0, 2.0]]
+        assert ek.vote(table)["n_samples"].tolist() == [2, 1]
+
+    def test_two_readings_side_by_side(self):
+        rows = [{"item_id": str(n), "said": text} for n, text in enumerate(["1", "two", "Rating: 3", "hm"])]
+        own = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said")
+        other = ek.import_judgments(rows[:3], RUBRIC, judge=WHO, text="said", read={"1": 1, "two": 3, "zzz": 2})
+        table = ek.engine.readings(own, other)
+        assert shown(table, "reading", "other", "same") == [
+            ["1", "1", True],
+            ["2", "3", False],
+            ["3", "unreadable", False],
+            ["unreadable", None, None],
+        ]
+        assert table["reply"].tolist() == ["1", "two", "Rating: 3", "hm"]
+        assert table["same"].mean() == pytest.approx(1 / 3)
+        with pytest.raises(InputError, match="no row has the same item, criterion"):
+            ek.engine.readings(own, other.assign(judge="else"))
+
+
+class TestPairs:
+    @staticmethod
+    def rows(n: int, told: str) -> pd.DataFrame:
+        """A judge that finds the better answer in nine of ten items, in both orders: A in every second item."""
+        rng = np.random.default_rng(1)
+        rows = []
+        for at in range(n):
+            winner = "AB"[at % 2] if rng.random() < 0.9 else "BA"[at % 2]
+            for order in ("AB", "BA"):
+                place = winner if order == "AB" else {"A": "B", "B": "A"}[winner]
+                rows.append({"item_id": str(at), "order": order, "said": place if told == "shown" else winner})
+        return pd.DataFrame(rows)
+
+    @pytest.mark.parametrize("told", ["shown", "unswapped"])
+    def test_a_choice_that_cannot_be_right_is_refused(self, told):
+        rows = self.rows(40, told)
+        options = {"judge": WHO, "order": "order", "score": "said"}
+        table = ek.import_judgments(rows, "preference", verdicts=told, **options)
+        winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
+        assert (winners["AB"] == winners["BA"]).all()
+        other = {"shown": "unswapped", "unswapped": "shown"}[told]
+        with pytest.raises(
+            InputError, match=f"with verdicts={other!r}, judge .* the same answer .*, so pass verdicts={told!r}"
+        ):
+            ek.import_judgments(rows, "preference", verdicts=other, **options)
+
+    @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])
+    @pytest.mark.parametrize("kind", ["first", "chance", "few"])
+    def test_biased_random_and_rare_verdicts_are_possible_either_way(self, verdicts, kind):
+        rng = np.random.default_rng(2)
+        n = 4 if kind == "few" else 60
+        rows = []
+        for at in range(n):
+            for order in ("AB", "BA"):
+                # the place is what "shown" means; a judge that likes the first place says A nearly always
+                said = "A" if rng.random() < (0.95 if kind == "first" else 0.5) else "B"
+                rows.append({"item_id": str(at), "order": order, "said": said})
+        table = ek.import_judgments(pd.DataFrame(rows), "preference", judge=WHO, order="order", score="said",
+                                    verdicts=verdicts)  # fmt: skip
+        assert len(table) == 2 * n
+
+    def test_other_codes_are_mapped_by_name(self):
+        rows = [{"item_id": "a", "said": "model_2"}, {"item_id": "b", "said": "draw"}, {"item_id": "c", "said": "?"}]
+        meant = {"model_1": "A", "model_2": "B", "draw": "tie", "?": "abstained"}
+        table = ek.import_judgments(rows, "preference", judge=WHO, score="said", codes=meant)
+        assert shown(table, "order", "label", "error") == [
+            [None, "B", None],
+            [None, "tie", None],
+            [None, None, "abstained"],
+        ]
+
+
+class TestDownstream:
+    def table(self) -> pd.DataFrame:
+        rng = np.random.default_rng(3)
+        rows = []
+        for at in range(40):
+            truth = int(rng.integers(1, 4))
+            for judge in ("x", "y"):
+                for _ in range(3):
+                    mark = truth if rng.random() < 0.8 else int(rng.integers(1, 4))
+                    rows.append({"item_id": str(at), "judge": judge, "mark": mark, "truth": truth})
+        return pd.DataFrame(rows)
+
+    @pytest.mark.long
+    def test_every_function_takes_it(self):
+        long = self.table()
+        table = ek.import_judgments(long, RUBRIC, score="mark")
+        votes = ek.vote(table)
+        scores = ek.aggregate(votes)
+        items = long.drop_duplicates("item_id")[["item_id", "truth"]]
+        labels = ek.extract_labels(items, {"good": "truth"})
+        assert ek.summarize(scores)["n_items"].tolist() == [40]
+        assert len(ek.reliability(table, full=True)) == 1
+        assert len(ek.align(votes, labels)) == 2
+        assert len(ek.align(scores, labels)) == 1
+        assert len(ek.stats.jury_value(votes, labels)) > 0
+        assert ek.explain(table).empty
+        assert len(ek.stats.k_curve(table, labels)) > 0
+        assert ek.show(table) is not None
+        for plot in (
+            ek.plots.plot_scores(scores),
+            ek.plots.plot_agreement(votes),
+            ek.plots.plot_disagreement(votes, labels),
+        ):
+            assert plot is not None
+        assert ek.plots.plot_confusion(votes, labels) is not None
+        shown_ = ek.Evaluation.of(table, items, labels, RUBRIC)
+        assert "40 of 40" in str(shown_)
+        assert ek.compare(shown_, shown_) is not None
+
+    def test_votes_leave_out_what_was_not_asked_and_count_what_was_not_decided(self):
+        rows = [{"item_id": "a", "judge": "x", "mark": mark} for mark in (3, "skip", "pass")] + [
+            {"item_id": "a", "judge": "y", "mark": "skip"}
+        ]
+        table = ek.import_judgments(rows, RUBRIC, score="mark", codes={"skip": "not_asked", "pass": "abstained"})
+        assert shown(ek.vote(table), "judge", "n_samples", "n_scored") == [["x", 2, 1]]
+        assert ek.explain(table).set_index(["error", "judge"])["n"].to_dict() == {
+            ("not_asked", "x"): 1, ("not_asked", "y"): 1, ("abstained", "x"): 1,
+        }  # fmt: skip
+
+    def test_imported_texts_are_recorded_for_replay(self):
+        items = [{"item_id": "a", "answer": "x"}, {"item_id": "b", "answer": "x"}]
+        rows = pd.DataFrame({"item_id": ["a", "b"], "said": [["1", "2"], ["3"]]})
+        table = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said")
+        assert ek.record(items, RUBRIC, WHO, table) == 3
+        assert ek.judge(items, RUBRIC, WHO, offline=True)["score"].tolist() == [1, 2, 3]
+
+
+class TestMistakes:
+    ROWS = ({"item_id": "a", "judge": "x", "mark": 1}, {"item_id": "b", "judge": "x", "mark": 2})
+
+    @pytest.mark.parametrize(
+        ("change", "options", "told"),
+        [
+            ({}, {"score": "marks"}, r"score='marks': the table has no such column; did you mean 'mark'\?"),
+            ({}, {"score": "mark", "text": "mark"}, "takes either score="),
+            ({}, {}, "takes either score="),
+            ({}, {"score": "mark", "judge": "juge"}, r"judge='juge': .* did you mean 'judge'\?"),
+            ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "judge= and annotator= both set"),
+            ({}, {"score": "mark", "read": {"1": 1}}, "read= is only for text= .raw replies., and codes= for score="),
+            ({}, {"score": "mark", "codes": {1: 9}}, "codes= maps 1 to 9, which is neither on the scale"),
+            ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
+            ({}, {"score": "mark", "codes": [1, 2]}, "codes= must be a function, or a mapping .*, got list"),
+            ({"mark": "x"}, {"score": "mark", "codes": lambda mark: mark + 0}, "row 1, .*: codes= raised TypeError"),
+            ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= returned None for 1, which"),
+            ({"mark": "9" * 999}, {"score": "mark"}, r"^.{,60}: '9{59}… is neither on the scale .{,200}$"),
+            ({}, {"score": "mark", "order": "judge"}, "order= is only for pairwise rubrics"),
+            ({}, {"score": "mark", "verdicts": "shown"}, "unknown verdicts='shown'"),
+            ({"mark": None}, {"score": "mark"}, r"row 1, .*: the value is missing; .*codes=\{None: 'unreadable'\}"),
+            ({"mark": [1, None]}, {"score": "mark"}, "row 1, column 'mark': the value is missing"),
+            ({"mark": {"a": 1}}, {"score": "mark"}, "row 1, column 'mark': .* is neither on the scale"),
+            ({"judge": None}, {"score": "mark"}, "row 1, column 'judge': the judge is missing; fill it in"),
+            ({"item_id": None}, {"score": "mark"}, "row 1 has an invalid id in column 'item_id'"),
+            ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
+            ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply must be a string, got int \(1\); .*score="),
+            ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),
+            ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item id that the table does not have: 'c'"),
+            ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
+            ({}, {"score": 3}, "score= must be a column's name, a Series or a mapping from item id to value, got int"),
+            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has two values of weight: 2.0"),
+            ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
+            ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
+            ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
+            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "item 'a' has two values of group: '2' here"),
+            ({}, {"score": "mark", "criterion": "judge"}, "row 0, column 'judge': rubric 'short' has no criterion 'x'"),
+        ],
+    )  # fmt: skip
+    def test_a_message_names_column_row_and_remedy(self, change, options, told):
+        rows = [self.ROWS[0], self.ROWS[1] | change]
+        with pytest.raises((InputError, ConfigError), match=told):
+            ek.import_judgments(rows, RUBRIC, **options)
+
+    def test_pairs_in_both_orders_need_to_say_what_a_names(self):
+        rows = [{"item_id": "a", "order": "BA", "said": "A"}]
+        with pytest.raises(ConfigError, match="verdicts= is missing; pass 'shown' if"):
+            ek.import_judgments(rows, "preference", judge=WHO, score="said", order="order")
+        with pytest.raises(InputError, match="row 0, column 'order': invalid order 'swapped'; map it to 'AB' or 'BA'"):
+            ek.import_judgments([rows[0] | {"order": "swapped"}], "preference", judge=WHO, score="said", order="order")
+
+    def test_an_empty_table_is_an_empty_judgments_table(self):
+        empty = pd.DataFrame({"item_id": [], "judge": [], "mark": []})
+        assert list(ek.import_judgments(empty, RUBRIC, score="mark").columns) == columns_of("judgments")

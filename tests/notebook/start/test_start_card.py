@@ -1,0 +1,761 @@
+"""`start`: guessing what columns are for, the card by its messages, and the code that it prints."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.notebook import guess_columns
+from evalkit.tables import split_messages
+from evalkit.tables.files import write_frame
+
+
+def said(role, content):
+    return {"role": role, "content": content}
+
+
+CHATS = pd.DataFrame(
+    {
+        "ConvUUID": [f"9f-{at}" for at in range(12)],
+        "log": [
+            [said("system", "Be kind."), said("user", f"May I return order {at}?"), said("assistant", f"Yes, {at}.")]
+            for at in range(12)
+        ],
+        "llm": ["small", "large"] * 6,
+        "lang": ["en", "de", "fr"] * 4,
+        "Human Score": [1, 2, 3, 4, 5, 5] * 2,
+        "n_turns": [3, 4] * 6,
+    }
+)
+GAPS = pd.DataFrame(
+    {
+        "nr": [7, 8, 9, 9],
+        "usr_q": ["How long is the warranty of the kettle?"] * 4,
+        "bot_resp": ["It is two years for the kettle.", None, "It is three years for it.", "That is not known to me."],
+        "gold_ans": ["The warranty is two years."] * 4,
+        "ana": [2, None, 0, 1],
+        "ben": [2, None, 0, 0],
+    }
+)
+PAIRS = pd.DataFrame(
+    {
+        "question_id": [81, 82, 83, 84],
+        "prompt": ["Name a river in Italy.", "Name a lake.", "Name a hill.", "Name a sea."],
+        "model_a": ["x", "y", "x", "y"],
+        "response_a": ["The Po is a river.", "Garda is a lake.", "I do not know any.", "The Baltic Sea."],
+        "response_b": ["I do not know.", "Como is a lake.", "Monte Testaccio.", "A sea."],
+        "winner": ["model_a", "tie", "model_b", "model_a"],
+    }
+)
+TABLES = {"chats": CHATS, "gaps": GAPS, "pairs": PAIRS}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def start(table, rubric=None, *judges, **options):
+    return ek.start(table, rubric, list(judges) or None, **options)
+
+
+# -- guessing
+def test_a_chat_log_with_odd_names_and_a_column_of_messages():
+    roles = guess_columns(CHATS)
+    assert roles.roles == {
+        "ConvUUID": "id",
+        "log": "messages",
+        "llm": "system",
+        "lang": "",
+        "Human Score": "label: helpfulness",
+        "n_turns": "",
+    }
+
+
+def test_questions_and_answers_with_gaps_and_two_annotators():
+    roles = guess_columns(GAPS)
+    assert roles.inputs == {"question": "usr_q", "answer": "bot_resp", "reference": "gold_ans"}
+    assert roles.labels == {"correctness": ["ana", "ben"]}
+    assert roles.column("id") is None  # 9 comes twice
+
+
+def test_pairs_with_a_winner():
+    roles = guess_columns(PAIRS)
+    assert roles.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+    assert (roles.labels, roles.column("id")) == ({"preference": ["winner"]}, "question_id")
+    assert roles.column("system") is None  # model_a is not who wrote the answer to the item
+    assert guess_columns([{"chosen": "x is so", "rejected": "y is so"}] * 2).inputs == {
+        "answer_a": "chosen",
+        "answer_b": "rejected",
+    }
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("model_1", "model_2"),
+        ("systemA", "systemB"),
+        ("model_b", "model_a"),
+        ("output1", "output2"),
+        ("response_0", "response_1"),
+        ("model_1_response", "model_2_response"),
+        ("left", "right"),
+    ],
+)
+def test_pairs_by_the_names_of_their_sides(names):
+    table = pd.DataFrame(
+        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
+    )
+    table["winner"] = ["A", "B", "tie", "A", "B"]
+    first, second = sorted(names)
+    roles = guess_columns(table)
+    assert roles.inputs == {"question": "prompt", "answer_a": first, "answer_b": second}
+    assert roles.labels == {"preference": ["winner"]}
+
+
+@pytest.mark.parametrize("names", [("response_1", "response_2", "response_3"), ("context_1", "context_2"), ("1", "2")])
+def test_columns_that_are_no_pair(names):
+    table = pd.DataFrame(
+        {name: [f"a text of some words {name} {at}" for at in range(5)] for name in ("prompt", *names)}
+    )
+    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
+
+
+def test_names_of_models_are_no_answers():
+    texts = [f"a text of some words {at}" for at in range(6)]
+    table = pd.DataFrame({"prompt": texts, "model_1": ["alba", "brio"] * 3, "model_2": ["brio", "cora"] * 3})
+    assert not {"answer_a", "answer_b"} & {*guess_columns(table).inputs}
+    table = table.assign(response_1=texts, response_2=texts[::-1])
+    assert guess_columns(table).inputs.items() >= {"answer_a": "response_1", "answer_b": "response_2"}.items()
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs"),
+    [
+        (("instruction", "output"), {"question": "instruction", "answer": "output"}),
+        (("вопрос", "ответ"), {"question": "вопрос", "answer": "ответ"}),
+        (("userQuery", "modelOutput"), {"question": "userQuery", "answer": "modelOutput"}),
+        (("user_input", "response", "retrieved_passages"), {"context": "retrieved_passages"}),
+        (("question", "answer", "ground_truth"), {"reference": "ground_truth"}),
+        (("completion",), {"answer": "completion"}),
+    ],
+)
+def test_inputs_by_name_and_by_order(names, inputs):
+    table = pd.DataFrame({name: [f"a text of some words {name} {at}" for at in range(5)] for name in names})
+    assert guess_columns(table).inputs.items() >= inputs.items()
+
+
+def test_two_chats_of_a_pair_are_no_chat_log():
+    chat = [said("user", "Name a sea."), said("assistant", "The Baltic Sea.")]
+    roles = guess_columns([{"conversation_a": chat, "conversation_b": chat, "winner": "model_b"}] * 2)
+    assert roles.inputs == {"answer_a": "conversation_a", "answer_b": "conversation_b"}
+    assert roles.labels == {"preference": ["winner"]}
+
+
+def test_a_group_needs_ten_values_or_the_name_of_a_conversation():
+    table = {"answer": [f"It is number {at} in the list." for at in range(40)]}
+    few, many = [at % 4 for at in range(40)], [at % 20 for at in range(40)]
+    assert guess_columns(pd.DataFrame(table | {"topic": few})).column("group") is None
+    assert guess_columns(pd.DataFrame(table | {"topic": many})).column("group") == "topic"
+    assert guess_columns(pd.DataFrame(table | {"conversation_id": few})).column("group") == "conversation_id"
+
+
+def test_labels_are_on_the_scale_and_counts_are_none():
+    table = pd.DataFrame(
+        {"answer": ["so"] * 6, "rating": [0, 1, 2] * 2, "n_turns": [0, 1, 2] * 2, "stars": [1, 5, 9] * 2}
+    )
+    rubric = ek.load_rubric("relevancy")
+    assert guess_columns(table, rubric).labels == {"relevancy": ["rating"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_label"),
+    [
+        ("userscore", True),
+        ("ann2", True),
+        ("LabelAna", True),
+        ("channel", False),
+        ("upgrade", False),
+        ("devoted", False),
+    ],
+)
+def test_only_whole_words_of_a_name_count(name, is_label):
+    table = pd.DataFrame({"answer": ["so"] * 6, name: [0, 1, 2] * 2})
+    assert guess_columns(table, ek.load_rubric("relevancy")).labels == ({"relevancy": [name]} if is_label else {})
+
+
+def test_labels_of_several_criteria_go_to_the_criterion_of_their_name():
+    table = pd.DataFrame(
+        {"messages": [[said("user", "x")]] * 4, "resolution_score": [0, 1, 2, 1], "score": [0, 1, 2, 0]}
+    )
+    rubric = ek.load_rubric("conversation_quality")
+    roles = guess_columns(table, rubric)
+    assert (roles.inputs, roles.labels) == ({"conversation": "messages"}, {"resolution": ["resolution_score"]})
+
+
+CELLS = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.floats(), st.text(max_size=8), st.sampled_from(["a b", "model_a"]),
+    st.lists(st.integers(0, 1), max_size=2), st.just([said("user", "hm")]),
+    st.dictionaries(st.text(max_size=2), st.none()),
+)  # fmt: skip
+NAMES = st.one_of(
+    st.text(max_size=6),
+    st.sampled_from(["id", "item_id", "question", "answer", "score", "messages", "annotator", "group_id", "chosen"]),
+)
+
+
+@st.composite
+def tables(draw):
+    n_rows = draw(st.integers(0, 5))
+    columns = draw(st.lists(NAMES, unique=True, max_size=6))
+    cells = {name: draw(st.lists(CELLS, min_size=n_rows, max_size=n_rows)) for name in columns}
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in cells.items()})
+
+
+@pytest.mark.long
+@settings(max_examples=150, deadline=None)
+@given(tables())
+def test_guessing_never_fails_and_gives_each_column_one_role(table):
+    roles = guess_columns(table)
+    assert list(roles.roles) == list(table.columns)
+    used = [*roles.inputs.values(), *(name for names in roles.labels.values() for name in names)]
+    used += [roles.column(role) for role in ("id", "group", "system", "annotator", "messages")]
+    used = [name for name in used if name is not None]
+    assert len(set(used)) == len(used)
+
+
+@pytest.mark.long
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.data())
+def test_no_table_and_no_choice_is_an_exception_of_the_card(table, data):
+    card = start(table)
+    for _ in range(3):
+        row = data.draw(st.sampled_from(card.state["card"]["columns"] or [None]))
+        if row is not None:
+            role = data.draw(st.sampled_from(row["choices"]))
+            card.receive({"do": "role", "column": row["column"], "role": role})
+        assert card.wait_idle()
+        assert card.state["alert"] == ""
+        assert card.problems or card.state["card"]["code"]
+        if not card.problems:
+            executed = run_code(card, table)
+            pd.testing.assert_frame_equal(executed["items"], card.items)
+        str(card)
+    if not card.problems and len(table):
+        card.tuner()
+
+
+def run_code(card, table):
+    values = {"table": table}
+    exec(card.code.rpartition("tuner = ")[0], values)  # what a person would paste
+    return values
+
+
+# -- the code does the same
+@pytest.mark.long
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("kind", ["frame", "rows", "jsonl", "parquet"])
+def test_the_code_gives_the_same_items_and_the_same_tuner(name, kind, tmp_path):
+    table = TABLES[name]
+    source = {"frame": table, "rows": table.to_dict("records")}.get(kind)
+    if source is None:
+        source = write_frame(table, tmp_path / f"{name}.{kind}")
+    card = start(source, samples=1)
+    assert card.problems == []
+    values = {"table": source}
+    exec(card.code, values)  # what a person would paste
+    tuner, other = card.tuner(), values["tuner"]
+    pd.testing.assert_frame_equal(card.items, values["items"])
+    pd.testing.assert_frame_equal(tuner.session.items, other.session.items)
+    pd.testing.assert_frame_equal(tuner.labels, other.labels)
+    assert (tuner.rubric, tuner.session.setup.spec.inputs) == (other.rubric, other.session.setup.spec.inputs)
+    assert (tuner.session.folder, tuner.session.name) == (other.session.folder, other.session.name)
+    assert str(tuner.plan()) == str(other.plan())
+
+
+def test_a_csv_file(tmp_path):
+    path = write_frame(PAIRS, tmp_path / "pairs.csv")
+    card = start(path)
+    assert card.labels == {"preference": ["winner"]}
+    assert f"ek.tables.read_frame({str(path)!r})" in card.code
+    tuner = card.tuner()
+    assert (tuner.session.folder, tuner.session.name) == (tmp_path, "pairs-preference")
+    assert tuner.labels["label"].tolist() == ["A", "tie", "B", "A"]
+
+
+def test_empty_cells_of_a_csv_file_are_missing_as_in_a_dataframe(tmp_path):
+    path = write_frame(GAPS, tmp_path / "gaps.csv")
+    cards = [start(path), start(pd.read_csv(path))]
+    for card in cards:
+        rows = {row["column"]: row["missing"] for row in card.state["card"]["columns"]}
+        assert (rows["bot_resp"], rows["usr_q"]) == ("25%", "–")
+        assert card.labels == {"correctness": ["ana", "ben"]}
+        assert any("1 of 4 items lack a required input" in note for note in card.notes)
+        card.wait_idle()
+    assert len({card.state["status"]["plan"] for card in cards}) == 1
+    values = {}
+    exec(cards[0].code, values)  # the printed code reads the same
+    pd.testing.assert_frame_equal(values["items"], cards[0].items)
+
+
+@pytest.mark.long
+def test_the_card_names_the_cache_and_a_saved_session(tmp_path):
+    path = write_frame(PAIRS, tmp_path / "pairs.csv")
+    card = start(path, cache=tmp_path / "replies")
+    assert card.state["card"]["cache"] == str(tmp_path / "replies")
+    assert not any("saved session" in note for note in card.notes)
+    card.tuner().run()
+    saved = tmp_path / "pairs-preference.tuner.json"
+    assert f"a saved session exists ({saved}); press 'Open the tuner' to continue it" in start(path).notes
+
+
+def test_a_limit_that_cannot_be_kept_is_reported_before_run():
+    def plan_of(**options):
+        card = start(PAIRS, None, "openai:model-without-a-price", **options)
+        card.wait_idle()
+        return card.state["status"]["plan"]
+
+    assert plan_of().endswith("price unknown")
+    assert "price unknown, so the spending limit cannot be kept: pass price= to the judge" in plan_of(budget_usd=1.0)
+
+
+def test_a_table_of_labels_of_its_own_and_a_path_as_option(tmp_path):
+    items, labels = ek.load_example("support")
+    card = ek.start(items, labels=labels, folder=tmp_path)
+    assert (card.rubric.id, card.problems, card.labels) == ("faithfulness", [], {})
+    values = {"table": items, "labels": labels}
+    exec(card.code, values)  # what a person would paste
+    pd.testing.assert_frame_equal(values["tuner"].labels, card.tuner().labels)
+    assert len(card.tuner().labels) == len(labels)
+
+
+def test_a_dataset():
+    datasets = pytest.importorskip("datasets")
+    card = start(datasets.Dataset.from_pandas(PAIRS))
+    assert card.inputs == {"question": "prompt", "answer_a": "response_a", "answer_b": "response_b"}
+
+
+def test_chats_become_question_answer_and_what_was_said_before():
+    items = start(CHATS).items
+    assert items.loc[1, ["item_id", "question", "answer", "system_id"]].tolist() == [
+        "9f-1",
+        "May I return order 1?",
+        "Yes, 1.",
+        "large",
+    ]
+    assert items["conversation"][1] == [said("system", "Be kind.")]
+    assert "large" in set(items["system_id"])
+
+
+def test_messages_are_split_at_the_last_answer():
+    chat = [
+        said("user", "one"),
+        said("assistant", "1"),
+        said("user", "two"),
+        said("assistant", "2"),
+        said("user", "bye"),
+    ]
+    parts = [said("user", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])]
+    table = pd.DataFrame({"log": [chat, json.dumps(chat[:2]), parts, None]})
+    made = split_messages(table, "log").to_dict("list")
+    assert made["question"] == ["two", "one", "a\nb", None]
+    assert made["answer"] == ["2", "1", None, None]
+    assert made["conversation"] == [chat[:2], None, None, None]
+    other = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]
+    assert guess_columns([{"conversations": other}]).column("messages") == "conversations"
+    assert split_messages(pd.DataFrame({"log": [other]}), "log")["answer"].tolist() == ["hello"]
+    with pytest.raises(InputError, match="list of messages"):
+        split_messages(pd.DataFrame({"log": ["hello"]}), "log")
+    with pytest.raises(InputError, match="no column 'chat'"):
+        split_messages(table, "chat")
+
+
+def test_a_table_with_one_row_per_item_and_annotator():
+    table = pd.DataFrame(
+        {
+            "item_id": ["a", "a", "b", "b"],
+            "question": ["What is the capital of Italy?"] * 4,
+            "answer": ["It is Rome.", "It is Rome.", "It is Bari.", "It is Bari."],
+            "annotator": ["ana", "ben", "ana", "ben"],
+            "rating": [5, 4, 1, None],
+        }
+    )
+    card = start(table)
+    assert card.problems == []
+    assert (len(card.items), card.labels) == (2, {"helpfulness": ["ana", "ben"]})
+    labels = card.tuner().labels
+    assert sorted(labels[["item_id", "annotator", "label"]].itertuples(index=False, name=None)) == [
+        ("a", "ana", "5"),
+        ("a", "ben", "4"),
+        ("b", "ana", "1"),
+    ]
+    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+    gap = start(table.assign(annotator=["ana", None, "ana", "ben"]))
+    gap.receive({"do": "role", "column": "annotator", "role": "annotator"})
+    assert gap.problems != []
+    other = start(table.assign(answer=["It is Rome.", "It is Oslo.", "It is Bari.", "It is Bari."]))
+    assert "1 row with the same 'item_id' differ" in other.problems[0]
+
+
+# -- the card
+@pytest.mark.long
+def test_nothing_is_judged_before_run_in_the_tuner():
+    calls = []
+
+    @ek.Judge.function(name="counting", version="1")
+    def judge(prompt):
+        calls.append(prompt)
+        return '{"explanation": "so", "score": 3}'
+
+    card = ek.start(CHATS, "helpfulness", judge, samples=1)
+    str(card)
+    tuner = card.tuner()
+    assert tuner.wait_idle()
+    assert calls == []
+    tuner.run()
+    assert len(calls) == 12
+
+
+@pytest.mark.long
+def test_gaps_are_counted_and_skipped():
+    card = start(GAPS)
+    assert "1 of 4 items lack a required input: they count as unscored (on_missing='skip')" in card.notes
+    assert any("row number" in note for note in card.notes)
+    assert "on_missing='skip'" in card.code
+    tuner = card.tuner()
+    tuner.run()
+    assert tuner.scores["score"].isna().tolist() == [False, True, False, False]
+
+
+def test_the_stand_ins_are_named_as_such():
+    assert any("not LLMs" in note for note in start(PAIRS).notes)
+    card = start(PAIRS, None, "openai:gpt-4o-mini")
+    assert not any("not LLMs" in note for note in card.notes)
+    assert card.wait_idle()
+    assert "24 to call; about US$" in card.state["status"]["plan"]  # 4 items, 2 orders, 3 samples
+
+
+def test_print_is_a_table_within_80_columns():
+    for table in TABLES.values():
+        text = str(start(table))
+        assert max(map(len, text.splitlines())) <= 80
+    lines = str(start(GAPS)).splitlines()
+    assert lines[3].split()[:5] == ["bot_resp", "input:", "answer", "25%", "31"]
+    assert any("24 judgments" in line for line in str(start(PAIRS, "preference", "fake:strict")).splitlines())
+
+
+def test_wrong_mappings_are_named_and_the_tuner_stays_closed():
+    card = start(GAPS)
+    card.receive({"do": "role", "column": "usr_q", "role": "id"})
+    card.receive({"do": "role", "column": "nr", "role": "id"})
+    assert "two columns are used as id: 'nr', 'usr_q'" in card.problems
+    assert "no column is the input 'question', which rubric 'correctness' needs" in card.problems
+    card.receive({"do": "open"})
+    assert "two columns are used as id" in card.state["alert"]
+    with pytest.raises(InputError, match="two columns are used as id"):
+        card.tuner()
+    card.receive({"do": "role", "column": "usr_q", "role": "input: question"})
+    assert "repeated in column 'nr': '9'" in card.problems[0]
+    card.receive({"do": "role", "column": "nr", "role": ""})
+    assert card.problems == []
+
+
+def test_labels_off_the_scale_are_counted():
+    card = start(CHATS, "relevancy")
+    assert card.labels == {}
+    assert any("'Human Score' may hold labels" in note for note in card.notes)
+    card.receive({"do": "role", "column": "Human Score", "role": "label: relevancy"})
+    assert card.problems == [
+        (
+            "8 of 12 labels in 'Human Score' are not on the scale of 'relevancy' (0, 1, 2): '5' (4), '3' (2), '4' (2); "
+            "choose the rubric 'new' or one with this scale ('geval', 'helpfulness'), or replace these labels in "
+            "the table by levels of the scale"
+        )
+    ]
+    with pytest.raises(InputError, match="not on the scale"):
+        card.tuner()
+    # what is possible is there: items, inputs and code without these labels
+    assert (len(card.items), card.labels) == (12, {})
+    assert "# without labels off the scale: 'Human Score'" in card.state["card"]["code"]
+    pd.testing.assert_frame_equal(run_code(card, CHATS)["items"], card.items)
+
+
+def test_two_columns_for_one_input():
+    card = start(GAPS, roles={"gold_ans": "input: answer"})
+    assert "two columns give the input 'answer': 'bot_resp', 'gold_ans'" in card.problems
+    card = start(CHATS, roles={"lang": "input: question"})
+    assert "two columns give the input 'question': 'log', 'lang'" in card.problems
+
+
+def test_a_prompt_for_each_criterion_without_gaps():
+    card = start(GAPS.iloc[::-1].iloc[1:], "helpfulness")
+    (prompt,) = card.state["card"]["prompts"].values()
+    assert "It is three years for it." in prompt
+    several = start(CHATS, "conversation_quality").state["card"]["prompts"]
+    assert list(several) == list(ek.load_rubric("conversation_quality").names)
+
+
+def test_another_rubric_another_guess():
+    card = start(GAPS)
+    card.receive({"do": "rubric", "name": "faithfulness"})
+    assert card.roles.roles["gold_ans"] == ""
+    assert card.problems == ["no column is the input 'context', which rubric 'faithfulness' needs"]
+    card.receive({"do": "rubric", "name": "faithfulnes"})
+    assert "faithfulness" in card.state["alert"]
+    assert card.rubric.id == "faithfulness"
+    card.receive({"do": "rubric", "name": "helpfulness"})
+    assert card.state["alert"] == ""
+
+
+def test_a_rubric_from_a_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(str(ek.load_rubric("relevancy")))
+    card = start(GAPS)
+    card.receive({"do": "rubric", "name": str(path)})
+    assert card.state["card"]["rubric"] == str(path)
+    assert f"rubric = {str(path)!r}" in card.code
+    with pytest.raises(RubricError):
+        start(GAPS, "nothing")
+
+
+@pytest.mark.long
+def test_a_new_rubric_has_the_chosen_inputs_and_the_scale_of_the_labels():
+    card = start(CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)]), "new")
+    assert card.rubric.inputs == ("answer",)
+    assert card.rubric.criterion("quality").scale.codes == (1, 2, 3, 4, 5)
+    card.receive({"do": "role", "column": "note", "role": "input: context"})
+    assert card.rubric.inputs == ("context",)
+    assert card.problems == ["no column holds what is judged; use one as an input such as 'answer'"]
+    with pytest.raises(InputError, match="what is judged"):
+        card.tuner()
+    card.receive({"do": "role", "column": "note", "role": "input: answer"})
+    assert "ek.Rubric(" in card.code
+    card.receive({"do": "role", "column": "Human Score", "role": ""})
+    assert card.rubric.criterion("quality").scale.codes == (0, 1, 2)
+    tuner = card.tuner()
+    tuner.run()
+    values = {"table": CHATS.drop(columns="log").assign(note=[f"a remark of some words {at}" for at in range(12)])}
+    exec(tuner.code(), values)  # the rubric is in no file, and the code has it nevertheless
+    assert values["ev"].rubric == tuner.rubric
+
+
+def test_another_rubric_keeps_the_roles_set_by_hand():
+    roles = {"gold_ans": "input: answer", "bot_resp": "", "usr_q": "group", "nr": "input: question", "ben": ""}
+    card = start(GAPS, "helpfulness", roles=roles | {"ana": "label: helpfulness"})
+    for name in (
+        "correctness",
+        "conversation_quality",
+        "faithfulness",
+        "preference",
+        "helpfulness",
+        "new",
+        "relevancy",
+    ):
+        card.receive({"do": "rubric", "name": name})
+        assert card.roles.roles["usr_q"] == "group"
+        assert (card.roles.roles["bot_resp"], card.roles.roles["ben"]) == ("", "")
+        if "question" in card.rubric.input_names:
+            assert card.roles.roles["nr"] == "input: question"
+        if "answer" in card.rubric.input_names:
+            assert card.roles.roles["gold_ans"] == "input: answer"
+        if len(card.rubric.names) == 1:
+            assert card.roles.labels == {card.rubric.names[0]: ["ana"]}
+    chat = start(CHATS, roles={"lang": "group"})
+    chat.receive({"do": "rubric", "name": "conversation_quality"})
+    assert (chat.roles.roles["log"], chat.roles.roles["lang"]) == ("input: conversation", "group")
+
+
+def test_a_new_rubric_keeps_the_inputs_and_shows_them():
+    table = pd.DataFrame(
+        {
+            "prompt_text": ["How long is the warranty?", "Do you deliver?"] * 6,
+            "model_output": [f"It is {at} years long." for at in range(12)],
+            "stars": [1, 5] * 6,
+        }
+    )
+    changed = start(table, "helpfulness")
+    changed.receive({"do": "rubric", "name": "new"})
+    for card in (changed, start(table, "new"), start(table, "new", roles={"stars": ""})):
+        assert card.inputs == {"question": "prompt_text", "answer": "model_output"}
+        (prompt,) = card.state["card"]["prompts"].values()
+        assert "How long is the warranty?" in prompt
+        assert "It is 0 years long." in prompt
+    chat = start(CHATS, "new")
+    assert (chat.roles.roles["log"], chat.roles.roles["Human Score"]) == ("messages", "label: quality")
+    assert chat.rubric.inputs == ("conversation?", "question", "answer")
+    assert "May I return order 0?" in chat.state["card"]["prompts"]["quality"]
+    assert chat.problems == []
+
+
+def yes_no(*words):
+    texts = [f"It is number {at} of the list." for at in range(len(words))]
+    return pd.DataFrame({"question": texts, "answer": texts, "reference": texts, "is_correct": words})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("Yes", "no", "YES", None, "No", ""),
+        ("pass", "Fail", "pass", None, "fail", ""),
+        (True, "no", "true", None, False, ""),
+    ],
+)
+def test_words_for_pass_and_fail_are_read_as_true_and_false(words):
+    card = start(yes_no(*words), "correctness")
+    assert (card.problems, card.labels) == ([], {"correctness": ["is_correct"]})
+    (note,) = [note for note in card.notes if "is_correct" in note]
+    assert "are read as pass (True) or fail (False) of 'correctness'" in note
+    assert f"{words[1]} as False" in note
+    executed = {"table": yes_no(*words)}
+    exec(card.code, executed)  # what a person would paste
+    for tuner in (card.tuner(), executed["tuner"]):
+        assert tuner.labels["label"].tolist() == ["true", "false", "true", "false"]
+
+
+def test_other_words_are_counted_without_gaps_and_the_problem_says_what_to_do():
+    card = start(yes_no("good", "bad", "", None, "good", ""), "correctness")
+    card.receive({"do": "role", "column": "is_correct", "role": "label: correctness"})
+    (problem,) = card.problems
+    assert problem.startswith(
+        "3 of 3 labels in 'is_correct' are not on the scale of 'correctness' (0, 1, 2): 'good' (2)"
+    )
+    assert problem.endswith("; choose the rubric 'new', or replace these labels in the table by levels of the scale")
+    card.receive({"do": "rubric", "name": "new"})
+    assert (card.problems, card.labels) == ([], {"quality": ["is_correct"]})
+    scale = card.rubric.criterion("quality").scale
+    assert (scale.level, scale.codes, scale.has_rule) == ("nominal", ("bad", "good"), False)
+    assert card.tuner().labels["label"].tolist() == ["good", "bad", "good"]
+
+
+def test_a_new_rubric_has_yes_and_no_as_levels():
+    card = start(yes_no("Yes", "no", "yes", "No"), "new")
+    scale = card.rubric.criterion("quality").scale
+    assert (scale.level, scale.codes, scale.pass_if) == ("nominal", ("no", "yes"), ("yes",))
+    assert card.tuner().labels["label"].tolist() == ["yes", "no", "yes", "no"]
+    flags = start(yes_no(True, False, True, False), "new")
+    assert flags.rubric.criterion("quality").scale.pass_if == ("True",)
+    assert flags.problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "is_id"),
+    [
+        ("nr", [7, 8, 9], True),
+        ("conv_ref", ["C-2000", "C-2001", "C-2002"], True),
+        ("n_tokens", [17, 28, 39], False),
+        ("stars", [1, 5, 9], False),
+        ("day", ["2024-01-01", "2024-01-02", "2024-01-03"], False),
+        ("share", [0.25, 0.5, 0.75], False),
+        ("city", ["Oslo", "Bari", "Rome"], False),
+    ],
+)
+def test_unique_numbers_and_codes_are_the_id_if_no_column_has_the_name(name, values, is_id):
+    table = pd.DataFrame({"answer": ["It is so.", "It is not.", "No."], name: values})
+    assert (guess_columns(table).column("id") == name) == is_id
+    assert guess_columns(table.assign(uuid=["x", "y", "z"])).column("id") == "uuid"
+
+
+SERVER = "http://127.0.0.1:8000/v1"
+
+
+def stub(model, server=SERVER):
+    return ek.Judge("openai", model, base_url=server, api_key_env="STUB_KEY")
+
+
+def test_a_judge_that_is_typed_stays_on_the_server_of_the_jury():
+    card = start(PAIRS, None, stub("stub-a"), stub("stub-b"))
+    calls = f"'openai:stub-a', 'openai:stub-b': calls go to {SERVER} (key in STUB_KEY)"
+    assert calls in card.notes
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:stub-"})  # half typed
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:stub-b"})
+    assert card.judges == [stub("stub-a"), stub("stub-b")]
+    assert calls in card.notes
+    card.receive({"do": "judges", "text": "openai:stub-c"})
+    assert card.judges == [stub("stub-c")]
+    assert f"base_url': '{SERVER}'" in card.code
+
+
+def test_a_judge_that_may_be_on_several_servers_is_a_problem():
+    card = start(PAIRS, None, stub("stub-a"), stub("stub-b", "http://127.0.0.1:9000/v1"))
+    card.receive({"do": "judges", "text": "openai:stub-a, openai:other"})
+    (problem,) = card.problems
+    assert problem.startswith(
+        "judge openai:other names no server; pass it to start with its base_url: 'http://127.0.0.1:8"
+    )
+    assert card.state["card"]["judges"] == "openai:stub-a, openai:other"
+    with pytest.raises(InputError, match="names no server"):
+        card.tuner()
+    card.receive({"do": "judges", "text": "openai:stub-a"})
+    assert (card.problems, card.judges) == ([], [stub("stub-a")])
+
+
+def test_judges_by_name():
+    card = start(PAIRS, None, "fake:strict")
+    card.receive({"do": "judges", "text": "fake:first, openai:gpt-4o-mini"})
+    assert [judge.name for judge in card.judges] == ["fake:first", "openai:gpt-4o-mini"]
+    card.receive({"do": "judges", "text": "nobody"})
+    assert "nobody" in card.state["alert"]
+    card.receive({"do": "judges", "text": "fake:strict, fake:strict"})
+    assert "are the same" in card.problems[0]
+    card.receive({"do": "judges", "text": ""})
+    assert [judge.name for judge in card.judges] == ["fake:strict", "fake:lenient"]
+    assert (card.problems, card.state["alert"]) == ([], "")
+
+
+@pytest.mark.long
+def test_the_tuner_takes_the_place_of_the_card():
+    card = start(PAIRS)
+    card.receive({"do": "open"})
+    tuner = card.tuner()
+    assert tuner.widget is card.widget
+    assert card.state["card"] == {}
+    card.receive({"do": "role", "column": "winner", "role": ""})  # late: the tuner is open
+    assert card.labels == {"preference": ["winner"]}
+    tuner.receive({"do": "run"})
+    assert tuner.wait_idle()
+    assert len(tuner.scores) == 4
+    assert (repr(card), card._repr_html_()) == (repr(tuner), tuner._repr_html_())
+
+
+def test_columns_that_were_not_chosen_are_not_used():
+    table = pd.DataFrame(
+        {
+            "item_id": ["a", "a", "b"],
+            "group_id": [1, 2, 3],
+            "conversation": ["earlier words of the chat"] * 3,
+            "question": ["What is the capital of Italy?"] * 3,
+            "answer": ["Rome, of course, it is.", "It is Bari.", "It is Oslo."],
+        }
+    )
+    card = start(table, "helpfulness", roles={"conversation": "", "group_id": "", "item_id": ""})
+    assert card.items.columns.tolist() == ["item_id", "question", "answer"]
+    assert card.items["item_id"].tolist() == ["0", "1", "2"]
+    pd.testing.assert_frame_equal(run_code(card, table)["items"], card.items)
+
+
+def test_roles_by_argument():
+    card = start(GAPS, "helpfulness", roles={"gold_ans": "input: answer", "bot_resp": ""})
+    assert card.inputs == {"question": "usr_q", "answer": "gold_ans"}
+    with pytest.raises(InputError, match="no column 'x'"):
+        start(GAPS, roles={"x": "id"})
+    with pytest.raises(ConfigError, match="cannot be 'input: colour'; allowed"):
+        start(GAPS, roles={"nr": "input: colour"})
+
+
+def test_a_tuner_without_a_rubric_names_start():
+    with pytest.raises(ConfigError, match=r"ek\.start\(items\)"):
+        ek.RubricTuner(GAPS)
+
+
+def test_the_card_as_html_and_its_texts_are_escaped():
+    html = start(
+        [{"question": "<b>What is it that you want?</b>", "answer": "<script>x</script> it is so"}]
+    )._repr_html_()
+    assert "&lt;script&gt;" in html
+    assert "<script>" not in html
