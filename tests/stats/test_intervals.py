@@ -295,7 +295,7 @@ def test_there_are_2000_resamples_unless_told_otherwise():
 
 
 def test_few_and_large_clusters_are_noted():
-    from evalkit.stats.result_tables import note_few_clusters
+    from evalkit.stats.notes import note_few_clusters
 
     def notes(*sizes):
         said = []
