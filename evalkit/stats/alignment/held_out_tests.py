@@ -54,8 +54,8 @@ def power_of(n: int, alpha: float, *, fixed: float = 0.12, broke: float = 0.02) 
     from scipy.stats import binom
 
     changed = np.arange(n + 1)
-    most = binom.isf(alpha, changed, 0.5)  # as many fixed are not enough
-    return float((binom.pmf(changed, n, fixed + broke) * binom.sf(most, changed, fixed / (fixed + broke))).sum())
+    limit = binom.isf(alpha, changed, 0.5)  # as many fixed are not enough
+    return float((binom.pmf(changed, n, fixed + broke) * binom.sf(limit, changed, fixed / (fixed + broke))).sum())
 
 
 def evidence(fixed: int, broke: int) -> float:
@@ -99,12 +99,12 @@ class HeldOutLog:
 
         A change that was kept used up the items that it was tested on, but for the same search once more.
         """
-        sets, mine = _sets(read_log(self.cache)), self._mine()
-        spent = [line["labels"] for line in mine if line.get("kept") is True and line.get("search") != self.search]
-        used = {one for labels in spent for one in sets.get(labels, ())}
-        tuned = {one for line in mine for one in sets.get(line.get("tuned"), ())} - used
+        sets, lines = _sets(read_log(self.cache)), self._mine()
+        spent = [line["labels"] for line in lines if line.get("kept") is True and line.get("search") != self.search]
+        used = {item for labels in spent for item in sets.get(labels, ())}
+        tuned = {item for line in lines for item in sets.get(line.get("tuned"), ())} - used
         hashes = {name: item_hash(name) for name in ids}
-        n_used, n_tuned = (sum(one in away for one in hashes.values()) for away in (used, tuned))
+        n_used, n_tuned = (sum(item in away for item in hashes.values()) for away in (used, tuned))
         return [name for name in ids if hashes[name] not in used | tuned], n_used, n_tuned
 
     def tune(self, ids: list[str]) -> None:
@@ -118,19 +118,19 @@ class HeldOutLog:
 
         ℓ counts, up to this look, all tests and all figures shown of labels that share an item with these.
         """
-        own = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
-        if not any(_same(line, own) for line in self._mine()):
-            append_log(self.cache, [names | own], [items])
+        head = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
+        if not any(_same(line, head) for line in self._mine()):
+            append_log(self.cache, [names | head], [items])
         lines = read_log(self.cache)
-        sets, mine = _sets(lines), set(items.items)
-        seen: set[tuple[Any, ...]] = set()
-        for line in (one for one in lines if one.get("criterion") == self.criterion and "labels" in one):
-            if "kept" not in line and not mine.isdisjoint(sets.get(line["labels"], mine)):
-                seen.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
-            if _same(line, own):
+        sets, hashes = _sets(lines), set(items.items)
+        looks: set[tuple[Any, ...]] = set()
+        for line in (entry for entry in lines if entry.get("criterion") == self.criterion and "labels" in entry):
+            if "kept" not in line and not hashes.isdisjoint(sets.get(line["labels"], hashes)):
+                looks.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
+            if _same(line, head):
                 break
-        outcomes = [line["kept"] for line in self._mine() if _same(line, own) and "kept" in line]
-        return len(seen), outcomes[-1] if outcomes else None
+        outcomes = [line["kept"] for line in self._mine() if _same(line, head) and "kept" in line]
+        return len(looks), outcomes[-1] if outcomes else None
 
     def close(self, items: ItemSet, candidate: str, *, kept: bool) -> None:
         """Note the outcome of a look."""
