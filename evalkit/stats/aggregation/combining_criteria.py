@@ -101,16 +101,16 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
 def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
     versions = frame[["rubric", "rubric_version"]].drop_duplicates()
     labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
-    ours = f"{rubric.id}@{rubric.label}"
-    if any(label != ours for label in labels):
+    key = f"{rubric.id}@{rubric.label}"
+    if any(label != key for label in labels):
         raise InputError(
-            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {ours!r}; "
+            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}; "
             "combine the scores of each version separately, with the version that made them"
         )
     unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
     if unknown:
         raise InputError(
-            f"rubric {ours!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
+            f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
         )
 
 

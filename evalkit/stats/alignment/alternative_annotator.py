@@ -194,7 +194,7 @@ def alt_test(
             raise ConfigError(
                 "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
             )
-        several, judges = _said(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
+        several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
         sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
         same_items = same_rows(side.counted for side in sides.values())
         for judge, side in sides.items():
@@ -218,7 +218,7 @@ def _as_label(answers: Answers, panel: Panel) -> Answers:
     return replace(answers, score=values[answers.kind])
 
 
-def _said(answers: Answers | Annotators, way: str) -> npt.NDArray[np.bool_]:
+def _has_answer(answers: Answers | Annotators, way: str) -> npt.NDArray[np.bool_]:
     """Which of the answers can be compared."""
     return np.asarray(answers.kind >= 0 if way == "accuracy" else ~np.isnan(answers.score))
 
@@ -235,7 +235,7 @@ class _Side:
     @property
     def known(self) -> Flags:
         """Has the judge an answer to compare?"""
-        return _said(self.answers, self.way)
+        return _has_answer(self.answers, self.way)
 
     @property
     def counted(self) -> Flags:
@@ -256,7 +256,7 @@ class _Side:
 
 def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     annotators, way = panel.annotators, side.way
-    labelled, counted_items = _said(annotators, way), side.counted
+    labelled, counted_items = _has_answer(annotators, way), side.counted
     rows = []
     for index, name in enumerate(annotators.names):
         shared = counted_items & labelled[:, index]
@@ -277,7 +277,7 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
 
 def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
     """S of one against the others on each item: the share with the same label, or −RMSE."""
-    has_label = _said(others, way)
+    has_label = _has_answer(others, way)
     if way == "accuracy":
         hits = has_label & (others.kind == one.kind[:, None])
         return np.asarray(hits.sum(axis=1) / has_label.sum(axis=1))

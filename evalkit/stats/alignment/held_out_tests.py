@@ -99,7 +99,7 @@ class HeldOutLog:
 
         A change that was kept used up the items that it was tested on, but for the same search once more.
         """
-        sets, lines = _sets(read_log(self.cache)), self._mine()
+        sets, lines = _sets(read_log(self.cache)), self._lines()
         spent = [line["labels"] for line in lines if line.get("kept") is True and line.get("search") != self.search]
         used = {item for labels in spent for item in sets.get(labels, ())}
         tuned = {item for line in lines for item in sets.get(line.get("tuned"), ())} - used
@@ -110,7 +110,7 @@ class HeldOutLog:
     def tune(self, ids: list[str]) -> None:
         """Note the items that a search tunes on: they are never held out again."""
         items = ItemSet.of(f"{self.criterion} dev", ids)
-        if not any(line.get("tuned") == items.key for line in self._mine()):
+        if not any(line.get("tuned") == items.key for line in self._lines()):
             append_log(self.cache, [{"criterion": self.criterion, "tuned": items.key}], [items])
 
     def look(self, items: ItemSet, candidate: str, names: dict[str, str]) -> tuple[int, bool | None]:
@@ -119,7 +119,7 @@ class HeldOutLog:
         ℓ counts, up to this look, all tests and all figures shown of labels that share an item with these.
         """
         head = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
-        if not any(_same(line, head) for line in self._mine()):
+        if not any(_matches(line, head) for line in self._lines()):
             append_log(self.cache, [names | head], [items])
         lines = read_log(self.cache)
         sets, hashes = _sets(lines), set(items.items)
@@ -127,9 +127,9 @@ class HeldOutLog:
         for line in (entry for entry in lines if entry.get("criterion") == self.criterion and "labels" in entry):
             if "kept" not in line and not hashes.isdisjoint(sets.get(line["labels"], hashes)):
                 looks.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
-            if _same(line, head):
+            if _matches(line, head):
                 break
-        outcomes = [line["kept"] for line in self._mine() if _same(line, head) and "kept" in line]
+        outcomes = [line["kept"] for line in self._lines() if _matches(line, head) and "kept" in line]
         return len(looks), outcomes[-1] if outcomes else None
 
     def close(self, items: ItemSet, candidate: str, *, kept: bool) -> None:
@@ -139,7 +139,7 @@ class HeldOutLog:
 
     def freeze(self, candidate: str, labelled: list[str]) -> set[str]:
         """Note which items had labels when the candidate was frozen, and return their hashes; the first note counts."""
-        for line in self._mine():
+        for line in self._lines():
             if line.get("frozen") == candidate:
                 return set(_sets(read_log(self.cache)).get(line.get("labelled"), ()))
         items = ItemSet.of(self.criterion, labelled)
@@ -160,11 +160,11 @@ class HeldOutLog:
         line = {"criterion": self.criterion, "candidate": candidate, "bet": items.key}
         append_log(self.cache, [line | {"fixed": fixed, "broke": broke}], [items])
 
-    def _mine(self) -> list[dict[str, Any]]:
+    def _lines(self) -> list[dict[str, Any]]:
         return [line for line in read_log(self.cache) if line.get("criterion") == self.criterion]
 
 
-def _same(line: dict[str, Any], own: dict[str, str]) -> bool:
+def _matches(line: dict[str, Any], own: dict[str, str]) -> bool:
     return all(line.get(name) == value for name, value in own.items())
 
 

@@ -65,7 +65,7 @@ _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = tuple(name for name, known in FIGURES.items() if known.correlation)
+_CORRELATIONS = tuple(name for name, record in FIGURES.items() if record.correlation)
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
@@ -460,7 +460,7 @@ def _among_people(annotators: Annotators, level: Level, options: _Options) -> di
     people = [annotators.answers(number) for number in range(len(annotators.names))]
     pairs = list(combinations(people, 2))
     if options.reference != "each":
-        pairs = list(zip(people, _others(annotators, options.reference), strict=True)) if len(people) > 1 else []
+        pairs = list(zip(people, _peers(annotators, options.reference), strict=True)) if len(people) > 1 else []
     return _of_people("people", pairs, level.take(slice(None)), options)
 
 
@@ -468,13 +468,13 @@ def _as_peer(
     answers: Answers, annotators: Annotators, labelled: Flags, level: Level, options: _Options
 ) -> dict[str, float]:
     """The judge in the place of each annotator: against the others, on that annotator's items."""
-    peers = _others(annotators, options.reference)
+    peers = _peers(annotators, options.reference)
     masked = [peer.where(annotators.answers(number)) for number, peer in enumerate(peers)]
     pairs = [(answers.take(labelled), peer.take(labelled)) for peer in masked]
     return _of_people("as_peer", pairs, level.take(labelled, options.counting), options)
 
 
-def _others(annotators: Annotators, how: Reference) -> list[Answers]:
+def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     """The others of each annotator, all together."""
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 

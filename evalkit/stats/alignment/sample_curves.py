@@ -218,7 +218,7 @@ def _rows(
     all_ks = sorted(set(ks if ks is not None else [*(k for k in _KS if k < n_max), n_max, 2 * n_max]))
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
     labelled = bool(panel.annotators.labelled.any())
-    by_k = {k: _drawn(cube, k, panel, method, draws, counting) for k in all_ks if k <= n_max and labelled}
+    by_k = {k: _draw_samples(cube, k, panel, method, draws, counting) for k in all_ks if k <= n_max and labelled}
     phis = _phi(own, n_max)
     exact = panel.verdicts and counting == LEFT_OUT
     for name in figures or [default]:
@@ -248,7 +248,7 @@ class _Drawn:
     unit: Ints
 
 
-def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
+def _draw_samples(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
     n_items, n_max = cube.there.shape
     # At k = K every draw is the same set, unless some item has fewer samples.
     rounds = 1 if k == n_max else draws

@@ -98,7 +98,7 @@ def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None)
         values = average(per_pair, level.figures, n_units)
     else:
         values = compare_pairs(pairs, unit, n_units, level.options)
-    by_name = {name: _found(name, column[0], column[1:], unit if n_units else None) for name, column in values.items()}
+    by_name = {name: _figure(name, column[0], column[1:], unit if n_units else None) for name, column in values.items()}
     return _bootstrapped(by_name, pairs, level) if interval == "bootstrap" else by_name
 
 
@@ -112,7 +112,7 @@ def _bootstrapped(found: Found, pairs: list[Pair], level: Level) -> Found:
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
-def _found(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tuple[float, Interval | None]:
+def _figure(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tuple[float, Interval | None]:
     """The figure with its interval; without one if there are no units."""
     if unit is None:
         return float(value), None
@@ -146,7 +146,7 @@ def group_means(inside: npt.NDArray[np.float64], level: Level, *, intervals: boo
         used = column[~np.isnan(column)]
         value = float(used.mean()) if len(used) else np.nan
         left_out = (used.sum() - used) / max(len(used) - 1, 1)
-        by_name[name] = _found(name, value, left_out, np.arange(len(used)) if intervals else None)
+        by_name[name] = _figure(name, value, left_out, np.arange(len(used)) if intervals else None)
     return by_name
 
 
