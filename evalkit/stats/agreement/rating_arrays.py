@@ -211,10 +211,10 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     if form == "votes" or expected:
         labelled, kinds = (label >= 0) & (scored | (form == "votes")), _places(rows["label"], scale)
         labels = Cells(items[labelled], judges[labelled], kinds[labelled], np.zeros(int(labelled.sum())), unit, n_units)
-    n_cell = int(np.bincount(_cells(items, judges, len(people))).max())
+    n_rows = int(np.bincount(_cells(items, judges, len(people))).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
-    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, n_cell, k)
+    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, n_rows, k)
 
 
 def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:
