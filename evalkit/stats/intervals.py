@@ -288,8 +288,8 @@ def mean_interval(
         if bounds is None:
             return Interval.none("all values are equal")
         low, high = bounds
-        place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), effective_clusters(clusters))
-        return Interval(low + (high - low) * place.low, low + (high - low) * place.high)
+        share = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), effective_clusters(clusters))
+        return Interval(low + (high - low) * share.low, low + (high - low) * share.high)
     error = math.sqrt(variance + more)
     if bounds is None:
         return Interval(mean - _t(freedom) * error, mean + _t(freedom) * error)
@@ -320,12 +320,12 @@ def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], 
     """
     low, high = bounds
     t, width = _t(freedom), high - low
-    place = (mean - low) / width
-    spread = place * (1 - place)
+    share = (mean - low) / width
+    spread = share * (1 - share)
     if spread <= 0:
         return Interval(max(low, mean - t * error), min(high, mean + t * error))
     w = (t * error / width) ** 2 / spread  # t² / n_eff
-    middle = (place + w / 2) / (1 + w)
+    middle = (share + w / 2) / (1 + w)
     half = math.sqrt(w * spread + w * w / 4) / (1 + w)
     return Interval(low + width * max(0.0, middle - half), low + width * min(1.0, middle + half))
 
@@ -348,9 +348,9 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
     n = float(len(steps) if np.ptp(steps) > 0 else effective_clusters(clusters))
-    place = float(steps.mean()) * n / (n + 2)
-    half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + place**2) / (n + 2) ** 2)
-    return Interval(max(-1.0, place - half), min(1.0, place + half))
+    middle = float(steps.mean()) * n / (n + 2)
+    half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + middle**2) / (n + 2) ** 2)
+    return Interval(max(-1.0, middle - half), min(1.0, middle + half))
 
 
 def rate_interval(flags: Floats, clusters: Ints) -> Interval:
@@ -382,7 +382,7 @@ def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:
     pieces = np.split(order, np.cumsum(np.unique(clusters, return_counts=True)[1])[:-1])
     draw = np.random.default_rng(0)
     for _ in range(rounds if len(pieces) > 1 else 0):
-        yield np.concatenate([pieces[at] for at in draw.integers(0, len(pieces), len(pieces))])
+        yield np.concatenate([pieces[number] for number in draw.integers(0, len(pieces), len(pieces))])
 
 
 def percentiles(value: float, values: Floats) -> Interval:
@@ -391,8 +391,8 @@ def percentiles(value: float, values: Floats) -> Interval:
         return Interval.none("the figure is not defined")
     if not len(values):
         return Interval.none("fewer than two clusters")
-    known = values[np.isfinite(values)]
-    if len(known) < (1 - _MOST_UNDEFINED) * len(values):
+    finite = values[np.isfinite(values)]
+    if len(finite) < (1 - _MOST_UNDEFINED) * len(values):
         return Interval.none("not defined in over 5 % of the resamples")
-    low, high = np.quantile(known, [1 - _TAIL, _TAIL])
+    low, high = np.quantile(finite, [1 - _TAIL, _TAIL])
     return Interval(float(low), float(high))

@@ -15,10 +15,10 @@ def sums_without_each(values: Floats, unit: Ints, n_units: int) -> Floats:
     >>> sums_without_each(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), 2).tolist()
     [7.0, 4.0, 3.0]
     """
-    left = np.zeros(n_units + 1)
+    left_out = np.zeros(n_units + 1)
     if n_units:
-        left[1:] = np.bincount(unit, weights=values, minlength=n_units)
-    return np.asarray(values.sum() - left)
+        left_out[1:] = np.bincount(unit, weights=values, minlength=n_units)
+    return np.asarray(values.sum() - left_out)
 
 
 def unit_sums(values: Floats, unit: Ints, n_units: int) -> Floats:

@@ -51,8 +51,8 @@ class Note(NamedTuple):
 
     def about(self, titles: Mapping[str, str]) -> str | None:
         """The note as a sentence on the figures that have a title; None if none of its figures has one."""
-        shown = tuple(titles[name] for name in self.figures if name in titles)
-        return None if self.figures and not shown else str(self._replace(figures=shown))
+        figures = tuple(titles[name] for name in self.figures if name in titles)
+        return None if self.figures and not figures else str(self._replace(figures=figures))
 
 
 Notes = list[Note | str]
@@ -90,12 +90,12 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
     def wrapped(*, facts: bool) -> Callable[_P, _R]:
         @wraps(function)
         def noted(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            with collected_notes() as said:
+            with collected_notes() as id_notes:
                 result: Any = function(*args, **kwargs)
             name = "" if isinstance(result, pd.DataFrame) else "summary" if hasattr(result, "summary") else "table"
             table: pd.DataFrame = getattr(result, name) if name else result
-            if said and "notes" in table:
-                notes = [[*notes_of(row), *said] for _, row in table.iterrows()]
+            if id_notes and "notes" in table:
+                notes = [[*notes_of(row), *id_notes] for _, row in table.iterrows()]
                 table = keep_facts(table.assign(notes=schemas.categorical(map(joined, notes))), notes)
                 result = replace(result, **{name: table}) if name else table
             if not facts:
@@ -104,9 +104,9 @@ def with_id_notes(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
         return noted
 
-    made = wrapped(facts=False)
-    _NOTED[made] = wrapped(facts=True)
-    return made
+    plain = wrapped(facts=False)
+    _NOTED[plain] = wrapped(facts=True)
+    return plain
 
 
 _NOTED: dict[Any, Any] = {}
@@ -119,9 +119,9 @@ def with_facts(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def without_facts(table: pd.DataFrame) -> pd.DataFrame:
     """The table as users get it."""
-    made = table.copy(deep=False)
-    made.attrs.pop(_FACTS, None)
-    return made
+    plain = table.copy(deep=False)
+    plain.attrs.pop(_FACTS, None)
+    return plain
 
 
 def joined(notes: Any) -> str | None:
@@ -150,10 +150,10 @@ def row_notes(table: pd.DataFrame, *names: str) -> list[tuple[str, str]]:
 
 def _flat(notes: Any) -> list[Note]:
     if isinstance(notes, list):
-        return [one for part in notes for one in _flat(part)]
+        return [note for entry in notes for note in _flat(entry)]
     if isinstance(notes, Note):
         return [notes]
-    return [] if pd.isna(notes) or not notes else [Note(part) for part in str(notes).split(_BETWEEN)]
+    return [] if pd.isna(notes) or not notes else [Note(text) for text in str(notes).split(_BETWEEN)]
 
 
 def keep_facts(table: pd.DataFrame, notes: Iterable[Any]) -> pd.DataFrame:

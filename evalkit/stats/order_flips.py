@@ -20,8 +20,8 @@ OF_ORDERS = ["score_ab", "score_ba"]
 def know_both_orders(judgments: pd.DataFrame) -> Flags:
     """Per judgment, whether its judge has judgments of the criterion in both orders, scored or not."""
     groups = group(judgments, JUDGE_KEY)
-    known = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
-    return np.asarray((known[0] & known[1])[groups.codes])
+    has_order = [groups.count(judgments["order"].eq(name).to_numpy()) > 0 for name in ORDERS]
+    return np.asarray((has_order[0] & has_order[1])[groups.codes])
 
 
 def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:
@@ -34,9 +34,9 @@ def half_each(frame: pd.DataFrame, groups: Groups, counted: Flags) -> Floats:
     weights = np.ones(len(frame))
     rows = [counted & frame["order"].eq(name).to_numpy() for name in ORDERS]
     counts = [groups.count(flags) for flags in rows]
-    both = (counts[0] > 0) & (counts[1] > 0)
+    has_both = (counts[0] > 0) & (counts[1] > 0)
     for flags, n in zip(rows, counts, strict=True):
-        half = np.where(both, (counts[0] + counts[1]) / (2 * np.maximum(n, 1)), 1.0)
+        half = np.where(has_both, (counts[0] + counts[1]) / (2 * np.maximum(n, 1)), 1.0)
         weights[flags] = half[groups.codes[flags]]
     return weights
 
@@ -48,20 +48,20 @@ def read_once(frame: pd.DataFrame) -> Flags:
 
 def order_scores(frame: pd.DataFrame, groups: Groups, value: Floats) -> dict[str, Floats]:
     """`OF_ORDERS` of each vote: the means of `value` over the judgments of each order that are not NaN."""
-    made = {}
+    columns = {}
     for column, name in zip(OF_ORDERS, ORDERS, strict=True):
         rows = frame["order"].eq(name).to_numpy() & ~np.isnan(value)
         n = groups.count(rows)
-        made[column] = np.where(n > 0, groups.total(value, rows) / np.maximum(n, 1), np.nan)
-    return made
+        columns[column] = np.where(n > 0, groups.total(value, rows) / np.maximum(n, 1), np.nan)
+    return columns
 
 
 def order_flips(frame: pd.DataFrame, groups: Groups, scored: Flags, answer: Ints) -> BooleanArray:
     """Per vote, whether the majority labels of the two orders differ; NA if one has none."""
     winners = np.full((len(groups), 2), -1, dtype=np.int64)
-    for place, name in enumerate(ORDERS):
+    for column, name in enumerate(ORDERS):
         rows = scored & frame["order"].eq(name).to_numpy()
-        winners[:, place] = tally(groups.codes[rows], answer[rows], len(groups)).single()[0]
+        winners[:, column] = tally(groups.codes[rows], answer[rows], len(groups)).single()[0]
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 
@@ -70,10 +70,10 @@ def shown_first(judgments: pd.DataFrame) -> Floats:
 
     Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
     """
-    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
+    first = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
     label = judgments["label"].astype(object)
-    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
-    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
+    value = np.where(label.eq("tie"), 0.5, label.eq(first).astype(np.float64))
+    return np.where(judgments["error"].isna() & label.notna() & first.notna(), value, np.nan)
 
 
 def first_rates(frame: pd.DataFrame, groups: Groups) -> Floats:
@@ -81,6 +81,6 @@ def first_rates(frame: pd.DataFrame, groups: Groups) -> Floats:
     if frame["order"].isna().all():
         return np.full(len(groups), np.nan)
     first = shown_first(frame)
-    known = ~np.isnan(first)
-    n = groups.count(known)
-    return np.where(n > 0, groups.total(first, known) / np.maximum(n, 1), np.nan)
+    scored = ~np.isnan(first)
+    n = groups.count(scored)
+    return np.where(n > 0, groups.total(first, scored) / np.maximum(n, 1), np.nan)

@@ -50,17 +50,17 @@ def columns(*given: Declared) -> dict[str, str | None]:
     >>> columns(["judge"], "number: kappa±; bool: best")
     {'judge': 'category', 'kappa': 'float64', 'kappa_low': 'float64', 'kappa_high': 'float64', 'best': 'bool'}
     """
-    made: dict[str, str | None] = {}
-    for part in given:
-        if isinstance(part, Mapping):
-            made |= part
+    types: dict[str, str | None] = {}
+    for entry in given:
+        if isinstance(entry, Mapping):
+            types |= entry
             continue
-        for declared in part.split(";") if isinstance(part, str) else [f"text: {' '.join(part)}"]:
+        for declared in entry.split(";") if isinstance(entry, str) else [f"text: {' '.join(entry)}"]:
             kind, _, names = declared.partition(":")
             for name in names.split():
-                shown = interval_columns([name[:-1]]) if name.endswith("±") else [name]
-                made |= dict.fromkeys(shown, _TYPES.get(kind.strip(), kind.strip()))
-    return made
+                expanded = interval_columns([name[:-1]]) if name.endswith("±") else [name]
+                types |= dict.fromkeys(expanded, _TYPES.get(kind.strip(), kind.strip()))
+    return types
 
 
 def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.DataFrame:
@@ -74,8 +74,8 @@ def result_table(rows: Sequence[Mapping[str, Any]], *declared: Declared) -> pd.D
     (['category', 'int64', 'float64', 'category'], ['one; two'])
     """
     # column by column: `astype` of the whole table takes longer than many figures
-    made = {name: _column([row.get(name) for row in rows], kind) for name, kind in columns(*declared).items()}
-    return keep_facts(pd.DataFrame(made, copy=False), [row.get("notes") for row in rows])
+    table = {name: _column([row.get(name) for row in rows], kind) for name, kind in columns(*declared).items()}
+    return keep_facts(pd.DataFrame(table, copy=False), [row.get("notes") for row in rows])
 
 
 def _column(values: list[Any], kind: str | None) -> Any:

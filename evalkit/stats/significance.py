@@ -54,22 +54,22 @@ def permuted_samples(outcomes: Outcomes) -> float:
     if not open_.any():
         return math.nan
     rows = open_[cell]
-    seen = float(np.sum((outcomes.b[rows] / k_b[cell[rows]] - outcomes.a[rows] / k_a[cell[rows]]) ** 2))
+    observed = float(np.sum((outcomes.b[rows] / k_b[cell[rows]] - outcomes.a[rows] / k_a[cell[rows]]) ** 2))
     # Cells with the same numbers of equal outcomes have the same distribution of T: they are drawn together.
-    whole = outcomes.a + outcomes.b
-    order = np.lexsort((-whole, cell))
-    place = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
-    kinds = np.zeros((n_cells, int(place.max()) + 2), dtype=np.int64)
-    kinds[cell[order], place] = whole[order]
+    counts = outcomes.a + outcomes.b
+    order = np.lexsort((-counts, cell))
+    column = np.arange(len(cell)) - np.searchsorted(cell[order], cell[order])
+    kinds = np.zeros((n_cells, int(column.max()) + 2), dtype=np.int64)
+    kinds[cell[order], column] = counts[order]
     kinds[:, -1] = k_b
     kinds, copies = np.unique(kinds[open_], axis=0, return_counts=True)
     draw, total = np.random.default_rng(0), np.zeros(_PERMUTATIONS)
     for kind, n in zip(kinds, copies.tolist(), strict=True):
-        total += _drawn(draw, kind[:-1][kind[:-1] > 0], int(kind[-1]), n)
-    return (1 + int((total >= seen - _TINY).sum())) / (1 + _PERMUTATIONS)
+        total += _draws(draw, kind[:-1][kind[:-1] > 0], int(kind[-1]), n)
+    return (1 + int((total >= observed - _TINY).sum())) / (1 + _PERMUTATIONS)
 
 
-def _drawn(draw: np.random.Generator, counts: Ints, k_b: int, n: int) -> Floats:
+def _draws(draw: np.random.Generator, counts: Ints, k_b: int, n: int) -> Floats:
     """T summed over `n` cells with these outcomes, `k_b` of which fall on side b, in each of the permutations."""
     k_a = int(counts.sum()) - k_b
     if len(counts) == 1 or counts.max() == 1:  # T is the same however they fall
@@ -117,13 +117,13 @@ def sign_flip(differences: Floats, clusters: Ints) -> float:
         return math.nan
     # Clusters with equal sums are drawn together: m signs of one size are 2·Bin(m, ½) − m of it.
     sizes, copies = np.unique(np.round(np.abs(sums[sums != 0]), 12), return_counts=True)
-    draw, seen = np.random.default_rng(0), abs(float(sums.sum())) - 1e-9
-    extreme, left = 0, _DRAWS
-    while left:
-        step = min(left, max(1, _MOST_CELLS // max(len(sizes), 1)))
+    draw, observed = np.random.default_rng(0), abs(float(sums.sum())) - 1e-9
+    extreme, n_left = 0, _DRAWS
+    while n_left:
+        step = min(n_left, max(1, _MOST_CELLS // max(len(sizes), 1)))
         balance = 2 * draw.binomial(copies, 0.5, (step, len(sizes))) - copies
-        extreme += int((np.abs(balance @ sizes) >= seen).sum())
-        left -= step
+        extreme += int((np.abs(balance @ sizes) >= observed).sum())
+        n_left -= step
     return (1 + extreme) / (1 + _DRAWS)
 
 

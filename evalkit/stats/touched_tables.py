@@ -49,21 +49,21 @@ def check_rows(frame: Any, name: str, *, need: Iterable[str] | None = None) -> p
     InputError
         Also for rows that contradict themselves, and for two scales of one rubric, version and criterion.
     """
-    made: pd.DataFrame = schemas.check(frame, name, need=need)
-    if not {*_SCALED} <= {*made.columns} or made[_SCALED].isna().any(axis=None):
-        return made
-    made, found = _spelled(made, name), dict[str, list[int]]()
-    for start in range(0, len(made), _ROWS):
-        for reason, wrong in _faults(_Rows.of(made.iloc[start : start + _ROWS]), name).items():
-            found.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
-    if rows := sorted({row for several in found.values() for row in several}):
+    table: pd.DataFrame = schemas.check(frame, name, need=need)
+    if not {*_SCALED} <= {*table.columns} or table[_SCALED].isna().any(axis=None):
+        return table
+    table, faults = _spelled(table, name), dict[str, list[int]]()
+    for start in range(0, len(table), _ROWS):
+        for reason, wrong in _faults(_Rows.of(table.iloc[start : start + _ROWS]), name).items():
+            faults.setdefault(reason, []).extend((np.flatnonzero(wrong) + start).tolist())
+    if rows := sorted({row for several in faults.values() for row in several}):
         numbers = ", ".join(map(str, rows[:5])) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
         raise InputError(
-            f"{counted(len(rows), 'row')} of {len(made)} of the {name} table cannot be right, because "
-            f"{'; '.join(reason for reason in found if found[reason])} (rows {numbers}, from 0; the first: "
-            f"{_shown(made, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
+            f"{counted(len(rows), 'row')} of {len(table)} of the {name} table cannot be right, because "
+            f"{'; '.join(reason for reason in faults if faults[reason])} (rows {numbers}, from 0; the first: "
+            f"{_cells(table, rows[0])}). Restore what was changed or, if `score` is right, pass ek.rescore(table)"
         )
-    return made
+    return table
 
 
 def rescore(table: pd.DataFrame) -> pd.DataFrame:
@@ -112,26 +112,26 @@ def rescore(table: pd.DataFrame) -> pd.DataFrame:
     nearest, half = nearest_labels(score, rows.measured)
     of_pair = pd.Series(score).map({value: text for text, value in PAIR_SCORES.items()}).to_numpy(dtype=object)
     label = np.where(nominal, np.where(np.isnan(score), label, of_pair), np.where(rows.expected, label, nearest))
-    place, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
-    off = np.abs(place - 0.5) > 0.5 + _SAME
+    norm, verdict = _places(old, score, label, rows.measured), _rule(score, label, rows.measured)
+    off = np.abs(norm - 0.5) > 0.5 + _SAME
     if off.any():
         raise InputError(
             f"rescore: {counted(int(off.sum()), 'score')} of the {name} table {'is' if off.sum() == 1 else 'are'} not "
-            f"on the scale, the first: {_shown(old, int(off.argmax()))}; correct the column `score`"
+            f"on the scale, the first: {_cells(old, int(off.argmax()))}; correct the column `score`"
         )
-    there = ~np.isnan(score) | ~pd.isna(label)
-    made: dict[str, Any] = {"score": score, "score_norm": np.clip(place, 0, 1), "label": label, "tied": half}
-    made["tied_labels"] = halfway_labels(score, rows.measured, half)
+    has_answer = ~np.isnan(score) | ~pd.isna(label)
+    new: dict[str, Any] = {"score": score, "score_norm": np.clip(norm, 0, 1), "label": label, "tied": half}
+    new["tied_labels"] = halfway_labels(score, rows.measured, half)
     if name != "rubric_scores":  # a verdict on all criteria does not follow from their mean
-        verdict = np.where(rows.expected & there, rows.verdict, verdict)  # of a distribution: its own
-        made["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
-    made["n_scored"] = np.maximum(old.get("n_scored", 0), there)
+        verdict = np.where(rows.expected & has_answer, rows.verdict, verdict)  # of a distribution: its own
+        new["passed"] = np.array([None if code < 0 else code == 1 for code in verdict], dtype=object)
+    new["n_scored"] = np.maximum(old.get("n_scored", 0), has_answer)
     if "reason" in old:
-        made["reason"] = np.where(there, np.array([None, "tied"])[half.astype(int)], old["reason"].astype(object))
-    made["status"] = np.where(there, "ok", "unscored")
-    for key in [key for key in made if key in frame]:
+        new["reason"] = np.where(has_answer, np.array([None, "tied"])[half.astype(int)], old["reason"].astype(object))
+    new["status"] = np.where(has_answer, "ok", "unscored")
+    for key in [key for key in new if key in frame]:
         cells = frame[key].astype(object).to_numpy(copy=True)
-        cells[wrong] = made[key]
+        cells[wrong] = new[key]
         frame = frame.assign(**{key: pd.Series(cells, index=frame.index).where(pd.notna(cells), None)})
     return check_rows(frame, name, need=["score"])
 
@@ -141,13 +141,13 @@ def votes_options(votes: pd.DataFrame) -> dict[str, Flags]:
     if not {"options", "method"} <= {*votes.columns}:
         return {}
     majority = votes["method"].eq("majority") & votes["level"].ne("nominal").astype(bool)
-    found, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
-    for at, cell in enumerate(votes["options"].cat.categories):
-        found |= {text: found.get(text, False) | (codes == at) for text in _UNSCORED.findall(cell)}
-    return found
+    options, codes = {_OF_MAJORITY: majority.to_numpy(dtype=bool)}, votes["options"].cat.codes.to_numpy()
+    for code, cell in enumerate(votes["options"].cat.categories):
+        options |= {text: options.get(text, False) | (codes == code) for text in _UNSCORED.findall(cell)}
+    return options
 
 
-def _shown(frame: pd.DataFrame, row: int) -> str:
+def _cells(frame: pd.DataFrame, row: int) -> str:
     cells = frame[[name for name in _SHOWN if name in frame]].iloc[row].dropna()
     return ", ".join(f"{name} {str(value)!r}" for name, value in cells.items())
 
@@ -158,18 +158,18 @@ def _spelled(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     scales: dict[tuple[Any, ...], dict[Scale, str]] = {}
     keys = [key for key in CRITERION_KEY if key in frame]
     for *head, level, text in frame[[*keys, *_SCALED]].drop_duplicates().itertuples(index=False, name=None):
-        found = scales.setdefault(tuple(head), {})
-        found.setdefault(Scale.from_json(level, text), f"{level} {text}")
-        if len(found) > 1:
+        by_scale = scales.setdefault(tuple(head), {})
+        by_scale.setdefault(Scale.from_json(level, text), f"{level} {text}")
+        if len(by_scale) > 1:
             raise InputError(
-                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(found.values())}; "
+                f"the {name} table has two scales for {', '.join(map(str, head))}: {' and '.join(by_scale.values())}; "
                 "give the rows of one of them another rubric_version, or pass the rows of each scale separately"
             )
     for column, spell in (("label", _spell), ("tied_labels", _spell_all)):
         texts = list(frame[column].cat.categories) if column in frame else []
-        meant = [[spell(text, scale) for text in texts] for scale in measured.scales]
-        if any(row != texts for row in meant):
-            cells = np.array([[*row, None] for row in meant], dtype=object)
+        spelled = [[spell(text, scale) for text in texts] for scale in measured.scales]
+        if any(row != texts for row in spelled):
+            cells = np.array([[*row, None] for row in spelled], dtype=object)
             changed[column] = schemas.categorical(cells[measured.codes, frame[column].cat.codes])
     return frame.assign(**changed) if changed else frame
 
@@ -203,10 +203,10 @@ class _Rows:
         score, norm, spread = (frame[key].to_numpy(np.float64) if key in frame else none for key in _NUMBERS)
         texts = [*(frame["label"].cat.categories if "label" in frame else ())]
         codes = frame["label"].cat.codes.to_numpy().astype(np.int64) if "label" in frame else np.full(len(frame), -1)
-        known = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]
+        on_scale = [[*(scale.by_value(text) is not None for text in texts), True] for scale in measured.scales]
         value = np.array([*(PAIR_SCORES.get(text, number(text)) for text in texts), None], dtype=float)[codes]
         verdict = verdict_codes(frame["passed"]) if "passed" in frame else np.full(len(frame), -1)
-        of_scale = np.array(known, dtype=bool).reshape(-1, len(texts) + 1)[measured.codes, codes]
+        of_scale = np.array(on_scale, dtype=bool).reshape(-1, len(texts) + 1)[measured.codes, codes]
         label = np.array([*texts, None], dtype=object)[codes]
         return cls(frame, measured, score, norm, label, value, of_scale, verdict, ~np.isnan(spread))
 
@@ -219,46 +219,46 @@ class _Rows:
 def _places(frame: pd.DataFrame, score: Floats, label: Objects, measured: Measures) -> Floats:
     """What `score_norm` follows from: the place on the scale, cut to 0-1 only where scores off it were imputed."""
     texts = [*(frame["options"].cat.categories if "options" in frame else ()), ""]
-    given = [[float(text.partition("=")[2]) for text in _UNSCORED.findall(cell)] or [np.nan] for cell in texts]
-    at = frame["options"].cat.codes.to_numpy() if "options" in frame else np.full(len(frame), -1)
-    least, most = (np.array([pick(one) for one in given])[at] for pick in (min, max))
-    made = np.where(np.isnan(score), label_norms(label, measured), score)  # of nominal scales
+    imputed = [[float(text.partition("=")[2]) for text in _UNSCORED.findall(cell)] or [np.nan] for cell in texts]
+    codes = frame["options"].cat.codes.to_numpy() if "options" in frame else np.full(len(frame), -1)
+    least, greatest = (np.array([pick(values) for values in imputed])[codes] for pick in (min, max))
+    norm = np.where(np.isnan(score), label_norms(label, measured), score)  # of nominal scales
     for scale, rows in measured.parts():
         if scale.level != "nominal":
             share = (score - scale.lowest) / (scale.highest - scale.lowest)
-            cut = (score >= np.fmin(least, scale.lowest)) & (score <= np.fmax(most, scale.highest))
+            cut = (score >= np.fmin(least, scale.lowest)) & (score <= np.fmax(greatest, scale.highest))
             share = np.where(cut, np.clip(share, 0, 1), share)
-            made[rows] = (1 - share if scale.better == "low" else share)[rows]
-    return made
+            norm[rows] = (1 - share if scale.better == "low" else share)[rows]
+    return norm
 
 
 def _rule(score: Floats, label: Objects, measured: Measures) -> Ints:
     """The pass rule's verdict on each answer, 1 or 0; −1 without answer or rule."""
-    made = np.full(len(score), -1, dtype=np.int64)
+    verdicts = np.full(len(score), -1, dtype=np.int64)
     for scale, rows in measured.parts():
         if scale.pass_if is not None:
-            at, texts = pd.factorize(label[rows])
+            index, texts = pd.factorize(label[rows])
             codes = [scale.by_value(text) for text in texts]
-            made[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[at]
+            verdicts[rows] = np.array([*(-1 if code is None else code in scale.pass_if for code in codes), -1])[index]
         elif scale.pass_at is not None:
             gap = (score[rows] - scale.pass_at) * (1 if scale.better == "high" else -1)
-            made[rows] = np.where(np.isnan(gap), -1, gap >= -_SAME)
-    return made
+            verdicts[rows] = np.where(np.isnan(gap), -1, gap >= -_SAME)
+    return verdicts
 
 
 def _faults(rows: _Rows, name: str) -> dict[str, Flags]:
     """Reason -> the rows that it holds for."""
-    frame, found = rows.frame, dict[str, Flags]()
+    frame, faults = rows.frame, dict[str, Flags]()
     if name == "judgments" and {"score", "label", "error"} <= {*frame.columns}:
-        found = _faults_of_judgments(rows)
+        faults = _faults_of_judgments(rows)
     elif name in ("votes", "scores"):
-        found = _faults_of_votes(rows)
+        faults = _faults_of_votes(rows)
     if "score" in frame and not np.isnan(rows.norm).all():
-        place = _places(frame, rows.score, rows.label, rows.measured)
-        right = (np.abs(rows.norm - place) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(place))
+        norm = _places(frame, rows.score, rows.label, rows.measured)
+        right = (np.abs(rows.norm - norm) <= _NEAR) | (np.isnan(rows.norm) & np.isnan(norm))
         # a pair that failed a critical criterion has the norm 0
-        found["score_norm does not follow from score"] = ~right & ~(rows.measured.nominal & (name == "rubric_scores"))
-    return found
+        faults["score_norm does not follow from score"] = ~right & ~(rows.measured.nominal & (name == "rubric_scores"))
+    return faults
 
 
 def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
@@ -268,18 +268,18 @@ def _faults_of_judgments(rows: _Rows) -> dict[str, Flags]:
     if lost.any():
         raise InputError(
             f"{counted(int(lost.sum()), 'judgment has', 'judgments have')} neither an error nor a score on the "
-            f"scale (for nominal criteria: a label); the first: {_shown(rows.frame, int(lost.argmax()))}. Restore the "
+            f"scale (for nominal criteria: a label); the first: {_cells(rows.frame, int(lost.argmax()))}. Restore the "
             "judge's answer, or store in `error` why there is none"
         )
     answer = ~np.isnan(rows.score) | ~np.isnan(rows.norm) | labelled
-    found = {"an error stands beside an answer": ~scored & answer}
-    read = scored & ~rows.expected
-    found["label is not the code of score"] = read & rows.apart & (~nominal | ~np.isnan(rows.score))
+    faults = {"an error stands beside an answer": ~scored & answer}
+    exact = scored & ~rows.expected
+    faults["label is not the code of score"] = exact & rows.apart & (~nominal | ~np.isnan(rows.score))
     if (rows.verdict >= 0).any():  # else the table has no verdicts
-        found["passed is not what the pass rule gives"] = read & (
+        faults["passed is not what the pass rule gives"] = exact & (
             rows.verdict != _rule(rows.score, rows.label, rows.measured)
         )
-    return found
+    return faults
 
 
 def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
@@ -291,17 +291,17 @@ def _faults_of_votes(rows: _Rows) -> dict[str, Flags]:
     averaged, has_score = ~method.isin(_FITTED).to_numpy(bool), ~np.isnan(score)
     strange, ends = ~rows.known & (rows.measured.nominal | strict), np.zeros(len(frame), dtype=bool)
     strange |= rows.measured.nominal & averaged & has_score & rows.apart
-    for scale, own in rows.measured.parts():
+    for scale, on_scale in rows.measured.parts():
         if scale.level == "nominal":
             continue
-        codes = np.array(scale.codes, dtype=float)
-        at, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])
-        nearest = np.minimum(np.abs(score - codes[at - 1]), np.abs(score - codes[at]))
-        strange |= own & strict & averaged & (np.abs(rows.value - score) > nearest + near)
+        codes, certain = np.array(scale.codes, dtype=float), on_scale & strict
+        index, near = np.clip(np.searchsorted(codes, score), 1, len(codes) - 1), _SAME * (codes[-1] - codes[0])
+        nearest = np.minimum(np.abs(score - codes[index - 1]), np.abs(score - codes[index]))
+        strange |= certain & averaged & (np.abs(rows.value - score) > nearest + near)
         passes = [bool(scale.passed(code)) for code in scale.codes[:: 1 if scale.better == "high" else -1]]
         if scale.has_rule and passes == sorted(passes):  # else the best vote may fail where another passes
             for end in (codes[0], codes[-1]):
-                ends |= own & strict & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
+                ends |= certain & (np.abs(score - end) <= near) & (rows.verdict == (0 if scale.passed(end) else 1))
     unread = frame["n_scored"].eq(0).to_numpy() if "n_scored" in frame else False
     return {
         "there is a verdict and no pass rule": (rows.verdict >= 0) & ~rows.measured.has_rule,

@@ -115,7 +115,7 @@ def vote(
     [[1.667, '2', True, 0.333]]
     """
     _check_options(method, ties, unscored, min_self_agreement)
-    return one_table(_vote(part, method, ties, unscored, min_self_agreement) for part in parts_of(judgments))
+    return one_table(_vote(table, method, ties, unscored, min_self_agreement) for table in parts_of(judgments))
 
 
 def _vote(
@@ -127,19 +127,19 @@ def _vote(
 ) -> pd.DataFrame:
     frame = check_rows(judgments, "judgments", need=USED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
-    asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
-    orders = know_both_orders(frame)[asked]
-    frame = frame if asked.all() else frame.loc[asked]
+    was_asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
+    orders = know_both_orders(frame)[was_asked]
+    frame = frame if was_asked.all() else frame.loc[was_asked]
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)
     majority = _majority(counted, measured, ties)
     middle = _middle(counted, measured, method, ties) if method != "majority" else majority
     nominal = measured.nominal
-    score, label, tied, among = (np.where(nominal, most, other) for most, other in zip(majority, middle, strict=True))
+    score, label, tied, among = (np.where(nominal, modal, mean) for modal, mean in zip(majority, middle, strict=True))
     passed, verdict = _verdict(counted, measured)
-    kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
-    pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
+    names = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
+    pieces = frame[names].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
     columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": schemas.categorical(label)}
     columns["passed"] = passed
@@ -168,9 +168,9 @@ def _vote(
 
 def _without(votes: pd.DataFrame, lost: Flags, why: str) -> pd.DataFrame:
     """The votes, these left unscored; those that were scored or tied have the reason."""
-    had = (votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == ONE_ORDER))).to_numpy()
+    voted = (votes[["score", "label", "passed"]].notna().any(axis=1) | (votes["tied"] & (why == ONE_ORDER))).to_numpy()
     answers = ["score", "score_norm", "label", "passed", "tied_labels"]
-    reason = schemas.categorical(np.where(lost & had, why, votes["reason"].astype(object)))
+    reason = schemas.categorical(np.where(lost & voted, why, votes["reason"].astype(object)))
     masked = {name: votes[name].mask(lost) for name in answers}
     return votes.assign(**masked, tied=votes["tied"] & ~lost, reason=reason)
 
@@ -239,31 +239,31 @@ def _impute(samples: _Samples, value: float) -> _Samples:
         verdict = scale.passed(value)
         yes[rows & missing] = verdict is True
         no[rows & missing] = verdict is False
-    whole = np.ones_like(missing)
-    return replace(samples, scored=whole, score=score, answer=answer, names=names, passes=yes, fails=no)
+    scored = np.ones_like(missing)
+    return replace(samples, scored=scored, score=score, answer=answer, names=names, passes=yes, fails=no)
 
 
 def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored
     counts = tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups), samples.weight[rows])
     modal = counts.modal()
-    at = counts.group[modal]
-    n_modal = np.bincount(at, minlength=counts.n_groups)
+    groups = counts.group[modal]
+    n_modal = np.bincount(groups, minlength=counts.n_groups)
     tied = n_modal > 1
     # Entries are sorted by answer, so the last one written is the lowest.
     lowest = np.full(counts.n_groups, -1)
-    lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
+    lowest[groups[::-1]] = np.flatnonzero(modal)[::-1]
     sums = np.bincount(counts.entry, weights=samples.score[rows] * samples.weight[rows], minlength=len(counts.group))
     value = sums / counts.weight
     several = modal & tied[counts.group]
     among = tied_cells(counts.group[several], samples.names[counts.value[several]], counts.n_groups)
-    found = lowest >= 0
+    has_modal = lowest >= 0
     score = np.full(counts.n_groups, np.nan)
-    score[found] = value[lowest[found]]
+    score[has_modal] = value[lowest[has_modal]]
     label = np.full(counts.n_groups, None, dtype=object)
-    label[found] = samples.names[counts.value[lowest[found]]]
+    label[has_modal] = samples.names[counts.value[lowest[has_modal]]]
     if ties == "mean":
-        mean = np.bincount(at, weights=value[modal], minlength=counts.n_groups) / np.maximum(n_modal, 1)
+        mean = np.bincount(groups, weights=value[modal], minlength=counts.n_groups) / np.maximum(n_modal, 1)
         score[tied] = mean[tied]
         middle, _ = nearest_labels(score, measured)
         label[tied] = middle[tied]
@@ -275,8 +275,8 @@ def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats,
 
 def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
-    one = np.ones(len(rows))
-    return averaged(method, samples.groups, rows, samples.score, one, measured, low=ties == "low")
+    weight = np.ones(len(rows))
+    return averaged(method, samples.groups, rows, samples.score, weight, measured, low=ties == "low")
 
 
 def averaged(
@@ -291,12 +291,12 @@ def averaged(
 def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:
     k = samples.groups.count()
     yes, no = (samples.groups.total(samples.weight_of_all, rows) for rows in (samples.passes, samples.fails))
-    most = k * (1 + 1e-9)
-    open_ = measured.has_rule & (2 * yes <= most) & (2 * no <= most)
+    limit = k * (1 + 1e-9)
+    open_ = measured.has_rule & (2 * yes <= limit) & (2 * no <= limit)
     verdict = np.full(len(k), None, dtype=object)
     verdict[open_] = "no_majority"
     verdict[open_ & (np.abs(yes - no) <= 1e-9 * k) & (yes > 0)] = "tied"
-    return BooleanArray(2 * yes > most, open_ | ~measured.has_rule), verdict
+    return BooleanArray(2 * yes > limit, open_ | ~measured.has_rule), verdict
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:
@@ -320,11 +320,11 @@ def _spread(samples: _Samples) -> Floats:
     """The standard deviation of one draw, within and between the samples' distributions; NaN if a sample has none."""
     groups, rows = samples.groups, samples.scored
     n = np.maximum(groups.count(rows), 1)
-    whole = (groups.count(rows) > 0) & (groups.count(rows & np.isnan(samples.spread)) == 0)
+    complete = (groups.count(rows) > 0) & (groups.count(rows & np.isnan(samples.spread)) == 0)
     mean = groups.total(np.where(rows, samples.score, 0.0), rows) / n
     within = np.where(rows, np.nan_to_num(samples.spread) ** 2, 0.0)
     between = np.where(rows, (samples.score - mean[groups.codes]) ** 2, 0.0)
-    return np.where(whole, np.sqrt(groups.total(within + between, rows) / n), np.nan)
+    return np.where(complete, np.sqrt(groups.total(within + between, rows) / n), np.nan)
 
 
 def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
@@ -335,10 +335,10 @@ def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: 
 
 
 def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
-    given = [] if ties == "na" else [f"ties={ties}"]
+    options = [] if ties == "na" else [f"ties={ties}"]
     if unscored != "drop":
-        given.append(f"unscored={code_text(float(unscored))}")  # type: ignore[arg-type]
+        options.append(f"unscored={code_text(float(unscored))}")  # type: ignore[arg-type]
     if least is not None:
-        given.append(f"min_self_agreement={least:g}")
+        options.append(f"min_self_agreement={least:g}")
     # one category: a text for each of a million votes would take more room than all figures together
-    return pd.Categorical.from_codes(np.full(n_votes, 0 if given else -1, np.int8), pd.Index([" ".join(given)]))
+    return pd.Categorical.from_codes(np.full(n_votes, 0 if options else -1, np.int8), pd.Index([" ".join(options)]))

@@ -33,7 +33,7 @@ MOST = {
     "probes": 8,
     "rubrics": 176,
     "runs": 126,
-    "stats": 470,
+    "stats": 14,
     "tables": 104,
 }
 

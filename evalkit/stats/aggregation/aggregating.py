@@ -113,7 +113,7 @@ def aggregate(
     parts = parts_of(votes, vote)
     if AGGREGATE_RULES[method].all_items or weights is not None:
         parts = iter([one_table(parts)])  # all items and judges are needed at once
-    return one_table(_aggregate(part, method, quorum, weights) for part in parts)
+    return one_table(_aggregate(table, method, quorum, weights) for table in parts)
 
 
 def _aggregate(
@@ -121,10 +121,10 @@ def _aggregate(
 ) -> pd.DataFrame:
     frame = check_rows(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
-    whole = group(frame, SCORE_KEY)
-    jury = _jury(frame, whole, vote_weights(frame, weights), method)
-    measured = measures(frame).take(whole.first)
-    pieces = frame.iloc[whole.first]
+    groups = group(frame, SCORE_KEY)
+    jury = _jury(frame, groups, vote_weights(frame, weights), method)
+    measured = measures(frame).take(groups.first)
+    pieces = frame.iloc[groups.first]
     total, scored = jury.total_weight, jury.groups.total(jury.weight, jury.scored)
     under = scored < total * (1 - _TINY) if quorum == 1.0 else scored <= quorum * total + _TINY * total
     # Judges who all are tied: a tie, unless their tied labels decide, and for Dawid-Skene no estimate
@@ -135,11 +135,11 @@ def _aggregate(
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
-        methods, options = np.full(len(whole), method, dtype=object), np.where(fitted.one_coin, "one_coin", "")
+        methods, options = np.full(len(groups), method, dtype=object), np.where(fitted.one_coin, "one_coin", "")
     else:
         score, label, tied, among = _middle(jury, measured, method)
         passed, verdict = _verdict(jury, measured, method)
-        methods, options = _methods(method, measured), np.full(len(whole), "")
+        methods, options = _methods(method, measured), np.full(len(groups), "")
     tied = tied | (silent & pd.isna(label))
     score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
@@ -150,45 +150,45 @@ def _aggregate(
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, tied, verdict, score, label)
     columns["method"] = schemas.categorical(methods)
-    columns["options"] = _with_options_of_votes(options, frame, whole)
+    columns["options"] = _with_options_of_votes(options, frame, groups)
     columns["tied_labels"] = schemas.categorical(among)
     return schemas.table("scores", columns | _of_orders(frame, jury))
 
 
 def _of_orders(frame: pd.DataFrame, jury: _Jury) -> dict[str, Floats]:
     """The weighted means of the judges' scores in each order of a pair, where the votes have them."""
-    made = {}
+    columns = {}
     for name in OF_ORDERS if {*OF_ORDERS} <= {*frame.columns} else ():
         value = frame[name].to_numpy(dtype=np.float64)[jury.rows]
-        known = ~np.isnan(value)
-        total = jury.groups.total(jury.weight, known)
-        mean = jury.groups.total(np.where(known, value, 0.0) * jury.weight) / np.where(total > 0, total, 1.0)
-        made[name] = np.where(total > 0, mean, np.nan)
-    return made
+        has_value = ~np.isnan(value)
+        total = jury.groups.total(jury.weight, has_value)
+        mean = jury.groups.total(np.where(has_value, value, 0.0) * jury.weight) / np.where(total > 0, total, 1.0)
+        columns[name] = np.where(total > 0, mean, np.nan)
+    return columns
 
 
 def _with_options_of_votes(own: Any, frame: pd.DataFrame, whole: Groups) -> pd.Categorical:
     """The options of each score, with what of the votes' own rules bears on it."""
-    made = np.asarray(own, dtype=object)
+    options = np.asarray(own, dtype=object)
     for text, rows in votes_options(frame).items():
-        made = np.where(whole.count(rows) > 0, made + " " + text, made)
-    return schemas.categorical(np.array([cell.strip() or None for cell in made], dtype=object))
+        options = np.where(whole.count(rows) > 0, options + " " + text, options)
+    return schemas.categorical(np.array([cell.strip() or None for cell in options], dtype=object))
 
 
 def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
     """The weight of each vote: from `weights`, else its own, else 1."""
-    own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
-    found = np.where(np.isnan(own), 1.0, own)
+    column = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+    weight = np.where(np.isnan(column), 1.0, column)
     if weights is not None:
         judges = frame["judge"].cat.categories
         unknown = [name for name in weights if name not in judges]
         if unknown and len(frame):
             raise ConfigError(f"unknown judges in weights: {listed(unknown)}; the votes come from {listed(judges)}")
-        given = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
-        found = np.where(np.isnan(given), found, given)
-    if not np.isfinite(found).all() or (found < 0).any():
+        by_judge = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
+        weight = np.where(np.isnan(by_judge), weight, by_judge)
+    if not np.isfinite(weight).all() or (weight < 0).any():
         raise ConfigError("a judge's weight must be a number ≥ 0 (0 removes the judge)")
-    return found
+    return weight
 
 
 def no_weight(item: str) -> ConfigError:
@@ -223,13 +223,13 @@ class _Jury:
 
 
 def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateRule) -> _Jury:
-    there = weight > 0
-    groups = Groups(whole.codes[there], whole.first)
+    has_weight = weight > 0
+    groups = Groups(whole.codes[has_weight], whole.first)
     idle = groups.count() == 0
     if idle.any():
         item = frame["item_id"].iloc[int(whole.first[idle][0])]
         raise no_weight(str(item))
-    rows = frame if there.all() else frame.loc[there]
+    rows = frame if has_weight.all() else frame.loc[has_weight]
     measured = measures(rows)
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
@@ -244,11 +244,11 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: AggregateR
     names = np.array([*texts, None], dtype=object)
     verdicts = verdict_codes(rows["passed"])
     shown_first = rows["first_rate"].notna().to_numpy() if "first_rate" in rows else np.zeros(len(rows), dtype=bool)
-    weight = weight[there]
+    weight = weight[has_weight]
     # by criterion: all judges of an item may be tied, and a tied vote has no score
     criterion = group(frame.iloc[whole.first], ["rubric", "criterion"]).codes
     return _Jury(
-        rows=there,
+        rows=has_weight,
         groups=groups,
         measured=measured,
         judge=rows["judge"].cat.codes.to_numpy().astype(np.int64),
@@ -275,11 +275,11 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
     if method in ("min", "max"):
         # Where nothing orders nominal labels, all votes are extreme: the majority.
         nominal = nominal & (_methods(method, measured) == "majority")
-        other = _extremes(jury, measured, method)
+        scores = _extremes(jury, measured, method)
     else:
         rows = jury.answered & ~jury.measured.nominal
-        other = averaged(method, jury.groups, rows, jury.score, jury.weight, measured)
-    score, label, tied, among = (np.where(nominal, most, made) for most, made in zip(majority, other, strict=True))
+        scores = averaged(method, jury.groups, rows, jury.score, jury.weight, measured)
+    score, label, tied, among = (np.where(nominal, modal, mean) for modal, mean in zip(majority, scores, strict=True))
     return score, label, tied, among
 
 
@@ -295,8 +295,8 @@ def _extreme(jury: _Jury, method: str) -> Flags:
 
 def _extremes(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = _extreme(jury, method)
-    named = rows & (jury.label >= 0)
-    label, tied, among = _modal(jury, jury.groups.codes[named], jury.label[named], jury.weight[named])
+    has_label = rows & (jury.label >= 0)
+    label, tied, among = _modal(jury, jury.groups.codes[has_label], jury.label[has_label], jury.weight[has_label])
     # The extreme votes have one score; their labels differ at most where one of them was tied.
     score = np.full(len(jury.groups), np.nan)
     score[jury.groups.codes[rows]] = jury.score[rows]
@@ -326,21 +326,21 @@ def _modal(jury: _Jury, codes: Ints, labels: Ints, weights: Floats) -> tuple[Obj
     n_groups = len(jury.groups)
     counts = tally(codes, labels + 1, n_groups, weights)
     modal = counts.modal()
-    at, names = counts.group[modal], jury.names[counts.value[modal] - 1]
-    tied = np.bincount(at, minlength=n_groups) > 1
+    groups, names = counts.group[modal], jury.names[counts.value[modal] - 1]
+    tied = np.bincount(groups, minlength=n_groups) > 1
     label = np.full(n_groups, None, dtype=object)
-    label[at] = names
+    label[groups] = names
     label[tied] = None
-    return label, tied, tied_cells(at[tied[at]], names[tied[at]], n_groups)
+    return label, tied, tied_cells(groups[tied[groups]], names[tied[groups]], n_groups)
 
 
 def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
     """The scores of labels: numbers, and those of pairs."""
     score = np.full(len(label), np.nan)
-    known = ~pd.isna(label)
-    numeric = known & ~measured.nominal
+    has_label = ~pd.isna(label)
+    numeric = has_label & ~measured.nominal
     score[numeric] = [float(text) for text in label[numeric]]
-    rows = known & measured.nominal & jury.of_pairs
+    rows = has_label & measured.nominal & jury.of_pairs
     score[rows] = [PAIR_SCORES.get(text, np.nan) for text in label[rows]]
     return score
 

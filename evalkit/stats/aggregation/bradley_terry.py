@@ -109,36 +109,36 @@ def fit(data: Comparisons, ties: Ties, *, discrimination: bool = False) -> Fit |
     cells, cell, counts = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
     n_systems, n_judges = int(cells[:, :2].max()) + 1, int(cells[:, 2].max()) + 1
     tied = np.isin(np.arange(n_judges), cells[cells[:, 3] == 1, 2])
-    at = np.concatenate([np.zeros(n_systems), np.ones(n_judges), np.where(tied, 0.0, -np.inf)])
+    point = np.concatenate([np.zeros(n_systems), np.ones(n_judges), np.where(tied, 0.0, -np.inf)])
     free = np.flatnonzero([*[True] * n_systems, *[discrimination] * n_judges, *tied])
     if discrimination:
         plain = fit(data, ties)
-        at[:n_systems] = plain.strength if plain else 0.0
+        point[:n_systems] = plain.strength if plain else 0.0
 
     def mean_loss(values: Floats) -> tuple[float, Floats]:
         # strengths have mean 0 and γ mean 1 at the minimum: the penalties choose among equal likelihoods
-        at[free] = values
-        log, slopes = _slopes(at, cells, ties, n_systems)
-        total, excess = at[:n_systems].sum(), at[n_systems : n_systems + n_judges].sum() - n_judges
+        point[free] = values
+        log, slopes = _slopes(point, cells, ties, n_systems)
+        total, excess = point[:n_systems].sum(), point[n_systems : n_systems + n_judges].sum() - n_judges
         pull = np.repeat([total, excess, 0.0], [n_systems, n_judges, n_judges])
         slope = pull - counts @ slopes / len(cell)
         return float((total**2 + excess**2) / 2 - counts @ log / len(cell)), slope[free]
 
     def curvature(values: Floats) -> Floats:
         steps = _STEP * np.eye(len(free))
-        made = np.array([mean_loss(values + step)[1] - mean_loss(values - step)[1] for step in steps]) / (2 * _STEP)
-        return np.asarray((made + made.T) / 2)
+        hessian = np.array([mean_loss(values + step)[1] - mean_loss(values - step)[1] for step in steps]) / (2 * _STEP)
+        return np.asarray((hessian + hessian.T) / 2)
 
-    found = minimize(mean_loss, at[free], jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-10})
-    bend = curvature(found.x)
-    at[free] = found.x
-    strength, gamma, width = np.split(at, [n_systems, n_systems + n_judges])
+    optimum = minimize(mean_loss, point[free], jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-10})
+    bend = curvature(optimum.x)
+    point[free] = optimum.x
+    strength, gamma, width = np.split(point, [n_systems, n_systems + n_judges])
     odds = gamma[cells[:, 2]] * (strength[cells[:, 0]] - strength[cells[:, 1]])
     far = discrimination and np.abs([*odds, *width[tied]]).max() > _FAR
-    if far or np.linalg.norm(found.jac) > _FLAT or np.linalg.cond(bend) > _STEEP:
+    if far or np.linalg.norm(optimum.jac) > _FLAT or np.linalg.cond(bend) > _STEEP:
         return None
-    sums = coo_array((np.ones(len(cell)), (data.unit, cell))) @ _slopes(at, cells, ties, n_systems)[1][:, free]
-    clusters = np.tile(at, (len(sums), 1))
+    sums = coo_array((np.ones(len(cell)), (data.unit, cell))) @ _slopes(point, cells, ties, n_systems)[1][:, free]
+    clusters = np.tile(point, (len(sums), 1))
     clusters[:, free] += len(sums) / len(cell) * sums @ np.linalg.inv(bend)
     tie = np.exp(np.exp(width)) if ties == "rao_kupper" else np.exp(width)
     return Fit(strength, gamma, tie, clusters[:, : n_systems + n_judges])
@@ -149,21 +149,21 @@ def _slopes(at: Floats, cells: Ints, ties: Ties, n_systems: int) -> tuple[Floats
     first, second, judge, value = cells.T
     n_judges = (len(at) - n_systems) // 2
     strength, gamma, width = np.split(at, [n_systems, n_systems + n_judges])
-    sides, own = np.eye(n_systems)[first] - np.eye(n_systems)[second], np.eye(n_judges)[judge]
+    sides, judges = np.eye(n_systems)[first] - np.eye(n_systems)[second], np.eye(n_judges)[judge]
     apart = sides @ strength
     likelihood = _davidson if ties == "davidson" else _rao_kupper
     log, by_odds, by_width = likelihood(gamma[judge] * apart, width[judge], value / 2)
     by_odds, by_width = by_odds[:, None], by_width[:, None]
-    return log, np.hstack([by_odds * gamma[judge, None] * sides, by_odds * apart[:, None] * own, by_width * own])
+    return log, np.hstack([by_odds * gamma[judge, None] * sides, by_odds * apart[:, None] * judges, by_width * judges])
 
 
 def _davidson(odds: Floats, width: Floats, value: Floats) -> tuple[Floats, Floats, Floats]:
     """Win : tie : loss = e^(odds/2) : ν : e^(−odds/2), ν = e^width."""
     logs = np.stack([odds / 2, width, -odds / 2])
-    whole = np.logaddexp.reduce(logs, axis=0)
-    win, even, loss = np.exp(logs - whole)
+    total = np.logaddexp.reduce(logs, axis=0)
+    win, even, loss = np.exp(logs - total)
     tie = value == 0.5
-    return np.where(tie, width, (value - 0.5) * odds) - whole, value - 0.5 - (win - loss) / 2, tie - even
+    return np.where(tie, width, (value - 0.5) * odds) - total, value - 0.5 - (win - loss) / 2, tie - even
 
 
 def _rao_kupper(odds: Floats, width: Floats, value: Floats) -> tuple[Floats, Floats, Floats]:

@@ -91,26 +91,26 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     columns |= {"n_criteria": np.full(len(items), int(grid.applies.sum()))}
     columns |= {"n_scored": (grid.scored & grid.applies).sum(axis=1)}
     columns |= _status(grid, score, passed, rubric)
-    one = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
-    columns |= {"level": [one.level] * len(items), "scale": [one.to_json()] * len(items)}
+    scale = rubric.criteria[0].scale if len(rubric.criteria) == 1 else Scale((0, 1), level="interval")
+    columns |= {"level": [scale.level] * len(items), "scale": [scale.to_json()] * len(items)}
     if len(rubric.criteria) == 1 and "options" in frame:
         columns["options"] = pieces["options"].array
     return schemas.table("rubric_scores", columns)
 
 
 def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
-    found = frame[["rubric", "rubric_version"]].drop_duplicates()
-    labels = [f"{name}@{version}" for name, version in found.itertuples(index=False)]
-    own = f"{rubric.id}@{rubric.label}"
-    if any(label != own for label in labels):
+    versions = frame[["rubric", "rubric_version"]].drop_duplicates()
+    labels = [f"{name}@{version}" for name, version in versions.itertuples(index=False)]
+    key = f"{rubric.id}@{rubric.label}"
+    if any(label != key for label in labels):
         raise InputError(
-            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {own!r}; "
+            f"the scores were made with rubric {listed(labels)}, but the rubric passed is {key!r}; "
             "combine the scores of each version separately, with the version that made them"
         )
     unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
     if unknown:
         raise InputError(
-            f"rubric {own!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
+            f"rubric {key!r} has no criteria {listed(unknown)}, which are in the scores; it has {listed(rubric.names)}"
         )
 
 
@@ -140,16 +140,16 @@ def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
         grid[cells] = values
         return grid
 
-    weight = np.array([one.weight for one in criteria])
-    rule = np.array([one.scale.has_rule for one in criteria])
-    valued = rule | np.array([one.level != "nominal" for one in criteria]) | (rubric.mode == "pairwise")
+    weight = np.array([criterion.weight for criterion in criteria])
+    rule = np.array([criterion.scale.has_rule for criterion in criteria])
+    valued = rule | np.array([criterion.level != "nominal" for criterion in criteria]) | (rubric.mode == "pairwise")
     norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan)
     labelled, tied = frame["label"].notna().to_numpy(), (frame["status"] == "tied").to_numpy(dtype=bool)
     verdicts = spread(verdict_codes(frame["passed"]), -1)
     return _Grid(
         weight,
         (weight > 0) & valued,
-        np.array([one.critical for one in criteria]),
+        np.array([criterion.critical for criterion in criteria]),
         rule,
         norm,
         spread(frame["score"].to_numpy(dtype=np.float64), np.nan),
@@ -184,10 +184,10 @@ def _own_units(grid: _Grid, rubric: Rubric, score: Floats, failed: Flags) -> Flo
     if len(rubric.criteria) > 1:
         return score.copy()
     scale = rubric.criteria[0].scale
-    own = np.where(np.isnan(score), np.nan, grid.score[:, 0])
+    values = np.where(np.isnan(score), np.nan, grid.score[:, 0])
     if failed.any() and scale.level != "nominal":
-        own[failed] = scale.lowest if scale.better == "high" else scale.highest
-    return own
+        values[failed] = scale.lowest if scale.better == "high" else scale.highest
+    return values
 
 
 def _status(grid: _Grid, score: Floats, passed: BooleanArray, rubric: Rubric) -> dict[str, pd.Categorical]:
@@ -198,10 +198,10 @@ def _status(grid: _Grid, score: Floats, passed: BooleanArray, rubric: Rubric) ->
     culprit = (grid.applies & np.isnan(grid.norm)) | (grid.rule & ~grid.passes & ~grid.fails)
     reason = np.full(len(score), None, dtype=object)
     worse = culprit & (grid.status != "tied") & (grid.reason != "tied")
-    at = np.where(worse.any(axis=1), worse.argmax(axis=1), culprit.argmax(axis=1))
+    column = np.where(worse.any(axis=1), worse.argmax(axis=1), culprit.argmax(axis=1))
     blamed = open_ & culprit.any(axis=1)
     tied = blamed & ~worse.any(axis=1)
-    reason[blamed] = grid.reason[np.flatnonzero(blamed), at[blamed]]
+    reason[blamed] = grid.reason[np.flatnonzero(blamed), column[blamed]]
     missing = (grid.applies & np.isnan(grid.norm)).any(axis=1) | (grid.status == "partial").any(axis=1)
     status = np.full(len(score), "ok", dtype=object)
     status[missing | open_] = "partial"

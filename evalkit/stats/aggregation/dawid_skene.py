@@ -64,10 +64,10 @@ def estimate(item: Ints, judge: Ints, label: Ints, n_levels: int, *, one_coin: b
     [0, 1, 1]
     """
     shape = (int(item.max()) + 1, int(judge.max()) + 1, n_levels)
-    given = np.zeros(shape)
-    given[item, judge, label] = 1.0
-    flat = given.reshape(shape[0], -1)
-    posterior = given.sum(axis=1)
+    votes = np.zeros(shape)
+    votes[item, judge, label] = 1.0
+    flat = votes.reshape(shape[0], -1)
+    posterior = votes.sum(axis=1)
     posterior /= posterior.sum(axis=1, keepdims=True)
     last, n_rounds = -np.inf, 0
     for n_rounds in range(1, _MOST_ROUNDS + 1):  # noqa: B007 - it is returned

@@ -74,34 +74,34 @@ def posteriors(method: AggregateRule, heads: pd.DataFrame, ballots: pd.DataFrame
     n_heads = len(heads)
     none, no = np.full(n_heads, None, dtype=object), np.zeros(n_heads, dtype=bool)
     unknown = np.full(n_heads, np.nan)
-    made = Posteriors(unknown, none, no, unknown.copy(), ~no, no.copy(), none.copy())
+    result = Posteriors(unknown, none, no, unknown.copy(), ~no, no.copy(), none.copy())
     groups = group(heads, ["rubric", "rubric_version", "criterion", "level", "scale"])
     of_ballot = groups.codes[ballots["item"]]
     for number, first in enumerate(groups.first):
-        head, own = heads.iloc[int(first)], ballots.loc[of_ballot == number]
+        head, votes = heads.iloc[int(first)], ballots.loc[of_ballot == number]
         scale = Scale.from_json(str(head["level"]), str(head["scale"]))
-        check_fit(method, str(head["criterion"]), scale, own["judge"].nunique())
-        said = own.loc[own["label"].isin(scale.labels)]
-        item, items = pd.factorize(said["item"].to_numpy(), sort=True)
-        judge, judges = pd.factorize(said["judge"].to_numpy(), sort=True)
+        check_fit(method, str(head["criterion"]), scale, votes["judge"].nunique())
+        labelled = votes.loc[votes["label"].isin(scale.labels)]
+        item, items = pd.factorize(labelled["item"].to_numpy(), sort=True)
+        judge, judges = pd.factorize(labelled["judge"].to_numpy(), sort=True)
         one_coin = too_few_items(len(items), len(judges), len(scale))
-        made.one_coin[groups.codes == number] = one_coin
+        result.one_coin[groups.codes == number] = one_coin
         if len(judges) >= AGGREGATE_RULES[method].fewest_judges:
-            label = pd.Index(scale.labels).get_indexer(pd.Index(said["label"])).astype(np.int64)
+            label = pd.Index(scale.labels).get_indexer(pd.Index(labelled["label"])).astype(np.int64)
             fitted = estimate(item.astype(np.int64), judge.astype(np.int64), label, len(scale), one_coin=one_coin)
-            _fill(made, items, fitted.posterior, scale, _codes(scale, said))
-    return made
+            _fill(result, items, fitted.posterior, scale, _codes(scale, labelled))
+    return result
 
 
 def check_fit(method: AggregateRule, criterion: str, scale: Scale, n_judges: int, word: str = "method") -> None:
     """Raise ConfigError unless a rule fits a scale and a number of judges; `word` is what the user calls a rule."""
-    rule, what = AGGREGATE_RULES[method], f"criterion {criterion!r}: {word} {method!r}"
+    rule, subject = AGGREGATE_RULES[method], f"criterion {criterion!r}: {word} {method!r}"
     if rule.most_levels is not None and scale.level == "interval":
-        raise ConfigError(f"{what} counts labels, and an interval scale has none; use 'mean' or 'median'")
+        raise ConfigError(f"{subject} counts labels, and an interval scale has none; use 'mean' or 'median'")
     if rule.most_levels is not None and len(scale) > rule.most_levels:
-        raise ConfigError(f"{what} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
+        raise ConfigError(f"{subject} takes scales of 2 to {rule.most_levels} levels, got {len(scale)}; use 'mean'")
     if n_judges < rule.fewest_judges:
-        raise ConfigError(f"{what} needs {rule.fewest_judges} judges or more, got {n_judges}; use 'mean'")
+        raise ConfigError(f"{subject} needs {rule.fewest_judges} judges or more, got {n_judges}; use 'mean'")
 
 
 def _codes(scale: Scale, said: pd.DataFrame) -> Floats:
@@ -118,12 +118,12 @@ def _fill(made: Posteriors, items: Ints, posterior: Floats, scale: Scale, codes:
     tied = equal.sum(axis=1) > 1
     label = np.array(scale.labels, dtype=object)[posterior.argmax(axis=1)]
     label[tied] = None
-    at, place = np.nonzero(equal & tied[:, None])
-    made.among[items] = tied_cells(at, np.array(scale.labels, dtype=object)[place], len(items))
+    item, level = np.nonzero(equal & tied[:, None])
+    made.among[items] = tied_cells(item, np.array(scale.labels, dtype=object)[level], len(items))
     made.label[items], made.tied[items], made.unknown[items] = label, tied, False
-    known = ~np.isnan(codes)
-    if known.any():
-        weight = posterior[:, known]
-        made.score[items] = weight @ codes[known] / weight.sum(axis=1)
+    has_code = ~np.isnan(codes)
+    if has_code.any():
+        weight = posterior[:, has_code]
+        made.score[items] = weight @ codes[has_code] / weight.sum(axis=1)
     if scale.has_rule:
         made.chance[items] = posterior[:, [scale.passed(code) is True for code in scale.codes]].sum(axis=1)

@@ -89,18 +89,18 @@ def win_rates(
     >>> rates.loc[rates["opponent"] == "all", ["system", "win_rate", "wins", "ties"]].values.tolist()
     [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
     """
-    seen = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters)
+    pairs = compared(judged, items, "win_rates", system_a, system_b, item_id, clusters)
     # each item is seen from both sides
-    heads = pd.concat([seen, seen.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
+    heads = pd.concat([pairs, pairs.rename(columns={"system": "opponent", "opponent": "system"})], ignore_index=True)
     for name in ("_value", *OF_ORDERS):
-        heads[name] = np.concatenate([seen[name], 1 - seen[name]])
+        heads[name] = np.concatenate([pairs[name], 1 - pairs[name]])
     rows: list[dict[str, Any]] = []
-    for at in group(heads, JUDGE_KEY).rows():
-        own = heads.iloc[at]
-        for system, met in sorted(own.groupby("system"), key=lambda pair: str(pair[0])):
+    for index in group(heads, JUDGE_KEY).rows():
+        votes = heads.iloc[index]
+        for system, met in sorted(votes.groupby("system"), key=lambda pair: str(pair[0])):
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
-            rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
+            rows.extend(_row(matches, system, str(opponent)) for opponent, matches in against)
     return result_table(rows, *_COLUMNS)
 
 
@@ -114,17 +114,17 @@ def compared(
     is the function that they name.
     """
     frame = _checked(judged, name)
-    known = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
-    if clusters is None and "group_id" in known:
-        clusters = known["group_id"]
-    made = frame[JUDGE_KEY].reset_index(drop=True)
-    sides = (known[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
-    made["system"], made["opponent"] = sides
+    systems = _systems(frame["item_id"], as_items(items, item_id=item_id), a, b)
+    if clusters is None and "group_id" in systems:
+        clusters = systems["group_id"]
+    pairs = frame[JUDGE_KEY].reset_index(drop=True)
+    sides = (systems[column].reindex(frame["item_id"]).to_numpy(dtype=object) for column in (a, b))
+    pairs["system"], pairs["opponent"] = sides
     units = unit_codes(frame["item_id"], clusters)
     for name in OF_ORDERS:
-        made[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
-    made["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
-    return made.assign(_value=_values(frame), _unit=units)
+        pairs[name] = frame[name].to_numpy(dtype=np.float64) if name in frame else np.nan
+    pairs["_told"] = {*OF_ORDERS} <= {*frame.columns}  # votes made by hand do not say what is known of the orders
+    return pairs.assign(_value=_values(frame), _unit=units)
 
 
 def _read_in_one_order(seen: pd.DataFrame) -> Flags:
@@ -134,9 +134,9 @@ def _read_in_one_order(seen: pd.DataFrame) -> Flags:
 
 def notes_on_orders(seen: pd.DataFrame) -> list[str]:
     """That rows of `compared` were left out because one order was not read, or that a judge's orders are not known."""
-    n, known = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
+    n, has_orders = int(_read_in_one_order(seen).sum()), seen[OF_ORDERS].notna().any()
     notes = [f"{counted(n, 'vote')} left out: only one of two orders was read"] if n else []
-    return notes if known.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
+    return notes if has_orders.all() or seen["_value"].isna().all() or not seen["_told"].any() else [*notes, NO_ORDER]
 
 
 def _checked(judged: Any, caller: str) -> pd.DataFrame:
@@ -159,23 +159,23 @@ def _systems(judged: pd.Series, frame: pd.DataFrame, system_a: str, system_b: st
             f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)}; "
             "name the columns with system_a= and system_b="
         )
-    known = frame.set_index("item_id")
-    lost = sorted(set(judged) - set(known.index))
+    pairs = frame.set_index("item_id")
+    lost = sorted(set(judged) - set(pairs.index))
     if lost:
         raise InputError(
             f"{counted(len(lost), 'judged item')} not found among the items: {listed(lost)}; pass all items that were "
             "judged, with their ids in item_id"
         )
-    known = known.loc[known.index.isin(judged)]
-    first, second = known[system_a], known[system_b]
+    pairs = pairs.loc[pairs.index.isin(judged)]
+    first, second = pairs[system_a], pairs[system_b]
     wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
     wrong |= first.eq("all") | second.eq("all")
     if wrong.any():
         raise InputError(
-            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(known.index[wrong])}; an item needs two "
+            f"{counted(int(wrong.sum()), 'item')} with wrong systems: {listed(pairs.index[wrong])}; an item needs two "
             "different systems, and a system cannot be called 'all'; correct or drop these items"
         )
-    return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})
+    return pairs.assign(**{name: pairs[name].astype(str) for name in (system_a, system_b)})
 
 
 def _values(frame: pd.DataFrame) -> Floats:
@@ -204,20 +204,21 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
 def _both_orders(part: pd.DataFrame) -> dict[str, float]:
     """The mean of the win rates in the two orders; and the bounds of `win_rate`, whatever was not read."""
     value, first, second = (part[name].to_numpy(dtype=np.float64) for name in ("_value", *OF_ORDERS))
-    one = np.where(_read_in_one_order(part), np.fmax(first, second), np.nan)  # of the order that was read
+    rate = np.where(_read_in_one_order(part), np.fmax(first, second), np.nan)  # of the order that was read
     # with all samples of that order on one side, the other order can at most make a tie of it
-    worst = np.where(np.isnan(value), np.where(one == 1, 0.5, 0.0), value)
-    best = np.where(np.isnan(value), np.where(one == 0, 0.5, 1.0), value)
+    worst = np.where(np.isnan(value), np.where(rate == 1, 0.5, 0.0), value)
+    best = np.where(np.isnan(value), np.where(rate == 0, 0.5, 1.0), value)
     row = {"worst": float(worst.mean()), "best": float(best.mean())}
     if np.isnan(first).all() or np.isnan(second).all():
         return row
     mean, parts, more = 0.0, np.zeros(len(part)), 0.0
-    for side, other in ((first, second), (second, first)):
-        read, both = ~np.isnan(side), ~np.isnan(side + other)
-        mean += float(side[read].mean()) / 2
+    for side, opposite in ((first, second), (second, first)):
+        scored, paired = ~np.isnan(side), ~np.isnan(side + opposite)
+        mean += float(side[scored].mean()) / 2
         # each item's part in the mean of both, by which clusters vary
-        parts += np.where(read, side - side[read].mean(), 0.0) / read.mean() / 2
-        if (alone := read & ~both).any() and both.any():  # the other order may differ there by as much as this one does
-            more += (alone.mean() * (side[alone].mean() - side[both].mean()) / 2) ** 2
+        parts += np.where(scored, side - side[scored].mean(), 0.0) / scored.mean() / 2
+        # the other order may differ there by as much as this one does
+        if (alone := scored & ~paired).any() and paired.any():
+            more += (alone.mean() * (side[alone].mean() - side[paired].mean()) / 2) ** 2
     ends = mean_interval(mean + parts, part["_unit"].to_numpy(), bounds=(0.0, 1.0), more=more)
     return row | figure_row("order_mean", mean, ends)

@@ -108,15 +108,15 @@ _FIGURES = (
 
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
-    wanted = [column for column in by if column not in frame.columns]
-    lost = [column for column in wanted if items is None or column not in items.columns]
+    extra = [column for column in by if column not in frame.columns]
+    lost = [column for column in extra if items is None or column not in items.columns]
     if lost:
         raise InputError(
             f"by= contains {listed(lost)}, but neither the scores nor the items have a column of that name; "
             "pass items= with that column, or add it to the scores"
         )
     ids = frame["item_id"].astype("str")
-    return frame.assign(**{column: ids.map(items[column]) for column in wanted if items is not None})
+    return frame.assign(**{column: ids.map(items[column]) for column in extra if items is not None})
 
 
 def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
@@ -149,13 +149,13 @@ def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:
 
 
 def _mean(values: Any) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else np.nan
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else np.nan
 
 
 def _notes(row: dict[str, Any], interval: Interval, units: list[Ints], *, by_label: bool) -> Notes:
     """Notes on mean and pass rate: why there is none, and on the clusters of the items that each of them uses."""
-    notes, used = Notes(), [part for part in units if len(part)]
+    notes, used = Notes(), [clusters for clusters in units if len(clusters)]
     if not row["n_mean"] and (row["n_scored"] or used):  # what is scored has no number
         why = "every scored item is tied" if row["n_tied"] == row["n_scored"] > 0 else "no item has a score"
         notes += [] if by_label else [f"no mean: {why}"]

@@ -103,15 +103,15 @@ def rank(
     """
     if ties not in get_args(Ties):
         raise ConfigError(f"unknown model of ties {ties!r}; allowed: {', '.join(get_args(Ties))}")
-    seen = compared(judged, items, "rank", system_a, system_b, item_id, clusters)
+    pairs = compared(judged, items, "rank", system_a, system_b, item_id, clusters)
     if discrimination and "judge" not in judged.columns:
         raise InputError("rank(discrimination=True) compares judges, and scores have none; pass the votes")
     key, rows = JUDGE_KEY[:-1] if discrimination else JUDGE_KEY, list[dict[str, Any]]()
-    for at in group(seen, key).rows():
-        own = seen.iloc[at]
-        head = {name: own[name].iloc[0] for name in key}
-        notes = notes_on_orders(own)
-        for row in _ranked(own, ties, discrimination=discrimination):
+    for index in group(pairs, key).rows():
+        votes = pairs.iloc[index]
+        head = {name: votes[name].iloc[0] for name in key}
+        notes = notes_on_orders(votes)
+        for row in _ranked(votes, ties, discrimination=discrimination):
             rows.append(head | row | {"notes": [row["notes"], *notes]})
     strengths = f"Int64: rank; number: strength± {'discrimination± ' * discrimination}tie_parameter"
     return result_table(rows, [*JUDGE_KEY, "system"], strengths, _COLUMNS)
@@ -123,8 +123,8 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     names, sides = np.unique(part[["system", "opponent"]].to_numpy(dtype=str).T, return_inverse=True)
     judges, judge = np.unique(part["judge"].to_numpy(dtype=str), return_inverse=True)
     first, second = sides.reshape(2, -1)
-    whole = Comparisons(first, second, judge, part["_value"].to_numpy(), part["_unit"].to_numpy())
-    scored = whole.where(~np.isnan(whole.value))
+    data = Comparisons(first, second, judge, part["_value"].to_numpy(), part["_unit"].to_numpy())
+    scored = data.where(~np.isnan(data.value))
     # a judge of ties alone has no discrimination
     used = scored.where(np.isin(scored.judge, scored.judge[scored.value != 0.5])) if discrimination else scored
     wins, even = win_counts(used, len(names))
@@ -133,24 +133,24 @@ def _ranked(part: pd.DataFrame, ties: Ties, *, discrimination: bool) -> list[dic
     core = np.flatnonzero(classes[np.lexsort([reach.sum(axis=1), classes.sum(axis=1)])[-1]])
     used = used.where(np.isin(used.first, core) & np.isin(used.second, core))
     why = _reasons(wins, even, core)
-    found = None if why[core[0]] else fit(used.numbered(), ties, discrimination=discrimination)
+    fitted = None if why[core[0]] else fit(used.numbered(), ties, discrimination=discrimination)
     strength = np.full(len(names), np.nan)
-    strength[core] = found.strength if found else np.nan
+    strength[core] = fitted.strength if fitted else np.nan
     ranks, rows = _ranks(reach, strength, (wins + wins.T + even).any(axis=1)), []
-    for at, name in enumerate(names):
-        reason = why[at] or (None if found else _NO_END)
-        row = _row("strength", found, int(np.searchsorted(core, at)), reason, used.unit)
-        row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[at]}
-        row["tie_parameter"] = found.tie[0] if found and not discrimination and not why[at] else np.nan
-        rows.append(row | _counts(whole, whole.first == at, whole.second == at))
+    for index, name in enumerate(names):
+        reason = why[index] or (None if fitted else _NO_END)
+        row = _row("strength", fitted, int(np.searchsorted(core, index)), reason, used.unit)
+        row |= {"judge": "all" if discrimination else str(judges[0]), "system": str(name), "rank": ranks[index]}
+        row["tie_parameter"] = fitted.tie[0] if fitted and not discrimination and not why[index] else np.nan
+        rows.append(row | _counts(data, data.first == index, data.second == index))
     rows.sort(key=lambda row: (row["rank"] is None, row["rank"] or 0))
-    places = {number: place for place, number in enumerate(np.unique(used.judge))} if found else {}
-    for at, name in enumerate(judges[: len(judges) * discrimination]):
-        place, own = places.get(at), whole.judge == at
-        reason = None if place is not None else _NO_VOTES
-        row = _row("discrimination", found, len(core) + (place or 0), reason, used.unit)
-        row |= {"judge": str(name), "tie_parameter": found.tie[place] if found and place is not None else np.nan}
-        rows.append(row | _counts(whole, own, own))
+    places = {number: code for code, number in enumerate(np.unique(used.judge))} if fitted else {}
+    for index, name in enumerate(judges[: len(judges) * discrimination]):
+        code, of_judge = places.get(index), data.judge == index
+        reason = None if code is not None else _NO_VOTES
+        row = _row("discrimination", fitted, len(core) + (code or 0), reason, used.unit)
+        row |= {"judge": str(name), "tie_parameter": fitted.tie[code] if fitted and code is not None else np.nan}
+        rows.append(row | _counts(data, of_judge, of_judge))
     return rows
 
 
@@ -169,18 +169,18 @@ def _row(name: str, found: Fit | None, column: int, why: str | None, units: Ints
 
 def _counts(data: Comparisons, first: Any, second: Any) -> dict[str, int]:
     """What was won by a system on one side or the other; of a judge: how many of its votes have a winner."""
-    own, value = first | second, data.value
+    met, value = first | second, data.value
     won, lost = first & (value == 1) | second & (value == 0), first & (value == 0) | second & (value == 1)
-    flags = {"wins": won, "losses": lost, "ties": own & (value == 0.5), "n_items": own, "n_scored": own & (value >= 0)}
+    flags = {"wins": won, "losses": lost, "ties": met & (value == 0.5), "n_items": met, "n_scored": met & (value >= 0)}
     return {name: int(flag.sum()) for name, flag in flags.items()}
 
 
 def _ranks(reach: Any, strength: Floats, met: Any) -> list[int | None]:
     """1 + the number of systems above; None if the place among some other system is not known."""
-    above, known = reach.T & ~reach, ~np.isnan(strength)
-    settled = above | above.T | (known & known[:, None]) | np.eye(len(met), dtype=bool)
+    above, has_strength = reach.T & ~reach, ~np.isnan(strength)
+    settled = above | above.T | (has_strength & has_strength[:, None]) | np.eye(len(met), dtype=bool)
     higher = above | (strength > strength[:, None] + _SAME)
-    return [int(1 + higher[at].sum()) if met[at] and settled[at, met].all() else None for at in range(len(met))]
+    return [int(1 + higher[row].sum()) if met[row] and settled[row, met].all() else None for row in range(len(met))]
 
 
 def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
@@ -190,12 +190,12 @@ def _reasons(wins: Floats, even: Floats, core: Ints) -> list[str | None]:
     meets = wins + wins.T + even
     n_groups = len(np.unique(connected_components(meets, directed=False)[1][meets.any(axis=1)]))
     inside = np.ix_(core, core)
-    made = np.full(len(wins), "its comparisons put it only above or only below others: no finite strength", object)
-    made[~(wins.T + even).any(axis=1)] = "won every scored comparison: no finite strength"
-    made[~(wins + even).any(axis=1)] = "lost every scored comparison: no finite strength"
+    reasons = np.full(len(wins), "its comparisons put it only above or only below others: no finite strength", object)
+    reasons[~(wins.T + even).any(axis=1)] = "won every scored comparison: no finite strength"
+    reasons[~(wins + even).any(axis=1)] = "lost every scored comparison: no finite strength"
     if len(core) > 1:
         tied = _ALL_TIES if not wins[inside].any() else _NO_END
-        made[core] = None if has_maximum(wins[inside], even[inside]) else tied
-    made[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
-    made[~meets.any(axis=1)] = "nothing is scored"
-    return list(made)
+        reasons[core] = None if has_maximum(wins[inside], even[inside]) else tied
+    reasons[meets.any(axis=1) & (n_groups > 1)] = f"the systems fall into {n_groups} groups that never meet"
+    reasons[~meets.any(axis=1)] = "nothing is scored"
+    return list(reasons)

@@ -60,7 +60,7 @@ def disagreement(votes: pd.DataFrame | FolderLike) -> pd.DataFrame:
     >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
     [[0.333, 0.5, 0.333]]
     """
-    return one_table(_disagreement(part) for part in parts_of(votes, vote))
+    return one_table(_disagreement(table) for table in parts_of(votes, vote))
 
 
 def _disagreement(votes: pd.DataFrame) -> pd.DataFrame:

@@ -86,23 +86,23 @@ def judge_agreement(
     counting = check_counting("judge_agreement", ties, unscored)
     if "sample" in getattr(judged, "columns", ()):
         judged = vote(checked(judged, "samples"))
-    found = answered(checked(judged, "votes"), "votes", clusters, half=ties == "half")
-    return result_table([row for data in found for row in _rows(data, counting)], *_COLUMNS)
+    by_criterion = answered(checked(judged, "votes"), "votes", clusters, half=ties == "half")
+    return result_table([row for data in by_criterion for row in _rows(data, counting)], *_COLUMNS)
 
 
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
-    asked = data.grid(values=True, fill=False)
-    named, tied = data.grid(data.rows["label"].notna(), fill=False), data.grid(data.tied, fill=False)
-    counted = asked & counting.counted(named, tied)
+    has_vote = data.grid(values=True, fill=False)
+    has_label, tied = data.grid(data.rows["label"].notna(), fill=False), data.grid(data.tied, fill=False)
+    counted = has_vote & counting.counted(has_label, tied)
     shares, pairs = _shares(data), list(combinations(range(data.n_judges), 2))
-    both = [counted[:, one] & counted[:, other] for one, other in pairs]
+    masks = [counted[:, first] & counted[:, second] for first, second in pairs]
     choices: dict[str, Any] = {"ties": counting.ties, "unscored": counting.unscored}
-    choices["same_items"] = all(np.array_equal(rows, both[0]) for rows in both)
-    for pair, rows in zip(pairs, both, strict=True):
+    choices["same_items"] = all(np.array_equal(rows, masks[0]) for rows in masks)
+    for pair, rows in zip(pairs, masks, strict=True):
         row: dict[str, Any] = {"judge_a": data.names[pair[0]], "judge_b": data.names[pair[1]]}
-        of_both = asked[:, pair].all(axis=1)
+        of_both = has_vote[:, pair].all(axis=1)
         row |= {"n_tied": int((of_both & tied[:, pair].any(axis=1)).sum()), "n_left_out": int((of_both & ~rows).sum())}
-        either = int(asked[:, pair].any(axis=1).sum())
+        either = int(has_vote[:, pair].any(axis=1).sum())
         yield data.head | row | choices | _pair(data, pair, rows, shares, either)
 
 
@@ -117,14 +117,14 @@ def _shares(data: Answered) -> Floats:
 def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, either: int) -> dict[str, Any]:
     scores = data.grid(data.rows["score"], np.nan)[:, pair]
     scored = ~np.isnan(scores).any(axis=1) & (data.scale.level != "nominal")
-    there = named | scored
-    n = int(there.sum())
+    has_answer = named | scored
+    n = int(has_answer.sum())
     notes: Notes = []
     row: dict[str, Any] = {"n": n, "coverage": n / either}
     if not n:
         return row | {"notes": "no item was scored by both"}
     unit = np.zeros(data.n_items, dtype=np.int64)
-    units, unit[there] = np.unique(data.cells.unit[there], return_inverse=True)
+    units, unit[has_answer] = np.unique(data.cells.unit[has_answer], return_inverse=True)
     sums = partial(sums_without_each, unit=unit[named], n_units=len(units))
     agreed, kappa = _on_labels(shares[named, pair[0]], shares[named, pair[1]], sums)
     row |= jackknife_row("percent_agreement", agreed, "logit", notes, "no item has a label of both judges", unit[named])
@@ -135,14 +135,14 @@ def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, e
         quadratic = moments(first, second, unit[scored], len(units) + 1)["quadratic_kappa"]
         why = "both judges always give one and the same answer" if scored.sum() > 1 else "fewer than two items"
         row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why, unit[scored])
-    note_few_clusters(data.clusters[there], notes)
+    note_few_clusters(data.clusters[has_answer], notes)
     return row | {"notes": notes}
 
 
 def _on_labels(one: Floats, other: Floats, sums: Sums) -> tuple[Floats, Floats]:
     n, agreed = sums(np.ones(len(one))), sums((one * other).sum(axis=1))
     chance = np.zeros(len(n))
-    for mine, theirs in zip(one.T, other.T, strict=True):
-        chance += sums(mine) * sums(theirs)
+    for first, second in zip(one.T, other.T, strict=True):
+        chance += sums(first) * sums(second)
     # (p_o − p_e)/(1 − p_e), both sides times n².
     return ratio(agreed, n), ratio(n * agreed - chance, n**2 - chance)

@@ -50,18 +50,18 @@ class Cells:
     def by_cell(self) -> tuple[Ints, Ints, Ints]:
         """The item of each cell, the cell of each entry, and the number of entries per cell."""
         n_judges = int(self.judge.max(initial=0)) + 1
-        seen, cell = occurring(self.item * n_judges + self.judge, len(self.unit) * n_judges)
-        return seen // n_judges, cell, np.bincount(cell, minlength=len(seen)).astype(np.int64)
+        codes, cell = occurring(self.item * n_judges + self.judge, len(self.unit) * n_judges)
+        return codes // n_judges, cell, np.bincount(cell, minlength=len(codes)).astype(np.int64)
 
     def summed(self, sums: Callable[[Cells], Floats]) -> Floats:
         """`sums` of the items, which are taken some at a time, because each step takes several arrays of their size."""
         step = max(1, len(self.unit) * _AT_ONCE // max(len(self.item), 1))
         total: Any = 0.0
-        for at in range(0, max(len(self.unit), 1), step):
-            here = (self.item >= at) & (self.item < at + step)
-            item, judge, answer = (one[here].astype(np.int64) for one in (self.item, self.judge, self.answer))
-            unit = self.unit[at : at + step]
-            total = total + sums(Cells(item - at, judge, answer, self.value[here], unit, self.n_units))
+        for start in range(0, max(len(self.unit), 1), step):
+            in_step = (self.item >= start) & (self.item < start + step)
+            item, judge, answer = (array[in_step].astype(np.int64) for array in (self.item, self.judge, self.answer))
+            unit = self.unit[start : start + step]
+            total = total + sums(Cells(item - start, judge, answer, self.value[in_step], unit, self.n_units))
         return np.asarray(total)
 
     def paired(self) -> Cells:
@@ -99,7 +99,7 @@ def alpha(cells: Cells, metric: Metric) -> Floats:
     values = {"interval": _interval, "nominal": _nominal, "ordinal": _ordinal}[metric](cells)
     answers, units = np.round(cells.value, 10) if metric == "interval" else cells.answer, cells.unit[cells.item]
     of_judges = [cells.judge == judge for judge in np.unique(cells.judge)]
-    if [few_others(answers[mine], units[mine]) for mine in of_judges].count(False) < 2:
+    if [few_others(answers[rows], units[rows]) for rows in of_judges].count(False) < 2:
         values[1:] = np.nan
     return values
 
@@ -107,8 +107,8 @@ def alpha(cells: Cells, metric: Metric) -> Floats:
 def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:
     """Entries (cell, answer, share) with the item of each cell."""
     item, cell, size = cells.by_cell()
-    found = tally(cell, cells.answer, len(item))
-    return item[found.group], found.value, found.weight / size[found.group]
+    counts = tally(cell, cells.answer, len(item))
+    return item[counts.group], counts.value, counts.weight / size[counts.group]
 
 
 def _agreement(cells: Cells) -> Floats:
@@ -117,17 +117,17 @@ def _agreement(cells: Cells) -> Floats:
     item, answer, share = _shares(cells)
     judges = np.bincount(item, weights=share, minlength=n_items).astype(np.float64)
     together = tally(item, answer, n_items, share)
-    whole = np.bincount(together.group, weights=together.weight**2, minlength=n_items)
-    own = np.bincount(item, weights=share**2, minlength=n_items)
-    agreeing = (whole - own) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
+    all_pairs = np.bincount(together.group, weights=together.weight**2, minlength=n_items)
+    self_pairs = np.bincount(item, weights=share**2, minlength=n_items)
+    agreeing = (all_pairs - self_pairs) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
     return unit_sums(np.stack([judges, agreeing], axis=1), cells.unit, cells.n_units)
 
 
 def _dense(cells: Cells, width: int) -> npt.NDArray[np.float64]:
     """n_c: total share of each answer, per unit."""
     item, answer, share = _shares(cells)
-    place = cells.unit[item] * width + answer
-    sums = np.bincount(place, weights=share, minlength=cells.n_units * width).astype(np.float64)
+    index = cells.unit[item] * width + answer
+    sums = np.bincount(index, weights=share, minlength=cells.n_units * width).astype(np.float64)
     return sums.reshape(cells.n_units, width)
 
 
@@ -183,13 +183,13 @@ def _coincidences(cells: Cells, width: int) -> npt.NDArray[np.float64]:
     item, cell, size = cells.by_cell()
     shares = [np.bincount(cell[cells.answer == code], minlength=len(item)) / size for code in range(width)]
     judges = np.bincount(item, minlength=n_items)
-    whole = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares], axis=1)
+    totals = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares], axis=1)
     scale = 1 / np.maximum(judges - 1, 1)
     result = np.zeros((cells.n_units, width, width))
-    for one in range(width):
-        for other in range(one + 1):
-            own = np.bincount(item, weights=shares[one] * shares[other], minlength=n_items)
-            pairs = (whole[:, one] * whole[:, other] - own) * scale
-            found = np.bincount(cells.unit, weights=pairs, minlength=cells.n_units)
-            result[:, one, other] = result[:, other, one] = found
+    for first in range(width):
+        for second in range(first + 1):
+            self_pairs = np.bincount(item, weights=shares[first] * shares[second], minlength=n_items)
+            pairs = (totals[:, first] * totals[:, second] - self_pairs) * scale
+            sums = np.bincount(cells.unit, weights=pairs, minlength=cells.n_units)
+            result[:, first, second] = result[:, second, first] = sums
     return result.reshape(cells.n_units, width * width)

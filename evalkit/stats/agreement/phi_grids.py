@@ -73,25 +73,25 @@ def phi_grid(
     """
     check_whole_numbers("judges", judges)
     check_whole_numbers("samples", samples)
-    found = answered(checked(judgments, "samples"), "samples", clusters)
-    rows = [row for data in found for row in _rows(data, judges, samples)]
+    by_criterion = answered(checked(judgments, "samples"), "samples", clusters)
+    rows = [row for data in by_criterion for row in _rows(data, judges, samples)]
     return result_table(rows, *_COLUMNS)
 
 
 def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iterator[dict[str, Any]]:
-    found, n_blocks, why = spread_components(data)
+    variances, n_blocks, why = spread_components(data)
     for n_judges in judges:
         for n_samples in samples:
             row: dict[str, Any] = {"n_judges": n_judges, "n_samples": n_samples, "n_blocks": n_blocks}
             row["extrapolated"] = n_judges > data.n_judges or n_samples > data.n_samples
             notes: Notes = []
-            if found is None:
+            if variances is None:
                 notes.append(Note(str(why), ("phi",)))
-            elif np.isnan(found.sample[0]) and n_samples != 1:
+            elif np.isnan(variances.sample[0]) and n_samples != 1:
                 notes.append(Note("from one sample per judge, nothing can be said about more samples", ("phi",)))
             else:
-                values = dependability(found, n_judges, n_samples)
+                values = dependability(variances, n_judges, n_samples)
                 row |= jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters)
-                if found.cut[0]:
+                if variances.cut[0]:
                     notes.append("a negative variance component was set to 0")
             yield data.head | row | {"notes": notes}

@@ -34,9 +34,9 @@ def checked(judged: Any, form: str) -> pd.DataFrame:
     Of a folder of judgments, it has only what `answered` needs, with item ids as a category.
     """
     if is_folder(judged):
-        kept = [*_OF_SAMPLES, "score_sd"]
-        parts = (checked(part, form).filter(kept) for part in read_parts(judged, _NEED))
-        return one_table(part.astype({"item_id": "category"}) for part in parts)
+        columns = [*_OF_SAMPLES, "score_sd"]
+        parts = (checked(table, form).filter(columns) for table in read_parts(judged, _NEED))
+        return one_table(table.astype({"item_id": "category"}) for table in parts)
     if isinstance(judged, pd.DataFrame):
         judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
@@ -108,8 +108,8 @@ class Answered:
         """`score_norm` of each row."""
         label, score = self.rows["label"], self.rows["score"].to_numpy(dtype=np.float64)
         if self.scale.level != "nominal":  # each score once: there may be millions
-            place, values = pd.factorize(score)
-            return np.append(norms(values, Measures(np.zeros(len(values), np.int64), (self.scale,))), np.nan)[place]
+            index, values = pd.factorize(score)
+            return np.append(norms(values, Measures(np.zeros(len(values), np.int64), (self.scale,))), np.nan)[index]
         texts = np.array([*label.cat.categories, None], dtype=object)[label.cat.codes.to_numpy()]
         return answer_norms(score, texts, measures(self.rows))
 
@@ -137,12 +137,12 @@ class Answered:
     def blocks(self) -> tuple[npt.NDArray[np.float64], Ints]:
         """`score_norm` of the complete items (items × judges × samples), and which items those are."""
         norm = self.norm
-        there = self.scored & ~np.isnan(norm)
+        has_norm = self.scored & ~np.isnan(norm)
         cell = _cells(self.items, self.judges, self.n_judges)
-        counts = np.bincount(cell[there], minlength=self.n_items * self.n_judges).reshape(self.n_items, -1)
+        counts = np.bincount(cell[has_norm], minlength=self.n_items * self.n_judges).reshape(self.n_items, -1)
         full = (counts == self.n_samples).all(axis=1)
         del counts
-        rows = there & full[self.items]
+        rows = has_norm & full[self.items]
         cell, norm = cell[rows], norm[rows]
         blocks = norm[np.argsort(cell, kind="stable")].reshape(-1, self.n_judges, self.n_samples)
         return blocks, np.flatnonzero(full).astype(np.int64)
@@ -161,8 +161,8 @@ def answered(
         For `half` if it is not known among which labels a tie is.
     """
     units, pieces = split_rows(frame, CRITERION_KEY, clusters)
-    for at in pieces:
-        rows, names = frame.iloc[at], units.iloc[at]
+    for index in pieces:
+        rows, names = frame.iloc[index], units.iloc[index]
         data = _answered(rows, names, form)
         if half:
             rows, places = _spread(rows)
@@ -176,12 +176,12 @@ def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     label = rows["label"].astype(object).where(rows["label"].notna(), None)
     tied = rows["tied"].to_numpy(dtype=bool) & label.isna().to_numpy() if "tied" in rows else np.zeros(len(rows), bool)
     cells = rows["tied_labels"].astype(object) if "tied_labels" in rows else pd.Series(None, rows.index, dtype=object)
-    names = [labels_among(cell) if tie else (own,) for own, cell, tie in zip(label, cells, tied, strict=True)]
+    names = [labels_among(cell) if tie else (text,) for text, cell, tie in zip(label, cells, tied, strict=True)]
     if tied.any() and not all(names):
-        raise unknown_ties(sum(not one for one in names))
-    places = np.repeat(np.arange(len(rows)), [len(one) for one in names])
+        raise unknown_ties(sum(not labels for labels in names))
+    places = np.repeat(np.arange(len(rows)), [len(labels) for labels in names])
     wide = rows.iloc[places]
-    return wide.assign(label=schemas.categorical([name for one in names for name in one])), places
+    return wide.assign(label=schemas.categorical([name for labels in names for name in labels])), places
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
@@ -209,12 +209,12 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     value = value[scored] if metric == "interval" else np.broadcast_to(0.0, len(answer))
     labels = cells = Cells(items[scored], judges[scored], answer, value, unit, n_units).paired()
     if form == "votes" or expected:
-        named, kinds = (label >= 0) & (scored | (form == "votes")), _places(rows["label"], scale)
-        labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
-    most = int(np.bincount(_cells(items, judges, len(people))).max())
+        labelled, kinds = (label >= 0) & (scored | (form == "votes")), _places(rows["label"], scale)
+        labels = Cells(items[labelled], judges[labelled], kinds[labelled], np.zeros(int(labelled.sum())), unit, n_units)
+    n_rows = int(np.bincount(_cells(items, judges, len(people))).max())
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
-    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, most, k)
+    return Answered(head, rows, form, metric, scale, cells, items, judges, scored, people, labels, of_item, n_rows, k)
 
 
 def _cells(items: Ints, judges: Ints, n_judges: int) -> Ints:

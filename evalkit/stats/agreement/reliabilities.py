@@ -133,24 +133,24 @@ def _row(data: Answered, votes: Answered | None) -> dict[str, Any]:
 
 def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:
     """Variance components on the complete blocks, how many blocks those are, and why there are no components."""
-    blocks, at = data.blocks()
+    blocks, items = data.blocks()
     if data.n_judges < 2 or len(blocks) < 2:
         nothing = bool(np.isnan(data.norm).all())
         why = "one judge" if data.n_judges < 2 else "nothing has a score on 0-1" if nothing else "no complete blocks"
         return None, len(blocks), why
-    return components(blocks, data.cells.unit[at], data.cells.n_units), len(blocks), None
+    return components(blocks, data.cells.unit[items], data.cells.n_units), len(blocks), None
 
 
 def _spread(data: Answered, notes: Notes) -> dict[str, Any]:
-    found, n_blocks, why = spread_components(data)
-    if found is None:
+    variances, n_blocks, why = spread_components(data)
+    if variances is None:
         notes.append(Note(str(why), ("spread",)))
         return {"n_blocks": n_blocks}
-    if found.cut[0]:
+    if variances.cut[0]:
         notes.append(Note("a negative variance component was set to 0", ("spread",)))
-    parts = [found.item, found.judge, found.both, found.sample]
-    row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
-    values = dependability(found, data.n_judges, data.n_samples)
+    parts = [variances.item, variances.judge, variances.both, variances.sample]
+    row: dict[str, Any] = {name: float(variance[0]) for name, variance in zip(_SPREAD, parts, strict=True)}
+    values = dependability(variances, data.n_judges, data.n_samples)
     return row | jackknife_row("phi", values, "logit", notes, "nothing varies", data.clusters) | {"n_blocks": n_blocks}
 
 

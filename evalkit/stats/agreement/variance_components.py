@@ -50,22 +50,22 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     n, items, cells, within, *_ = (rows := without_each(unit_sums(values, unit, n_units))).T
     judge_means = rows[:, 4:] / np.maximum(n, 1)[:, None]
     grand = judge_means.mean(axis=1)
-    enough = n > 1.5
-    free = np.where(enough, n - 1, np.nan)
+    has_two = n > 1.5
+    free = np.where(has_two, n - 1, np.nan)
     square_item = n_judges * n_samples * (items - n * grand**2) / free
     square_judge = n_samples * n * ((judge_means - grand[:, None]) ** 2).sum(axis=1) / (n_judges - 1)
-    left = cells - n_judges * items - n * (judge_means**2).sum(axis=1) + n_judges * n * grand**2
-    square_both = n_samples * left / (free * (n_judges - 1))
+    residual = cells - n_judges * items - n * (judge_means**2).sum(axis=1) + n_judges * n * grand**2
+    square_both = n_samples * residual / (free * (n_judges - 1))
     repeated = n_samples > 1
-    square_sample = within / (np.where(enough, n, np.nan) * n_judges * max(n_samples - 1, 1))
+    square_sample = within / (np.where(has_two, n, np.nan) * n_judges * max(n_samples - 1, 1))
     error = square_sample if repeated else np.zeros(len(n))
     raw = [
         (square_item - square_both) / (n_judges * n_samples),
-        (square_judge - square_both) / (n_samples * np.where(enough, n, np.nan)),
+        (square_judge - square_both) / (n_samples * np.where(has_two, n, np.nan)),
         (square_both - error) / n_samples,
     ]
-    cut = np.any([part < -1e-12 for part in raw], axis=0)
-    item_, judge_, both_ = (np.where(np.isnan(part), np.nan, np.maximum(part, 0.0)) for part in raw)
+    cut = np.any([variance < -1e-12 for variance in raw], axis=0)
+    item_, judge_, both_ = (np.where(np.isnan(variance), np.nan, np.maximum(variance, 0.0)) for variance in raw)
     return Components(item_, judge_, both_, square_sample if repeated else np.full(len(n), np.nan), cut)
 
 

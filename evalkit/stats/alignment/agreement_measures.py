@@ -123,7 +123,7 @@ Pair = tuple[Answers, Answers]
 def same_rows(counted: Iterable[Flags]) -> bool:
     """Are several judges compared on the same items?"""
     rows = list(counted)
-    return all(np.array_equal(one, rows[0]) for one in rows)
+    return all(np.array_equal(flags, rows[0]) for flags in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,36 +175,36 @@ def compare_pairs(pairs: Sequence[Pair], unit: Ints, n_units: int, options: Kind
     InputError
         For ``half`` if it is not known among which labels a tie is.
     """
-    found = [_compared(one, reference, unit, n_units, options) for one, reference in pairs]
-    return average(found, [*FIGURES, *options.extra], n_units)
+    figures = [_compared(answers, reference, unit, n_units, options) for answers, reference in pairs]
+    return average(figures, [*FIGURES, *options.extra], n_units)
 
 
 def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_units: int) -> dict[str, Floats]:
     """Each figure over those that have it on all items, by weight (0 where a unit left out held all of one's items)."""
     averaged = {}
     for name in names:
-        known = [one[name] for one in found if not np.isnan(one[name][0][0])]
-        if len(known) < 2:
-            averaged[name] = known[0][0] if known else np.full(n_units + 1, np.nan)
+        weighted = [figures[name] for figures in found if not np.isnan(figures[name][0][0])]
+        if len(weighted) < 2:
+            averaged[name] = weighted[0][0] if weighted else np.full(n_units + 1, np.nan)
             continue
-        parts = [np.where(weight > 1e-9, value * weight, 0.0) for value, weight in known]
-        averaged[name] = ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in known], axis=0))
+        parts = [np.where(weight > 1e-9, value * weight, 0.0) for value, weight in weighted]
+        averaged[name] = ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in weighted], axis=0))
     return averaged
 
 
 def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, options: KindOptions) -> dict[str, Weighted]:
     rows = n_units + 1
     table = kinds_table(one, reference.kind, verdicts=options.verdicts, counting=options.counting)
-    found = _kinds(table, unit[table.item], rows, options)
-    both = ~np.isnan(one.score) & ~np.isnan(reference.score)
-    x, y, unit = one.score[both], reference.score[both], unit[both]
+    figures = _kinds(table, unit[table.item], rows, options)
+    scored = ~np.isnan(one.score) & ~np.isnan(reference.score)
+    x, y, unit = one.score[scored], reference.score[scored], unit[scored]
     scores = moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
         for name in OF_SCORES:
             if FIGURES[name].transform == "atanh":
                 scores[name][1:] = np.nan
     n = sums_without_each(np.ones(len(x)), unit, rows - 1)
-    return found | {name: (values, n) for name, values in scores.items()}
+    return figures | {name: (values, n) for name, values in scores.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,27 +219,27 @@ class Table:
 
 def kinds_table(one: Answers, kind: Ints, *, verdicts: bool, counting: Counting) -> Table:
     """The table of one's kinds and those of a reference; `item` is the place of each entry's item."""
-    known = kind >= 0
-    sure = np.flatnonzero(known & (one.kind >= 0))
-    items, said, weights = [sure], [one.kind[sure]], [np.ones(len(sure))]
-    tied = np.flatnonzero(known & (one.kind < 0) & one.tied) if counting.ties != "na" else sure[:0]
-    wrong = np.flatnonzero(known & (one.kind < 0) & ~one.tied) if counting.unscored == "wrong" else sure[:0]
+    has_kind = kind >= 0
+    sure = np.flatnonzero(has_kind & (one.kind >= 0))
+    items, kinds, weights = [sure], [one.kind[sure]], [np.ones(len(sure))]
+    tied = np.flatnonzero(has_kind & (one.kind < 0) & one.tied) if counting.ties != "na" else sure[:0]
+    wrong = np.flatnonzero(has_kind & (one.kind < 0) & ~one.tied) if counting.unscored == "wrong" else sure[:0]
     if counting.ties == "half" and len(tied):
         sets = tie_sets(one, tied, verdicts=verdicts)
         sizes = np.array([len(codes) for codes in sets])
         items.append(np.repeat(tied, sizes))
-        said.append(np.concatenate(sets))
+        kinds.append(np.concatenate(sets))
         weights.append(np.repeat(1 / sizes, sizes))
     elif len(tied):
         wrong = np.concatenate([wrong, tied])
     if len(wrong):
         items.append(wrong)
-        said.append(np.full(len(wrong), -1, dtype=np.int64))
+        kinds.append(np.full(len(wrong), -1, dtype=np.int64))
         weights.append(np.ones(len(wrong)))
     if len(items) == 1:
-        return Table(said[0], kind[sure], weights[0], sure)
-    at = np.concatenate(items)
-    return Table(np.concatenate(said), kind[at], np.concatenate(weights), at)
+        return Table(kinds[0], kind[sure], weights[0], sure)
+    places = np.concatenate(items)
+    return Table(np.concatenate(kinds), kind[places], np.concatenate(weights), places)
 
 
 def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
@@ -253,22 +253,22 @@ def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
 
 
 def _kinds(table: Table, unit: Ints, rows: int, options: KindOptions) -> dict[str, Weighted]:
-    said, true, weight = table.said, table.true, table.weight
+    kinds, true, weight = table.said, table.true, table.weight
 
     def total(flags: Flags) -> Floats:
         return sums_without_each(weight * flags, unit, rows - 1)
 
-    right, n = said == true, total(np.ones(len(said), dtype=bool))
-    found = {"accuracy": (ratio(total(right), n), n)}
-    for name, given in (("false_pass_rate", 0), ("false_fail_rate", 1)):
-        of = true == given
-        found[name] = (ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
-    found["kappa"] = (_kappa(total, said, true, n), n)
-    if rows > 1 and any(few_others(side, unit) for side in (said, true)):
-        found["kappa"][0][1:] = np.nan
+    right, n = kinds == true, total(np.ones(len(kinds), dtype=bool))
+    figures = {"accuracy": (ratio(total(right), n), n)}
+    for name, code in (("false_pass_rate", 0), ("false_fail_rate", 1)):
+        of = true == code
+        figures[name] = (ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
+    figures["kappa"] = (_kappa(total, kinds, true, n), n)
+    if rows > 1 and any(few_others(side, unit) for side in (kinds, true)):
+        figures["kappa"][0][1:] = np.nan
     for name in options.extra:
-        found[name] = (_of_classes(name, total, table, unit, options.classes), n)
-    return found
+        figures[name] = (_of_classes(name, total, table, unit, options.classes), n)
+    return figures
 
 
 def _kappa(total: Callable[[Flags], Floats], said: Ints, true: Ints, n: Floats) -> Floats:
@@ -283,15 +283,15 @@ def _of_classes(
     name: str, total: Callable[[Flags], Floats], table: Table, unit: Ints, classes: Mapping[str, int]
 ) -> Floats:
     """Balanced accuracy, macro F1, or F1 of one class; NaN where the reference never has a class."""
-    wanted = list(classes.values()) if name in OF_CLASSES else [classes[name.removeprefix("f1_")]]
-    each = []
-    for code in wanted:
-        own = table.true == code
-        hits, there = total(own & (table.said == code)), total(own)
-        bottom = there if name == "balanced_accuracy" else (there + total(table.said == code)) / 2
-        each.append(ratio(hits, np.where(there > 1e-9, bottom, 0.0)))
-    values: Floats = np.mean(each, axis=0) if each else total(table.true < -1) * np.nan
-    if len(values) > 1 and any(len(np.unique(unit[table.true == code])) < FEWEST_OTHERS for code in wanted):
+    codes = list(classes.values()) if name in OF_CLASSES else [classes[name.removeprefix("f1_")]]
+    figures = []
+    for code in codes:
+        is_code = table.true == code
+        hits, n_true = total(is_code & (table.said == code)), total(is_code)
+        bottom = n_true if name == "balanced_accuracy" else (n_true + total(table.said == code)) / 2
+        figures.append(ratio(hits, np.where(n_true > 1e-9, bottom, 0.0)))
+    values: Floats = np.mean(figures, axis=0) if figures else total(table.true < -1) * np.nan
+    if len(values) > 1 and any(len(np.unique(unit[table.true == code])) < FEWEST_OTHERS for code in codes):
         values[1:] = np.nan
     return values
 
@@ -304,9 +304,9 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     xc, yc = (np.unique(np.round(side, 10), return_inverse=True)[1] for side in (x, y))
     width = int(yc.max()) + 1
     cells, counts = np.unique(xc * width + yc, return_counts=True)
-    both = (cells // width, cells % width, counts)
+    joint = (cells // width, cells % width, counts)
     step = max(1, _MOST_CELLS // (2 * max(len(cells), width, int(xc.max()) + 1)))
-    pieces = [_rank_sums(xc, yc, both, unit, range(at, min(at + step, rows))) for at in range(0, rows, step)]
+    pieces = [_rank_sums(xc, yc, joint, unit, range(start, min(start + step, rows))) for start in range(0, rows, step)]
     n, sxx, syy, sxy, x_ties, y_ties = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     net = _net_concordance(xc, yc, unit, rows)
     pairs = n * (n - 1) / 2
@@ -326,26 +326,26 @@ def _rank_sums(xc: Ints, yc: Ints, both: tuple[Ints, Ints, Ints], unit: Ints, sp
     row = unit[inside] + 1 - span.start
     for codes in (xc, yc):
         width = int(codes.max()) + 1
-        left = np.bincount(row * width + codes[inside], minlength=len(span) * width).reshape(len(span), width)
-        counts = np.bincount(codes, minlength=width) - left
+        dropped = np.bincount(row * width + codes[inside], minlength=len(span) * width).reshape(len(span), width)
+        counts = np.bincount(codes, minlength=width) - dropped
         rank = np.cumsum(counts, axis=1) - counts / 2
         n = counts.sum(axis=1).astype(np.float64)
         rank = rank - (n / 2)[:, None]
         sides.append((counts, rank))
     (x_counts, x_rank), (y_counts, y_rank) = sides
-    whole = (x_rank[:, both[0]] * y_rank[:, both[1]]) @ both[2]
-    own = np.bincount(row, weights=x_rank[row, xc[inside]] * y_rank[row, yc[inside]], minlength=len(span))
+    total = (x_rank[:, both[0]] * y_rank[:, both[1]]) @ both[2]
+    of_unit = np.bincount(row, weights=x_rank[row, xc[inside]] * y_rank[row, yc[inside]], minlength=len(span))
     ties = [(counts * (counts - 1) / 2).sum(axis=1) for counts in (x_counts, y_counts)]
     squares = [(counts * rank**2).sum(axis=1) for counts, rank in sides]
-    return n, squares[0], squares[1], whole - own, ties[0], ties[1]
+    return n, squares[0], squares[1], total - of_unit, ties[0], ties[1]
 
 
 def _net_concordance(xc: Ints, yc: Ints, unit: Ints, rows: int) -> Floats:
     """Concordant minus discordant pairs, on all and without each unit."""
-    each = _concordance(xc, yc)
-    net = np.full(rows, each.sum() / 2)
+    by_item = _concordance(xc, yc)
+    net = np.full(rows, by_item.sum() / 2)
     if rows > 1:
-        net[1:] -= np.bincount(unit, weights=each, minlength=rows - 1)
+        net[1:] -= np.bincount(unit, weights=by_item, minlength=rows - 1)
         size = np.bincount(unit, minlength=rows - 1)
         members = np.split(np.argsort(unit, kind="stable"), np.cumsum(size)[:-1])
         for number in np.flatnonzero(size > 1):  # pairs inside a unit were taken away twice
@@ -362,13 +362,13 @@ def _net_concordance(xc: Ints, yc: Ints, unit: Ints, rows: int) -> Floats:
 def _concordance(xc: Ints, yc: Ints) -> Floats:
     """For each item, concordant minus discordant items: one pass over the values of x, with counts of y."""
     width = int(yc.max()) + 1
-    above, below, each = np.bincount(yc, minlength=width), np.zeros(width, dtype=np.int64), np.zeros(len(xc))
+    above, below, by_item = np.bincount(yc, minlength=width), np.zeros(width, dtype=np.int64), np.zeros(len(xc))
     order = np.argsort(xc, kind="stable")
     for piece in np.split(order, np.flatnonzero(np.diff(xc[order])) + 1):
-        own = np.bincount(yc[piece], minlength=width)
-        above = above - own
+        counts = np.bincount(yc[piece], minlength=width)
+        above = above - counts
         sums = np.cumsum(below - above)
         net = 2 * sums - (below - above) - sums[-1]  # below y less above y
-        each[piece] = net[yc[piece]]
-        below = below + own
-    return each
+        by_item[piece] = net[yc[piece]]
+        below = below + counts
+    return by_item

@@ -180,10 +180,10 @@ def alt_test(
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    frame, said, chosen = checked_part(judged, labels, part)
-    each: list[dict[str, Any]] = []
-    whole: list[dict[str, Any]] = []
-    for panel in panels(frame, said, kinds="label"):
+    frame, people, chosen = checked_part(judged, labels, part)
+    by_annotator: list[dict[str, Any]] = []
+    by_judge: list[dict[str, Any]] = []
+    for panel in panels(frame, people, kinds="label"):
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
             raise ConfigError(
@@ -194,20 +194,20 @@ def alt_test(
             raise ConfigError(
                 "alt_test got ties='half' with scoring='rmse', which compares scores; use 'na' or 'wrong'"
             )
-        several, judges = _said(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
-        sides = {name: _Side(_as_label(own, panel), there & several, way, counting) for name, (own, there) in judges}
-        same = same_rows(side.counted for side in sides.values())
+        several, judges = _has_answer(panel.annotators, way).sum(axis=1) >= _PAIR, panel.judges.items()
+        sides = {name: _Side(_as_label(votes, panel), used & several, way, counting) for name, (votes, used) in judges}
+        same_items = same_rows(side.counted for side in sides.values())
         for judge, side in sides.items():
             head = panel.head | {"judge": judge}
             rows, row = _test(panel, side, float(epsilon))
-            row |= {"same_items": same, "ties": ties, "unscored": unscored}
-            each.extend(head | one for one in rows)
+            row |= {"same_items": same_items, "ties": ties, "unscored": unscored}
+            by_annotator.extend(head | test for test in rows)
             row["notes"] = [chosen, row["notes"]]
-            whole.append(head | row)
-    summary = result_table(whole, *_WHOLE)
+            by_judge.append(head | row)
+    summary = result_table(by_judge, *_WHOLE)
     if part == HELD_OUT:
-        summary = count_look(summary, said)
-    return AltTest(summary, result_table(each, *_EACH))
+        summary = count_look(summary, people)
+    return AltTest(summary, result_table(by_annotator, *_EACH))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -218,7 +218,7 @@ def _as_label(answers: Answers, panel: Panel) -> Answers:
     return replace(answers, score=values[answers.kind])
 
 
-def _said(answers: Answers | Annotators, way: str) -> npt.NDArray[np.bool_]:
+def _has_answer(answers: Answers | Annotators, way: str) -> npt.NDArray[np.bool_]:
     """Which of the answers can be compared."""
     return np.asarray(answers.kind >= 0 if way == "accuracy" else ~np.isnan(answers.score))
 
@@ -235,7 +235,7 @@ class _Side:
     @property
     def known(self) -> Flags:
         """Has the judge an answer to compare?"""
-        return _said(self.answers, self.way)
+        return _has_answer(self.answers, self.way)
 
     @property
     def counted(self) -> Flags:
@@ -244,9 +244,9 @@ class _Side:
 
     def closeness(self, at: Flags, others: Annotators, *, verdicts: bool) -> Floats:
         """S on some items: for a tie the mean over its labels, or below everybody's if it counts as wrong."""
-        answers, known = self.answers.take(at), self.known[at]
-        close = np.where(known, _closeness(answers, others, self.way), -np.inf)
-        spread: Flags = ~known & answers.tied & (self.counting.ties == "half")
+        answers, has_answer = self.answers.take(at), self.known[at]
+        close = np.where(has_answer, _closeness(answers, others, self.way), -np.inf)
+        spread: Flags = ~has_answer & answers.tied & (self.counting.ties == "half")
         tied = np.flatnonzero(spread).astype(np.int64)
         for row, codes in zip(tied, tie_sets(answers, tied, verdicts=verdicts), strict=True):
             kinds = others.kind[row][others.kind[row] >= 0]
@@ -256,17 +256,17 @@ class _Side:
 
 def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     annotators, way = panel.annotators, side.way
-    said, counted_items = _said(annotators, way), side.counted
+    labelled, counted_items = _has_answer(annotators, way), side.counted
     rows = []
-    for one, name in enumerate(annotators.names):
-        at = counted_items & said[:, one]
-        people = annotators.without(one)
-        others = Annotators(people.names, people.kind[at], people.score[at])
-        judge_close = side.closeness(at, others, verdicts=panel.verdicts)
-        own_close = _closeness(annotators.answers(one).take(at), others, way)
+    for index, name in enumerate(annotators.names):
+        shared = counted_items & labelled[:, index]
+        people = annotators.without(index)
+        rest = Annotators(people.names, people.kind[shared], people.score[shared])
+        judge_close = side.closeness(shared, rest, verdicts=panel.verdicts)
+        own_close = _closeness(annotators.answers(index).take(shared), rest, way)
         # equal on paper may differ in the sixteenth digit
         won, lost = judge_close >= own_close - 1e-12, own_close >= judge_close - 1e-12
-        rows.append({"annotator": name, "n_items": int(at.sum())} | _against(won, lost, epsilon))
+        rows.append({"annotator": name, "n_items": int(shared.sum())} | _against(won, lost, epsilon))
     _adjust(rows)
     row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
     row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
@@ -277,12 +277,12 @@ def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any
 
 def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
     """S of one against the others on each item: the share with the same label, or −RMSE."""
-    there = _said(others, way)
+    has_label = _has_answer(others, way)
     if way == "accuracy":
-        hits = there & (others.kind == one.kind[:, None])
-        return np.asarray(hits.sum(axis=1) / there.sum(axis=1))
-    squares = np.where(there, (others.score - one.score[:, None]) ** 2, 0.0)
-    return np.asarray(-np.sqrt(squares.sum(axis=1) / there.sum(axis=1)))
+        hits = has_label & (others.kind == one.kind[:, None])
+        return np.asarray(hits.sum(axis=1) / has_label.sum(axis=1))
+    squares = np.where(has_label, (others.score - one.score[:, None]) ** 2, 0.0)
+    return np.asarray(-np.sqrt(squares.sum(axis=1) / has_label.sum(axis=1)))
 
 
 def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
@@ -340,5 +340,5 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.append(
             f"{counted(alike, 'annotator')} decided by the sign of the difference, which is the same on every item"
         )
-    found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
-    return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
+    summary = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
+    return summary | {"passes": rate >= 0.5, "notes": "; ".join(notes)}

@@ -110,11 +110,11 @@ class Calibration:
         self._check_same(frame)
         score = frame["score"].to_numpy(dtype=np.float64)
         criterion, judge = (frame[name].astype(str).to_numpy() for name in ("criterion", "judge"))
-        found = np.full(len(frame), np.nan)
-        for (what, who), (scores, values) in self.maps.items():
-            at = (criterion == what) & (judge == who) & ~np.isnan(score)
-            found[at] = np.interp(score[at], scores, values)
-        return frame.assign(calibrated=found)
+        calibrated = np.full(len(frame), np.nan)
+        for (of_criterion, of_judge), (scores, values) in self.maps.items():
+            rows = (criterion == of_criterion) & (judge == of_judge) & ~np.isnan(score)
+            calibrated[rows] = np.interp(score[rows], scores, values)
+        return frame.assign(calibrated=calibrated)
 
     def sets(self, judged: JudgedLike) -> pd.DataFrame:
         """The codes that people may give to each item: each set contains a label with a probability of .9 or more.
@@ -143,15 +143,15 @@ class Calibration:
         frame = self.apply(judged)
         rows = []
         names = ("item_id", "criterion", "judge", "calibrated", "level", "scale")
-        for item, what, who, value, level, text in zip(*(frame[name].tolist() for name in names), strict=True):
-            far = reach.get((what, who), math.nan)
+        for item, criterion, judge, value, level, text in zip(*(frame[name].tolist() for name in names), strict=True):
+            far = reach.get((criterion, judge), math.nan)
             if math.isnan(far):
                 continue
             scale = Scale.from_json(level, text)
-            known = (0, 1) if self.figure == "passed" else scale.codes
-            codes = [code for code in known if abs(float(code) - value) <= far + 1e-9]
-            shown = ", ".join(map(str, codes)) or None
-            row = {"item_id": item, "criterion": what, "judge": who, "calibrated": value, "codes": shown}
+            allowed = (0, 1) if self.figure == "passed" else scale.codes
+            codes = [code for code in allowed if abs(float(code) - value) <= far + 1e-9]
+            cell = ", ".join(map(str, codes)) or None
+            row = {"item_id": item, "criterion": criterion, "judge": judge, "calibrated": value, "codes": cell}
             rows.append(row | {"n_codes": len(codes)})
         types = "text: item_id criterion judge; number: calibrated; text: codes; count: n_codes"
         return result_table(rows, types).astype({"item_id": "str"})
@@ -191,30 +191,30 @@ class Calibration:
         self._check_same(frame)
         pairs = zip(everyone["item_id"].astype(str), everyone["criterion"].astype(str), strict=True)
         everyone = everyone.loc[[pair not in self.fitted_on for pair in pairs]]
-        said, dev, note = fresh_labels(everyone)
+        fresh, dev, note = fresh_labels(everyone)
         rows: list[dict[str, Any]] = []
-        for panel in panels(frame, said, clusters=clusters_for(judged, clusters), kinds=self.figure):
+        for panel in panels(frame, fresh, clusters=clusters_for(judged, clusters), kinds=self.figure):
             for judge in panel.judges:
                 key = str(panel.head["criterion"]), judge
                 if key not in self.maps:
                     continue
-                f, _, y, weights, unit = _labelled(panel, judge, said, dev, self.figure)
+                f, _, y, weights, unit = _labelled(panel, judge, fresh, dev, self.figure)
                 width = float(np.ptp(panel.bounds(self.figure)))
                 rest = (y - np.interp(f, *self.maps[key])) / width
                 spread = map_variance(f, weights, self.maps[key], self.errors.get(key)) / width**2
                 row = {"margin": margin, "n_labelled": len(y), "notes": note} | cluster_counts(unit)
                 rows.append(panel.head | {"judge": judge} | row | residual_row(rest, weights, unit, spread))
-        made = result_table(rows, *_CHECK)
-        made["p_holm"] = holm(made["p"].to_numpy())
-        status, notes = zip(*map(_status, made.to_dict("records")), strict=True) if rows else ((), ())
-        return made.assign(status=schemas.categorical(status), notes=schemas.categorical(notes))
+        table = result_table(rows, *_CHECK)
+        table["p_holm"] = holm(table["p"].to_numpy())
+        status, notes = zip(*map(_status, table.to_dict("records")), strict=True) if rows else ((), ())
+        return table.assign(status=schemas.categorical(status), notes=schemas.categorical(notes))
 
     def _check_same(self, frame: pd.DataFrame) -> None:
-        own, other = (set(_versions(one)) for one in (self.table, frame))
-        if other - own:
+        fitted, judged = (set(_versions(table)) for table in (self.table, frame))
+        if judged - fitted:
             raise InputError(
-                f"the calibration was fitted on rubric {listed(sorted(own))}, and this table is of "
-                f"{listed(sorted(other - own))}; a calibration holds for one version: calibrate again"
+                f"the calibration was fitted on rubric {listed(sorted(fitted))}, and this table is of "
+                f"{listed(sorted(judged - fitted))}; a calibration holds for one version: calibrate again"
             )
         judges = set(frame["judge"].astype(str))
         if len(frame) and not judges & {judge for _, judge in self.maps}:
@@ -228,10 +228,10 @@ class Calibration:
         maps = []
         for row in self.table.to_dict("records"):
             if (key := (row["criterion"], row["judge"])) in self.maps:
-                own = {name: str(row[name]) for name in ("criterion", "judge", "method")}
+                head = {name: str(row[name]) for name in ("criterion", "judge", "method")}
                 lists = zip(("scores", "values", "errors"), (*self.maps[key], self.errors.get(key, [])), strict=True)
-                numbers = {name: [round(one, 6) for one in values] for name, values in lists}
-                maps.append({**own, "n_labelled": int(row["n_labelled"]), **numbers})
+                numbers = {name: [round(number, 6) for number in values] for name, values in lists}
+                maps.append({**head, "n_labelled": int(row["n_labelled"]), **numbers})
         return {"date": self.date, "figure": self.figure, "key": self.key, "maps": maps}
 
 
@@ -248,25 +248,25 @@ def fit_calibration(
     check_choice("figure", figure, get_args(FigureOption))
     clusters = clusters_for(judged, clusters)
     frame, everyone = _checked(judged, labels)
-    said, dev, note = fresh_labels(everyone)
+    fresh, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
     maps: dict[tuple[str, str], _Map] = {}
     errors: dict[tuple[str, str], list[float]] = {}
     used: set[tuple[str, str]] = set()
-    for panel in panels(frame, said, clusters=clusters, kinds=figure):
+    for panel in panels(frame, fresh, clusters=clusters, kinds=figure):
         used |= {(str(item), str(panel.head["criterion"])) for item in panel.items[panel.annotators.labelled]}
         for judge in panel.judges:
             head = panel.head | {"judge": judge}
-            row, own, found = _fitted(panel, judge, said, dev, figure)
-            row["notes"] = [note, row.get("notes"), _unlike(panel, judge, said, dev)]
+            row, new_points, fitted = _fitted(panel, judge, fresh, dev, figure)
+            row["notes"] = [note, row.get("notes"), _unlike(panel, judge, fresh, dev)]
             rows.append(head | {"figure": figure} | row)
-            points += [head | point for point in own]
-            if found is not None:
+            points += [head | point for point in new_points]
+            if fitted is not None:
                 key = str(panel.head["criterion"]), judge
-                maps[key], errors[key] = found
+                maps[key], errors[key] = fitted
     table = result_table(rows, *_TABLE)
-    table = count_look(table, said, cache) if "part" in said else table
+    table = count_look(table, fresh, cache) if "part" in fresh else table
     date = datetime.now(UTC).date().isoformat()
     return Calibration(
         table, result_table(points, *_POINTS), figure, maps, date, fitted_on=frozenset(used), errors=errors
@@ -289,19 +289,19 @@ def _fitted(
     if why is not None:
         return row | {"notes": f"no map: {why}"}, [], None
     bounds = panel.bounds(figure)
-    fit, (at, values), errors = fitted_map(f, y, weights, unit, bounds)
+    fit, (knots, values), errors = fitted_map(f, y, weights, unit, bounds)
     guess = np.clip(cross_fitted(fit, f, y, weights, unit), *bounds)
     for name, value in (("error", guess), ("error_raw", raw)):
         row[name] = float(weights @ (y - value) ** 2) / (bounds[1] - bounds[0]) ** 2
     row |= {"method": _METHODS[fit], "residual": _reach(np.abs(y - guess), weights, row["n_clusters"])}
     points = []
     for score in np.unique(f):
-        here = f == score
-        ends = mean_interval(y[here], unit[here], bounds=bounds)
-        mean = float(np.average(y[here], weights=weights[here]))
-        point = {"score": score, "n_labelled": int(here.sum()), "calibrated": float(np.interp(score, at, values))}
+        rows = f == score
+        ends = mean_interval(y[rows], unit[rows], bounds=bounds)
+        mean = float(np.average(y[rows], weights=weights[rows]))
+        point = {"score": score, "n_labelled": int(rows.sum()), "calibrated": float(np.interp(score, knots, values))}
         points.append(point | figure_row("people", mean, ends))
-    return row, points, ((at.tolist(), values.tolist()), errors)
+    return row, points, ((knots.tolist(), values.tolist()), errors)
 
 
 def fitted_map(
@@ -326,9 +326,9 @@ def _step_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, scores: Floa
     blocks, errors = _blocks(values), []
     of_item = blocks[np.searchsorted(scores, f)]
     for block in range(blocks.max() + 1):
-        here = of_item == block
-        found = weighted_mean(np.zeros(here.sum()), y[here], weights[here] / weights[here].sum(), unit[here])
-        errors += [math.sqrt(found.variance)] * int((blocks == block).sum())
+        rows = of_item == block
+        estimate = weighted_mean(np.zeros(rows.sum()), y[rows], weights[rows] / weights[rows].sum(), unit[rows])
+        errors += [math.sqrt(estimate.variance)] * int((blocks == block).sum())
     return errors
 
 
@@ -336,8 +336,8 @@ def _line_errors(f: Floats, y: Floats, weights: Floats, unit: Ints, knots: Float
     """The standard error at each knot that is inside, 0 at others, and their correlation: a jackknife of 25 groups."""
     codes = np.unique(unit, return_inverse=True)[1]
     fold = (np.random.default_rng(0).permutation(codes.max() + 1) % _MAP_FOLDS)[codes]
-    kept = [fold != number for number in np.unique(fold)]
-    rows = np.array([_line_at(knots[inside], *linear_fit(f[rows], y[rows], weights[rows])) for rows in kept])
+    folds = [fold != number for number in np.unique(fold)]
+    rows = np.array([_line_at(knots[inside], *linear_fit(f[rows], y[rows], weights[rows])) for rows in folds])
     gaps = rows - rows.mean(axis=0)
     spread = (len(rows) - 1) / len(rows) * gaps.T @ gaps
     errors = np.zeros(len(knots))
@@ -362,10 +362,10 @@ def map_variance(f: Floats, weights: Floats, known: tuple[Any, Any], errors: lis
     (scores, values), at_knots = map(np.array, known), np.array(errors)
     if len(errors) > len(scores):  # a line: the map is sure where it is flat
         inside = np.flatnonzero(at_knots[:-1])
-        ends = [np.interp(f, scores[inside], one, left=0, right=0) for one in np.eye(len(inside))]
-        parts = np.array([float(weights @ one) for one in ends]) * at_knots[inside]
+        ends = [np.interp(f, scores[inside], basis, left=0, right=0) for basis in np.eye(len(inside))]
+        parts = np.array([float(weights @ end) for end in ends]) * at_knots[inside]
         return float(parts @ parts + 2 * at_knots[-1] * parts[:1].sum() * parts[1:].sum())
-    shares = np.array([float(weights @ np.interp(f, scores, one)) for one in np.eye(len(scores))])
+    shares = np.array([float(weights @ np.interp(f, scores, basis)) for basis in np.eye(len(scores))])
     blocks = _blocks(values)
     parts = np.bincount(blocks, weights=shares * at_knots)  # the error is the same in a block
     return float(parts @ parts)
@@ -381,19 +381,19 @@ def _why_not(panel: Panel, y: Floats, unit: Ints, figure: str) -> str | None:
 
 
 def _unlike(panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame) -> str | None:
-    answers, there = panel.judges[judge]
-    weights = label_weights(said, str(panel.head["criterion"]), panel.items[there], dev=dev)
-    return unlike_all(answers.score[there], weights, panel.unit[there])
+    answers, was_asked = panel.judges[judge]
+    weights = label_weights(said, str(panel.head["criterion"]), panel.items[was_asked], dev=dev)
+    return unlike_all(answers.score[was_asked], weights, panel.unit[was_asked])
 
 
 def _labelled(
     panel: Panel, judge: str, said: pd.DataFrame, dev: pd.DataFrame, figure: str
 ) -> tuple[Floats, Floats, Floats, Floats, Ints]:
     """Score, raw figure, label, weight and cluster of each item with a score and a label; weights add up to 1."""
-    answers, there = panel.judges[judge]
+    answers, was_asked = panel.judges[judge]
     raw, y = judge_and_people(panel, answers, figure)
     weights = label_weights(said, str(panel.head["criterion"]), panel.items, dev=dev)
-    used = there & ~np.isnan(answers.score) & ~np.isnan(y) & (weights > 0)
+    used = was_asked & ~np.isnan(answers.score) & ~np.isnan(y) & (weights > 0)
     total = weights[used].sum()
     raw = np.where(np.isnan(raw), 0.5, raw)  # no verdict: between pass and fail
     return answers.score[used], raw[used], y[used], weights[used] / (total or 1.0), panel.unit[used]
@@ -405,8 +405,8 @@ def _reach(distance: Floats, weights: Floats, n_clusters: int) -> float:
         return math.nan
     order = np.argsort(distance)
     share = np.cumsum(weights[order]) / (1 + 1 / n_clusters)
-    at = int(np.searchsorted(share, 0.9 - 1e-12))
-    return float(distance[order][min(at, len(order) - 1)])
+    index = int(np.searchsorted(share, 0.9 - 1e-12))
+    return float(distance[order][min(index, len(order) - 1)])
 
 
 def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float) -> dict[str, Any]:
@@ -417,15 +417,15 @@ def residual_row(rest: Floats, weights: Floats, unit: Ints, map_variance: float)
         return {"notes": few}
     if math.isnan(map_variance):
         return {"notes": "it is not known how sure the map is, because an earlier version fitted it: calibrate again"}
-    found = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
-    variance, freedom = found.variance + map_variance, freedom_of(weights, unit)
+    estimate = weighted_mean(np.zeros(len(rest)), rest, weights, unit)
+    variance, freedom = estimate.variance + map_variance, freedom_of(weights, unit)
     if variance > _NOTHING:  # Welch and Satterthwaite, the map as of 25 groups
-        freedom = variance**2 / (found.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
-    found = replace(found, variance=variance)
-    row = figure_row("residual", found.mean, found.interval(rest, weights, unit, (-1.0, 1.0), freedom))
+        freedom = variance**2 / (estimate.variance**2 / freedom + map_variance**2 / (_MAP_FOLDS - 1))
+    estimate = replace(estimate, variance=variance)
+    row = figure_row("residual", estimate.mean, estimate.interval(rest, weights, unit, (-1.0, 1.0), freedom))
     # of a mean of 0 on −1 to 1: .05 where 0 is an end of `bounded_interval`
-    error = math.sqrt(max(variance, _NOTHING) / max(1 - found.mean**2, _NOTHING))
-    return row | {"p": 2 * float(stdtr(freedom, -abs(found.mean) / error))}
+    error = math.sqrt(max(variance, _NOTHING) / max(1 - estimate.mean**2, _NOTHING))
+    return row | {"p": 2 * float(stdtr(freedom, -abs(estimate.mean) / error))}
 
 
 def _status(row: dict[Any, Any]) -> tuple[str, str | None]:

@@ -72,32 +72,32 @@ def confusion(
     [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
     """
     counting = check_counting("confusion", ties, unscored)
-    frame, said, _ = checked_part(judged, labels, part)
+    frame, people, _ = checked_part(judged, labels, part)
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, said, kinds="label"):
-        for judge, (answers, there) in panel.judges.items():
-            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
+    for panel in panels(frame, people, kinds="label"):
+        for judge, (answers, was_asked) in panel.judges.items():
+            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, was_asked, counting))
     return result_table(rows, *_COLUMNS, "number: n" if ties == "half" else "")
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:
     """The cells of one judge's table; labels that only other panels have are not among them."""
-    names, one = {number: text for text, number in panel.classes().items()}, answers.take(there)
+    names, answered = {number: text for text, number in panel.classes().items()}, answers.take(there)
     annotators = panel.annotators.kind[there]
     spread = Counting("half" if counting.ties == "half" else "na")
-    each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in annotators.T]
-    said, meant, weight = (
-        np.concatenate([getattr(table, name) for table in each] or [np.zeros(0)]) for name in ("said", "true", "weight")
+    grids = [kinds_table(answered, kind, verdicts=panel.verdicts, counting=spread) for kind in annotators.T]
+    kinds, truth, weight = (
+        np.concatenate([getattr(grid, name) for grid in grids] or [np.zeros(0)]) for name in ("said", "true", "weight")
     )
-    cells = {(own, true): float(weight[(said == own) & (meant == true)].sum()) for own in names for true in names}
-    missing = one.kind < 0
-    lost = {"tied": missing & one.tied & (counting.ties != "half"), "unscored": missing & ~one.tied}
+    cells = {(code, true): float(weight[(kinds == code) & (truth == true)].sum()) for code in names for true in names}
+    missing = answered.kind < 0
+    lost = {"tied": missing & answered.tied & (counting.ties != "half"), "unscored": missing & ~answered.tied}
     counts = {"tied": counting.ties == "wrong", "unscored": counting.unscored == "wrong"}
-    gone = {(why, meant): int((annotators[flags] == meant).sum()) for why, flags in lost.items() for meant in names}
+    gone = {(why, code): int((annotators[flags] == code).sum()) for why, flags in lost.items() for code in names}
     total = sum(cells.values()) + sum(n for (why, _), n in gone.items() if counts[why])
     rows: list[dict[str, Any]] = [
-        {"label_judge": names[own], "label_human": names[true], "n": n, "share": n / total if total else np.nan}
-        for (own, true), n in cells.items()
+        {"label_judge": names[code], "label_human": names[true], "n": n, "share": n / total if total else np.nan}
+        for (code, true), n in cells.items()
     ]
     return rows + [
         {"label_judge": None, "label_human": names[true], "n": n, "reason": why}

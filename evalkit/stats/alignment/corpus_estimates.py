@@ -179,24 +179,24 @@ def corpus_estimate(
     clusters = clusters_for(judged, clusters)
     frame, everyone = checked(judged, labels)
     _refuse_versions(frame)
-    said, dev, note = fresh_labels(everyone)
+    fresh, dev, note = fresh_labels(everyone)
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, said, clusters=clusters, kinds=figure):
-        for judge, (_, there) in panel.judges.items():
-            weights = label_weights(said, panel.head["criterion"], panel.items[there], dev=dev)
+    for panel in panels(frame, fresh, clusters=clusters, kinds=figure):
+        for judge, (_, was_asked) in panel.judges.items():
+            weights = label_weights(fresh, panel.head["criterion"], panel.items[was_asked], dev=dev)
             row = _row(panel, judge, weights, figure, unscored, largest_error)
             rows.append(panel.head | row | {"judge": judge, "figure": figure, "notes": [note, row["notes"]]})
-    made = result_table(rows, *_COLUMNS)
-    return count_look(made, said, cache) if "part" in said else made
+    table = result_table(rows, *_COLUMNS)
+    return count_look(table, fresh, cache) if "part" in fresh else table
 
 
 def fresh_labels(everyone: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
     """Labels that were not used for tuning and may stand for other items, such labels that were used, and a note."""
     split = "part" in everyone.columns
     dev = everyone.loc[everyone["part"].eq(DEV).to_numpy()] if split else everyone.iloc[:0]
-    said, note = take_part(everyone, HELD_OUT if split else None)
-    said, picked = drop_picked(said)
-    return said, drop_picked(dev)[0], joined([note, picked])
+    fresh, note = take_part(everyone, HELD_OUT if split else None)
+    fresh, picked = drop_picked(fresh)
+    return fresh, drop_picked(dev)[0], joined([note, picked])
 
 
 def _refuse_versions(frame: pd.DataFrame) -> None:
@@ -212,17 +212,17 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 def _row(
     panel: Panel, judge: str, weights: Floats, figure: str, unscored: float | None, largest_error: float | None
 ) -> dict[str, Any]:
-    answers, there = panel.judges[judge]
-    f, y = (values[there] for values in judge_and_people(panel, answers, figure))
-    unit, bounds = panel.unit[there], panel.bounds(figure)
+    answers, was_asked = panel.judges[judge]
+    f, y = (values[was_asked] for values in judge_and_people(panel, answers, figure))
+    unit, bounds = panel.unit[was_asked], panel.bounds(figure)
     scored = ~np.isnan(f)
     weights = np.where(np.isnan(y), 0.0, weights)
     weights /= max(weights.sum(), _NOTHING)
     labelled = weights > 0
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unscored": int((~scored).sum())}
     row |= cluster_counts(unit[labelled])
-    own = mean_interval(f[scored], unit[scored], bounds=bounds)
-    row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, own)
+    interval = mean_interval(f[scored], unit[scored], bounds=bounds)
+    row |= figure_row("raw", float(f[scored].mean()) if scored.any() else math.nan, interval)
     if labelled.any():
         alone = weighted_mean(np.zeros(len(f)), y, weights, unit)
         row |= figure_row("human", alone.mean, alone.interval(y, weights, unit, bounds))
@@ -249,15 +249,15 @@ def best_estimate(
     n_labelled = int((weights > 0).sum())
     method = "linear" if n_labelled < ENOUGH_FOR_ISOTONIC else "isotonic"
     guess = _GUESSES[method](f, y, weights, unit)
-    found = weighted_mean(guess, y, weights, unit, one_more=largest_error)
+    estimate = weighted_mean(guess, y, weights, unit, one_more=largest_error)
     alone = weighted_mean(np.zeros(len(f)), y, weights, unit)
-    ends, human = (one.interval(y, weights, unit, bounds) for one in (found, alone))
+    ends, human = (mean.interval(y, weights, unit, bounds) for mean in (estimate, alone))
     if n_labelled >= ENOUGH_FOR_LABELS and human.high - human.low < ends.high - ends.low:
         return "labels", alone.mean, human, "the labels alone give a narrower interval: the judge is not used"
     no_use = (
         "the judge's scores do not predict the labels: only the labels count; " if np.ptp(guess) <= _NOTHING else ""
     )
-    return method, found.mean, ends, f"{no_use}holds for errors of the judge up to {largest_error:g}"
+    return method, estimate.mean, ends, f"{no_use}holds for errors of the judge up to {largest_error:g}"
 
 
 def _largest_error(panel: Panel, figure: str, largest: float | None) -> float:
@@ -283,12 +283,12 @@ def unlike_all(f: Floats, weights: Floats, unit: Ints) -> str | None:
     rho = intraclass_correlation(f, codes) if codes.max() > 0 else 0.0
     together = np.bincount(codes, weights=weights)
     usual = float(f.var()) * (rho * float(together @ together) + (1 - rho) * float(weights @ weights))
-    seen = weighted_mean(np.zeros(len(f)), f, weights, codes)
-    error = math.sqrt(max(usual, seen.variance) * (1 - n_labelled / len(f)))
-    z = (seen.mean - float(f.mean())) / error
+    estimate = weighted_mean(np.zeros(len(f)), f, weights, codes)
+    error = math.sqrt(max(usual, estimate.variance) * (1 - n_labelled / len(f)))
+    z = (estimate.mean - float(f.mean())) / error
     if abs(z) <= _UNLIKE:
         return None
-    means = f"mean {seen.mean:.3g}, of all {f.mean():.3g}, z {z:.1f}"
+    means = f"mean {estimate.mean:.3g}, of all {f.mean():.3g}, z {z:.1f}"
     return f"the judge scores the labelled items otherwise than all ({means}): they may not represent the others"
 
 
@@ -325,9 +325,9 @@ def linear(f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:  # noqa
     One coefficient is fitted on all labels: fitted without the item's own cluster, its intervals held the truth in
     91-94 % of simulations with 30 labels, against 97-99 % (a judge and people who pass 95 % of the items).
     """
-    there, spread = weights > 0, float(f.var())
-    w, own, said = weights[there], f[there], y[there]
-    shared = float(w @ ((own - w @ own) * (said - w @ said)))
+    labelled, spread = weights > 0, float(f.var())
+    w, scores, labels = weights[labelled], f[labelled], y[labelled]
+    shared = float(w @ ((scores - w @ scores) * (labels - w @ labels)))
     return f * (min(1.0, max(0.0, shared / spread)) if spread > _NOTHING else 0.0)
 
 
@@ -338,15 +338,15 @@ def isotonic(f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:
 
 def cross_fitted(fit: Fit, f: Floats, y: Floats, weights: Floats, unit: Ints) -> Floats:
     """What a fit predicts for every item, without the labels of its fold (ten folds of clusters)."""
-    there = weights > 0
-    names = np.unique(unit[there])
+    labelled = weights > 0
+    names = np.unique(unit[labelled])
     fold_of = np.full(unit.max() + 1, -1)
     fold_of[names] = np.random.default_rng(0).permutation(len(names)) % _FOLDS
     fold, guess = fold_of[unit], np.empty(len(f))
     for number in range(-1, _FOLDS):  # −1: clusters without labels
-        at, used = fold == number, there & (fold != number)
-        if at.any():
-            guess[at] = np.interp(f[at], *fit(f[used], y[used], weights[used]))
+        in_fold, used = fold == number, labelled & (fold != number)
+        if in_fold.any():
+            guess[in_fold] = np.interp(f[in_fold], *fit(f[used], y[used], weights[used]))
     return guess
 
 
@@ -354,9 +354,9 @@ def isotonic_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]
     """The distinct scores, and the isotonic regression of y on them."""
     from scipy.optimize import isotonic_regression
 
-    scores, at = np.unique(f, return_inverse=True)
-    total = np.bincount(at, weights=weights)
-    return scores, np.asarray(isotonic_regression(np.bincount(at, weights=weights * y) / total, weights=total).x)
+    scores, codes = np.unique(f, return_inverse=True)
+    total = np.bincount(codes, weights=weights)
+    return scores, np.asarray(isotonic_regression(np.bincount(codes, weights=weights * y) / total, weights=total).x)
 
 
 def linear_fit(f: Floats, y: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -400,7 +400,7 @@ def weighted_mean(guess: Floats, y: Floats, weights: Floats, unit: Ints, *, one_
     n_all, n_labelled = len(np.unique(codes)), len(np.unique(codes[weights > 0]))
     parts = np.bincount(codes, weights=(guess - guess.mean()) / len(guess)) * _grow(n_all)
     labelled = np.bincount(codes, weights=error) * _grow(n_labelled)
-    variance, alone, together = (float(one @ one) for one in (parts + labelled, error, labelled))
+    variance, alone, together = (float(column @ column) for column in (parts + labelled, error, labelled))
     alone *= _grow(int((weights > 0).sum())) ** 2
     n_labels = 1 / float(weights @ weights)
     n_effective = n_labels / max(1.0, together / alone) if alone > _NOTHING else min(n_labels, float(n_labelled))

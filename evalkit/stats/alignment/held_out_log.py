@@ -74,8 +74,8 @@ def append_log(cache: str | Path | None, lines: Iterable[dict[str, Any]], sets: 
         When they cannot be written.
     """
     path, now = folder_of(cache) / _FILE, datetime.now(UTC).isoformat(timespec="seconds")
-    known = {line.get("items_of") for line in read_log(cache)}
-    new = [{"items_of": one.key, "items": one.items} for one in sets if one.key not in known]
+    logged = {line.get("items_of") for line in read_log(cache)}
+    new = [{"items_of": item_set.key, "items": item_set.items} for item_set in sets if item_set.key not in logged]
     # One write to a file opened for appending is never mixed with another's; the line break in front sets the
     # lines apart from a line that a crash cut short.
     text = b"".join(b"\n" + orjson.dumps(line | {"at": now}) + b"\n" for line in [*new, *lines])

@@ -54,8 +54,8 @@ def power_of(n: int, alpha: float, *, fixed: float = 0.12, broke: float = 0.02) 
     from scipy.stats import binom
 
     changed = np.arange(n + 1)
-    most = binom.isf(alpha, changed, 0.5)  # as many fixed are not enough
-    return float((binom.pmf(changed, n, fixed + broke) * binom.sf(most, changed, fixed / (fixed + broke))).sum())
+    limit = binom.isf(alpha, changed, 0.5)  # as many fixed are not enough
+    return float((binom.pmf(changed, n, fixed + broke) * binom.sf(limit, changed, fixed / (fixed + broke))).sum())
 
 
 def evidence(fixed: int, broke: int) -> float:
@@ -99,18 +99,18 @@ class HeldOutLog:
 
         A change that was kept used up the items that it was tested on, but for the same search once more.
         """
-        sets, mine = _sets(read_log(self.cache)), self._mine()
-        spent = [line["labels"] for line in mine if line.get("kept") is True and line.get("search") != self.search]
-        used = {one for labels in spent for one in sets.get(labels, ())}
-        tuned = {one for line in mine for one in sets.get(line.get("tuned"), ())} - used
+        sets, lines = _sets(read_log(self.cache)), self._lines()
+        spent = [line["labels"] for line in lines if line.get("kept") is True and line.get("search") != self.search]
+        used = {item for labels in spent for item in sets.get(labels, ())}
+        tuned = {item for line in lines for item in sets.get(line.get("tuned"), ())} - used
         hashes = {name: item_hash(name) for name in ids}
-        n_used, n_tuned = (sum(one in away for one in hashes.values()) for away in (used, tuned))
+        n_used, n_tuned = (sum(item in away for item in hashes.values()) for away in (used, tuned))
         return [name for name in ids if hashes[name] not in used | tuned], n_used, n_tuned
 
     def tune(self, ids: list[str]) -> None:
         """Note the items that a search tunes on: they are never held out again."""
         items = ItemSet.of(f"{self.criterion} dev", ids)
-        if not any(line.get("tuned") == items.key for line in self._mine()):
+        if not any(line.get("tuned") == items.key for line in self._lines()):
             append_log(self.cache, [{"criterion": self.criterion, "tuned": items.key}], [items])
 
     def look(self, items: ItemSet, candidate: str, names: dict[str, str]) -> tuple[int, bool | None]:
@@ -118,19 +118,19 @@ class HeldOutLog:
 
         ℓ counts, up to this look, all tests and all figures shown of labels that share an item with these.
         """
-        own = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
-        if not any(_same(line, own) for line in self._mine()):
-            append_log(self.cache, [names | own], [items])
+        head = {"criterion": self.criterion, "candidate": candidate, "labels": items.key}
+        if not any(_matches(line, head) for line in self._lines()):
+            append_log(self.cache, [names | head], [items])
         lines = read_log(self.cache)
-        sets, mine = _sets(lines), set(items.items)
-        seen: set[tuple[Any, ...]] = set()
-        for line in (one for one in lines if one.get("criterion") == self.criterion and "labels" in one):
-            if "kept" not in line and not mine.isdisjoint(sets.get(line["labels"], mine)):
-                seen.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
-            if _same(line, own):
+        sets, hashes = _sets(lines), set(items.items)
+        looks: set[tuple[Any, ...]] = set()
+        for line in (entry for entry in lines if entry.get("criterion") == self.criterion and "labels" in entry):
+            if "kept" not in line and not hashes.isdisjoint(sets.get(line["labels"], hashes)):
+                looks.add(tuple(line.get(name) for name in ("candidate", "rubric", "rubric_version", "labels")))
+            if _matches(line, head):
                 break
-        outcomes = [line["kept"] for line in self._mine() if _same(line, own) and "kept" in line]
-        return len(seen), outcomes[-1] if outcomes else None
+        outcomes = [line["kept"] for line in self._lines() if _matches(line, head) and "kept" in line]
+        return len(looks), outcomes[-1] if outcomes else None
 
     def close(self, items: ItemSet, candidate: str, *, kept: bool) -> None:
         """Note the outcome of a look."""
@@ -139,7 +139,7 @@ class HeldOutLog:
 
     def freeze(self, candidate: str, labelled: list[str]) -> set[str]:
         """Note which items had labels when the candidate was frozen, and return their hashes; the first note counts."""
-        for line in self._mine():
+        for line in self._lines():
             if line.get("frozen") == candidate:
                 return set(_sets(read_log(self.cache)).get(line.get("labelled"), ()))
         items = ItemSet.of(self.criterion, labelled)
@@ -160,11 +160,11 @@ class HeldOutLog:
         line = {"criterion": self.criterion, "candidate": candidate, "bet": items.key}
         append_log(self.cache, [line | {"fixed": fixed, "broke": broke}], [items])
 
-    def _mine(self) -> list[dict[str, Any]]:
+    def _lines(self) -> list[dict[str, Any]]:
         return [line for line in read_log(self.cache) if line.get("criterion") == self.criterion]
 
 
-def _same(line: dict[str, Any], own: dict[str, str]) -> bool:
+def _matches(line: dict[str, Any], own: dict[str, str]) -> bool:
     return all(line.get(name) == value for name, value in own.items())
 
 

@@ -43,13 +43,13 @@ def effective_judges(said: Floats, people: Floats, clusters: Ints) -> tuple[Floa
     if rows.sum() < 3:
         return nothing, "fewer than three items that all judges scored and people labelled"
     said, people = said[rows], people[rows]
-    there = ~np.isnan(people)
-    m = there.sum(axis=1)
-    middle = np.where(there, people, 0.0).sum(axis=1) / m
+    has_label = ~np.isnan(people)
+    m = has_label.sum(axis=1)
+    middle = np.where(has_label, people, 0.0).sum(axis=1) / m
     errors = said - middle[:, None]
     errors = np.column_stack([errors, errors.mean(axis=1)])
     errors -= errors.mean(axis=0)  # squares around it lose no digits
-    squares = np.where(there, people - middle[:, None], 0.0)
+    squares = np.where(has_label, people - middle[:, None], 0.0)
     within = (squares**2).sum(axis=1) / np.maximum(m - 1, 1)
     columns = np.column_stack([np.ones(len(m)), m > 1, within, 1 / m, errors, errors**2])
     sums = without_each(unit_sums(columns, unit, n_units))

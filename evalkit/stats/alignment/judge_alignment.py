@@ -65,7 +65,7 @@ _COUNTS = columns(
     "count: n_items n_scored n_verdicts n_labelled n_annotators n_clusters; number: n_clusters_effective; "
     "Int64: n_tied_references; count: n_tied n_left_out"
 )
-_CORRELATIONS = tuple(name for name, known in FIGURES.items() if known.correlation)
+_CORRELATIONS = tuple(name for name, record in FIGURES.items() if record.correlation)
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _F1, _FIRST = "f1_", "first_rate"
@@ -200,26 +200,26 @@ def align(
     _check_options(reference, level, interval, figures)
     clusters = clusters_for(judged, clusters)
     _check_level(level, interval, clusters, systems, counting)
-    frame, said, chosen = checked_part(judged, labels, part)
+    frame, people, chosen = checked_part(judged, labels, part)
     frame, keys = _with_by(frame, by)
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
-    found, first = panels(frame, said, keys=keys, clusters=clusters), frame["item_id"].head(1).tolist()
+    all_panels, first = panels(frame, people, keys=keys, clusters=clusters), frame["item_id"].head(1).tolist()
     del frame  # a large one is not needed any more once the panels are made
-    for panel in found:
+    for panel in all_panels:
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
-    if rows and len(said) and not any(row["n_labelled"] for row in rows):
+    if rows and len(people) and not any(row["n_labelled"] for row in rows):
         raise InputError(
             "none of the labels belongs to any of these items: the labels have ids such as "
-            f"{str(said['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; use the "
+            f"{str(people['item_id'].iloc[0])!r}, the items have ids such as {str(first[0])!r}; use the "
             "same ids in both"
         )
-    made = _framed(rows, keys, options)
+    table = _framed(rows, keys, options)
     if part == HELD_OUT:
-        made = count_look(made, said, cache)
+        table = count_look(table, people, cache)
     _warn_of_lost_groups(rows, options)
-    return made
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +241,11 @@ def _check_options(reference: str, level: str, interval: str | None, figures: Se
     check_choice("level", level, get_args(LevelOption))
     if interval is not None:
         check_choice("interval", interval, get_args(IntervalOption))
-    known = (*FIGURES, *OF_CLASSES, _FIRST)
-    unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
+    allowed = (*FIGURES, *OF_CLASSES, _FIRST)
+    unknown = [name for name in figures or () if name not in allowed and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
         raise ConfigError(
-            f"align got figures={figures!r}; it takes a list of {listed(known, most=20)} and f1_<label>, each once"
+            f"align got figures={figures!r}; it takes a list of {listed(allowed, most=20)} and f1_<label>, each once"
         )
 
 
@@ -306,9 +306,9 @@ def _rows(
 def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, options: _Options) -> None:
     """Of three or more judges, note that the best one looks better than it is, and how far the next one is behind."""
     for name in (name for name in options.figures if name in FIGURES and FIGURES[name].ceiling):
-        known = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
+        judges = [judge for judge in rows if judge[0] != "\x00" and not np.isnan(rows[judge].get(name, np.nan))]
         # an evaluation's jury is no judge (\x00); of equal ones the first by name
-        ranked = sorted(known, key=lambda judge: (-round(rows[judge][name], 9), judge))
+        ranked = sorted(judges, key=lambda judge: (-round(rows[judge][name], 9), judge))
         if len(ranked) < _SEVERAL:
             continue
         best, second = ranked[:2]
@@ -322,13 +322,13 @@ def _note_best(rows: dict[str, dict[str, Any]], panel: Panel, level: Level, opti
 def _lead(name: str, best: str, second: str, panel: Panel, level: Level, options: _Options) -> str:
     """The paired difference of a figure between two judges, with its interval."""
     parts = [_used(panel, judge, options)[int(name in OF_SCORES)] for judge in (best, second)]
-    both = parts[0] & parts[1]
-    references = [one.take(both) for one in panel.annotators.references(options.reference)]
-    at_level = level.take(both, options.counting)
+    common = parts[0] & parts[1]
+    references = [people.take(common) for people in panel.annotators.references(options.reference)]
+    at_level = level.take(common, options.counting)
     unit, n_units = jackknife_groups(at_level.unit)
     n_units = n_units if options.interval is not None else 0
     values = [
-        compare_each(panel.judges[judge][0].take(both), references, unit, n_units, at_level.options)[name]
+        compare_each(panel.judges[judge][0].take(common), references, unit, n_units, at_level.options)[name]
         for judge in (best, second)
     ]
     gap = values[0] - values[1]
@@ -356,18 +356,18 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
 
 def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
     """The labelled items that count in figures on verdicts (labels), and in figures on scores."""
-    answers, there = panel.judges[judge]
-    labelled, ordered = panel.annotators.labelled & there, panel.scale.level != "nominal"
+    answers, was_asked = panel.judges[judge]
+    labelled, ordered = panel.annotators.labelled & was_asked, panel.scale.level != "nominal"
     counted = options.counting.counted(answers.kind >= 0, answers.tied)
     return labelled & counted, labelled & ~np.isnan(answers.score) & ordered
 
 
 def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
-    annotators, (answers, there) = panel.annotators, panel.judges[judge]
-    labelled = annotators.labelled & there
+    annotators, (answers, was_asked) = panel.annotators, panel.judges[judge]
+    labelled = annotators.labelled & was_asked
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
-    row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
+    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(labelled.sum())}
     row |= {"n_scored": int(scored.sum())} | cluster_counts(panel.unit[used])
     row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
@@ -380,16 +380,16 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": [*notes, why if row["n_labelled"] else "no labels"]}
-    references = [one.take(used) for one in annotators.references(options.reference)]
-    pairs, at_level = [(answers.take(used), one) for one in references], level.take(used, options.counting)
+    references = [people.take(used) for people in annotators.references(options.reference)]
+    pairs, at_level = [(answers.take(used), people) for people in references], level.take(used, options.counting)
     if options.level == "group":
         inside = inside_groups(pairs, at_level)
-        found = group_means(inside, at_level, intervals=options.interval is not None)
+        figures = group_means(inside, at_level, intervals=options.interval is not None)
         row |= _group_counts(inside, options, notes)
     else:
-        found = figures_at(pairs, at_level, interval=options.interval)
-    found = {name: value for name, value in found.items() if name in options.figures}
-    for name, (value, ends) in found.items():
+        figures = figures_at(pairs, at_level, interval=options.interval)
+    figures = {name: value for name, value in figures.items() if name in options.figures}
+    for name, (value, ends) in figures.items():
         row |= {name: value} if ends is None else figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, labelled, level, options)
@@ -397,11 +397,11 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         system = level.system[used]
         row["n_systems"] = len(np.unique(system[system >= 0]))
         notes += [f"{int((system < 0).sum())} items have no system"] * bool((system < 0).any())
-    notes += _reasons(found, panel, references, counted[used], options)
+    notes += _reasons(figures, panel, references, counted[used], options)
     notes += _unequal(references, options)
     f = answers.score if not np.isnan(answers.score).all() else np.where(answers.kind < 0, np.nan, answers.kind)
     if panel.verdicts or panel.scale.level != "nominal":
-        notes += filter(None, [unlike_all(f[there], labelled[there].astype(np.float64), panel.unit[there])])
+        notes += filter(None, [unlike_all(f[was_asked], labelled[was_asked].astype(np.float64), panel.unit[was_asked])])
     if options.interval is not None:
         note_few_clusters(panel.unit[used], notes)
     return row | {"notes": notes}
@@ -409,13 +409,13 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
 
 def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: Notes) -> dict[str, float]:
     share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
-    there = labelled & ~np.isnan(share)
-    if options.level != "corpus" or not there.any():
+    has_rate = labelled & ~np.isnan(share)
+    if options.level != "corpus" or not has_rate.any():
         why = "only for level='corpus'" if options.level != "corpus" else "only votes of pairwise rubrics have it"
         notes.append(Note(why, (_FIRST,)))
         return {}
     # one entry per sample, as in position_inconsistency
-    values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
+    values, unit = (np.repeat(column[has_rate], n[has_rate]) for column in (share, panel.unit))
     if options.interval is None:
         return {_FIRST: float(values.mean())}
     return figure_row(_FIRST, float(values.mean()), mean_interval(values, unit, bounds=(0.0, 1.0)), notes)
@@ -423,7 +423,7 @@ def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, no
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
     """A note if one annotator is compared on less than half of the items of another."""
-    sizes = [int(((one.kind >= 0) | ~np.isnan(one.score)).sum()) for one in references]
+    sizes = [int(((people.kind >= 0) | ~np.isnan(people.score)).sum()) for people in references]
     sizes = [size for size in sizes if size]
     if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
         return []
@@ -460,7 +460,7 @@ def _among_people(annotators: Annotators, level: Level, options: _Options) -> di
     people = [annotators.answers(number) for number in range(len(annotators.names))]
     pairs = list(combinations(people, 2))
     if options.reference != "each":
-        pairs = list(zip(people, _others(annotators, options.reference), strict=True)) if len(people) > 1 else []
+        pairs = list(zip(people, _peers(annotators, options.reference), strict=True)) if len(people) > 1 else []
     return _of_people("people", pairs, level.take(slice(None)), options)
 
 
@@ -468,21 +468,21 @@ def _as_peer(
     answers: Answers, annotators: Annotators, labelled: Flags, level: Level, options: _Options
 ) -> dict[str, float]:
     """The judge in the place of each annotator: against the others, on that annotator's items."""
-    others = _others(annotators, options.reference)
-    masked = [other.where(annotators.answers(number)) for number, other in enumerate(others)]
-    pairs = [(answers.take(labelled), other.take(labelled)) for other in masked]
+    peers = _peers(annotators, options.reference)
+    masked = [peer.where(annotators.answers(number)) for number, peer in enumerate(peers)]
+    pairs = [(answers.take(labelled), peer.take(labelled)) for peer in masked]
     return _of_people("as_peer", pairs, level.take(labelled, options.counting), options)
 
 
-def _others(annotators: Annotators, how: Reference) -> list[Answers]:
+def _peers(annotators: Annotators, how: Reference) -> list[Answers]:
     """The others of each annotator, all together."""
     return [annotators.without(number).together(how) for number in range(len(annotators.names))]
 
 
 def _of_people(ending: str, pairs: list[Pair], level: Level, options: _Options) -> dict[str, float]:
     """Figures averaged over pairs, as the judge's own are."""
-    found = figures_once(pairs, level) if pairs else {}
-    return {f"{name}_{ending}": found.get(name, np.nan) for name in _with_people(options)}
+    figures = figures_once(pairs, level) if pairs else {}
+    return {f"{name}_{ending}": figures.get(name, np.nan) for name in _with_people(options)}
 
 
 def _with_people(options: _Options) -> list[str]:
@@ -499,7 +499,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
     elif "accuracy" in missing:
         reasons.append(Note("no item has a verdict (or label) of both judge and people", ("accuracy", "kappa")))
     elif "kappa" in missing:
-        pairs = max(int(((one.kind >= 0) & counted).sum()) for one in references)
+        pairs = max(int(((people.kind >= 0) & counted).sum()) for people in references)
         why = "judge and people always give one and the same answer" if pairs > 1 else "fewer than two items"
         reasons.append(Note(why, ("kappa",)))
     numeric = tuple(name for name in _CORRELATIONS if name in missing)
@@ -516,7 +516,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
         if ends is not None and ends.reason is not None and not np.isnan(value):
             none.setdefault(ends.reason, []).append(name)
     if TOO_LITTLE in none and len(references) > 1:
-        fewest = min(int((one.kind >= 0).sum()) for one in references)
+        fewest = min(int((people.kind >= 0).sum()) for people in references)
         none[f"{TOO_LITTLE} (fewest labels of an annotator: {fewest})"] = none.pop(TOO_LITTLE)
     return reasons + [Note(why, tuple(names), "interval") for why, names in none.items()]
 

@@ -96,8 +96,8 @@ def checked_part(
     judged: JudgedLike, labels: LabelsLike, part: str | None
 ) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
     """As `checked`, with the labels of one part and a note on them."""
-    frame, said = checked(judged, labels)
-    return frame, *take_part(said, part)
+    frame, people = checked(judged, labels)
+    return frame, *take_part(people, part)
 
 
 def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -110,13 +110,13 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
     InputError
         When columns are missing, a row is double, or no label is of a criterion that was judged.
     """
-    said = labels_for(judged, labels)
+    people = labels_for(judged, labels)
     if is_folder(judged):
         judged = map(vote, read_parts(judged))
     if isinstance(judged, Iterator):
-        parts = [part.drop(columns=_UNUSED, errors="ignore").astype({"item_id": "category"}) for part in judged]
-        if not any("first_rate" in part and part["first_rate"].notna().any() for part in parts):
-            parts = [part.drop(columns=["first_rate", "n_scored"], errors="ignore") for part in parts]
+        parts = [table.drop(columns=_UNUSED, errors="ignore").astype({"item_id": "category"}) for table in judged]
+        if not any("first_rate" in table and table["first_rate"].notna().any() for table in parts):
+            parts = [table.drop(columns=["first_rate", "n_scored"], errors="ignore") for table in parts]
         frame = one_table(parts)
     else:
         judged = judged if isinstance(judged, pd.DataFrame) else getattr(judged, "votes", judged)
@@ -126,14 +126,14 @@ def checked(judged: JudgedLike, labels: LabelsLike) -> tuple[pd.DataFrame, pd.Da
         refuse_doubles(frame, key, name)
         if name == "scores":
             frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
-    said = said.loc[said["label"].notna().to_numpy()]
-    refuse_doubles(said, LABEL_KEY, "labels")
-    if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):
+    people = people.loc[people["label"].notna().to_numpy()]
+    refuse_doubles(people, LABEL_KEY, "labels")
+    if len(people) and len(frame) and not set(people["criterion"].unique()) & set(frame["criterion"].unique()):
         raise InputError(
-            f"the labels are for criterion {listed(said['criterion'].unique())}, but criterion "
+            f"the labels are for criterion {listed(people['criterion'].unique())}, but criterion "
             f"{listed(frame['criterion'].unique())} was judged; in the labels, use the criterion's name in the rubric"
         )
-    return frame, of_items(said, frame["item_id"], frame["criterion"])
+    return frame, of_items(people, frame["item_id"], frame["criterion"])
 
 
 def panels(
@@ -164,14 +164,14 @@ def panels(
     keys = keys or CRITERION_KEY
     units, pieces = split_rows(frame, keys, clusters)
     while pieces:
-        at = pieces.pop(0)
-        piece, own = frame.iloc[at], units.iloc[at]
+        index = pieces.pop(0)
+        piece, names = frame.iloc[index], units.iloc[index]
         if not pieces:
             del frame, units  # the figures need much memory, too
         head = {key: piece[key].iloc[0] for key in keys}
         of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
-        panel, n_rows = _panel(head, piece, of_criterion, own, kinds), len(piece)
-        del piece, own
+        panel, n_rows = _panel(head, piece, of_criterion, names, kinds), len(piece)
+        del piece, names
         if n_rows > MANY:
             release_memory()
         yield panel
@@ -189,15 +189,15 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     verdicts = scale.has_rule if want == "score" else want == "passed" or are_verdicts(said, scale)
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
-    found, shown, lost = {}, {}, {}
+    judges, rates, lost = {}, {}, {}
     for judge in piece["judge"].unique():
-        own = piece.loc[(piece["judge"] == judge).to_numpy()]
-        found[str(judge)] = _answers(own, items, kinds, verdicts=verdicts)
-        if "reason" in own and ONE_ORDER in own["reason"].cat.categories:
-            lost[str(judge)] = np.asarray(items.isin(own["item_id"][own["reason"].eq(ONE_ORDER).fillna(value=False)]))
-        if {"first_rate", "n_scored"} <= set(own):
-            shown[str(judge)] = _first(own, items)
-    return Panel(head, scale, items, unit, annotators, found, verdicts, kinds, shown, lost)
+        rows = piece.loc[(piece["judge"] == judge).to_numpy()]
+        judges[str(judge)] = _answers(rows, items, kinds, verdicts=verdicts)
+        if "reason" in rows and ONE_ORDER in rows["reason"].cat.categories:
+            lost[str(judge)] = np.asarray(items.isin(rows["item_id"][rows["reason"].eq(ONE_ORDER).fillna(value=False)]))
+        if {"first_rate", "n_scored"} <= set(rows):
+            rates[str(judge)] = _first(rows, items)
+    return Panel(head, scale, items, unit, annotators, judges, verdicts, kinds, rates, lost)
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
@@ -206,21 +206,21 @@ def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:
-    at = items.get_indexer(pd.Index(own["item_id"]))
+    index = items.get_indexer(pd.Index(own["item_id"]))
     kind = np.full(len(items), -1, dtype=np.int64)
-    score, tied, there = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
-    kind[at] = verdict_codes(own["passed"]) if verdicts else kinds_of(own["label"], kinds)
-    score[at] = own["score"].to_numpy(dtype=np.float64)
-    tied[at] = own["tied"].to_numpy() & (kind[at] < 0)
-    there[at] = True
+    score, tied, was_asked = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
+    kind[index] = verdict_codes(own["passed"]) if verdicts else kinds_of(own["label"], kinds)
+    score[index] = own["score"].to_numpy(dtype=np.float64)
+    tied[index] = own["tied"].to_numpy() & (kind[index] < 0)
+    was_asked[index] = True
     if verdicts and "reason" in own:  # a tie of labels whose verdict unscored samples left open is no tie of verdicts
-        tied[at] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
+        tied[index] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
     if verdicts or "tied_labels" not in own:
-        return Answers(kind, score, tied), there
+        return Answers(kind, score, tied), was_asked
     cells = own["tied_labels"]
     among = np.full(len(items), -1, dtype=np.int64)
-    among[at] = np.where(tied[at], cells.cat.codes.to_numpy(), -1)
+    among[index] = np.where(tied[index], cells.cat.codes.to_numpy(), -1)
     sets = (labels_among(cell) for cell in cells.cat.categories)
     return Answers(
         kind, score, tied, among, tuple(tuple(kinds.setdefault(name, len(kinds)) for name in names) for names in sets)
-    ), there
+    ), was_asked

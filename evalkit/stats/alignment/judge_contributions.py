@@ -134,7 +134,7 @@ def jury_value(
      ['c', 0.25, 0.875, -0.125, False]]
     """
     if figure is not None:
-        check_choice("figure", figure, [name for name, known in FIGURES.items() if known.better])
+        check_choice("figure", figure, [name for name, record in FIGURES.items() if record.better])
     check_choice("reference", reference, REFERENCES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and FIGURES[figure].of == "scores" and (ties, unscored) != ("half", "drop"):
@@ -143,22 +143,22 @@ def jury_value(
         )
     clusters = clusters_for(votes, clusters)
     votes = one_table(parts_of(votes, vote))  # with their weights
-    frame, said = checked(votes, labels if items is None else as_labels(labels, items))
+    frame, people = checked(votes, labels if items is None else as_labels(labels, items))
     frame = frame.assign(weight=vote_weights(frame, weights))
-    whole = aggregate(frame, method=method, quorum=quorum)
+    jury = aggregate(frame, method=method, quorum=quorum)
     frame = frame.loc[(frame["weight"] > 0).to_numpy()]
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
     families = jury_families(models_of(judges, models), frame, items)
-    juries = [frame, whole.assign(judge=_WHOLE)]
+    juries = [frame, jury.assign(judge=_WHOLE)]
     for judge in judges:
         rest = frame.loc[(frame["judge"] != judge).to_numpy()]
         fewest = rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min()
         if len(rest) and fewest >= AGGREGATE_RULES[method].fewest_judges:
             juries.append(aggregate(rest, method=method, quorum=quorum).assign(judge=_WITHOUT + judge))
-    together = pd.concat([_plain(part) for part in juries], ignore_index=True)
+    together = pd.concat([_plain(table) for table in juries], ignore_index=True)
     together = schemas.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
-    for panel in panels(together, said, clusters=clusters):
+    for panel in panels(together, people, clusters=clusters):
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: the mistakes of these judges do not average out", EvalkitWarning, stacklevel=2)
@@ -181,15 +181,15 @@ class _Comparison:
 
     def known(self, judge: str) -> Flags:
         """The labelled items of a judge that count in the figure."""
-        answers, there = self.panel.judges[judge]
+        answers, was_asked = self.panel.judges[judge]
         on_kinds = self.counting.counted(answers.kind >= 0, answers.tied)
         counted = on_kinds if FIGURES[self.name].of == "kinds" else ~np.isnan(answers.score)
-        return self.panel.annotators.labelled & there & counted
+        return self.panel.annotators.labelled & was_asked & counted
 
     def values(self, judge: str, rows: Flags) -> Floats:
         """The figure of a judge on some items: on all of them, then without each unit."""
         unit, n_units = jackknife_groups(self.panel.unit[rows])
-        people, options = [one.take(rows) for one in self.people], KindOptions(self.panel.verdicts, self.counting)
+        people, options = [side.take(rows) for side in self.people], KindOptions(self.panel.verdicts, self.counting)
         return compare_each(self.panel.judges[judge][0].take(rows), people, unit, n_units, options)[self.name]
 
 
@@ -199,15 +199,15 @@ def _rows(
     name = figure or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "quadratic_kappa")
     compared = _Comparison(panel, panel.annotators.references(reference), name, counting)
     judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
-    known = {judge: compared.known(judge) for judge in (_WHOLE, *judges)}
-    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [panel.annotators.labelled])
-    same = bool(common.any())
-    if not same:
+    counted = {judge: compared.known(judge) for judge in (_WHOLE, *judges)}
+    common = np.logical_and.reduce([flags for flags in counted.values() if flags.any()] or [panel.annotators.labelled])
+    same_items = bool(common.any())
+    if not same_items:
         common = panel.annotators.labelled
-    rows = [{"judge": judge} | _alone(compared, judge, known[judge] & common) for judge in (_WHOLE, *judges)]
+    rows = [{"judge": judge} | _alone(compared, judge, counted[judge] & common) for judge in (_WHOLE, *judges)]
     first = rows[0] | {"judge": "jury"} | _effective(panel, judges, rows[0]["notes"])
     for row in rows[1:]:
-        row |= _left_out(compared, row["judge"], known[_WHOLE] & common, row["notes"])
+        row |= _left_out(compared, row["judge"], counted[_WHOLE] & common, row["notes"])
         if row["judge"] in families.own:
             row["notes"].append(families.own_sentence(row["judge"]))
     values = np.array([row["value"] * FIGURES[name].better for row in rows[1:]])
@@ -217,7 +217,7 @@ def _rows(
     if best:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
     first["notes"] += families.sentences()
-    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "best": False}
+    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same_items, "best": False}
     head |= {"ties": counting.ties, "unscored": counting.unscored}
     return [head | row for row in [first, *rows[1:]]]
 
@@ -239,8 +239,8 @@ def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: Notes) -> d
         notes.append("no jury is left without it")
         return {}
     rows = rows & compared.known(without)
-    whole, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
-    effect = (rest - whole) if FIGURES[compared.name].better < 0 else (whole - rest)
+    jury, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
+    effect = (rest - jury) if FIGURES[compared.name].better < 0 else (jury - rest)
     why = "not defined on the items that the jury scores with and without it"
     return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why, compared.panel.unit[rows])
 
@@ -250,16 +250,16 @@ def _effective(panel: Panel, judges: list[str], notes: Notes) -> dict[str, float
     annotators, scale = panel.annotators, panel.scale
     if scale.level != "nominal" and not np.isnan(annotators.score).all():
         width = scale.highest - scale.lowest
-        said, people = np.stack([one.score for one in answers], axis=1) / width, annotators.score / width
+        scores, people = np.stack([of_judge.score for of_judge in answers], axis=1) / width, annotators.score / width
     elif panel.verdicts:
-        kinds = np.stack([one.kind for one in answers], axis=1)
-        said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
+        kinds = np.stack([of_judge.kind for of_judge in answers], axis=1)
+        scores, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
         notes.append(
             Note("errors cannot be measured, because the labels have neither an order nor a pass rule", ("n_eff",))
         )
         return {}
-    values, why = effective_judges(said, people, panel.unit)
+    values, why = effective_judges(scores, people, panel.unit)
     if why:
         notes.append(Note(why, ("n_eff",)))
     if np.isnan(values[0]):

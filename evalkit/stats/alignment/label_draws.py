@@ -93,18 +93,18 @@ def next_labels(
     check_whole_numbers("n", n)
     votes = judged if isinstance(judged, pd.DataFrame) else judged.votes
     frame = check(votes, "votes", need=[*VOTE_KEY, "label", "level", "scale"])
-    said = empty("labels") if labels is None else labels_for(judged, labels)
+    people = empty("labels") if labels is None else labels_for(judged, labels)
     rows = []
     for criterion in frame["criterion"].unique():
-        own = frame.loc[(frame["criterion"] == criterion).to_numpy()]
-        before = said.loc[((said["criterion"] == criterion) & said["label"].notna()).to_numpy()]
+        of_criterion = frame.loc[(frame["criterion"] == criterion).to_numpy()]
+        before = people.loc[((people["criterion"] == criterion) & people["label"].notna()).to_numpy()]
         number = 1 if before.empty else int(before.get("round", pd.Series([0])).fillna(0).max()) + 1
-        sizes = _sizes(own, strategy).drop(before["item_id"].astype(str).unique(), errors="ignore")
+        sizes = _sizes(of_criterion, strategy).drop(before["item_id"].astype(str).unique(), errors="ignore")
         if sizes.empty:
             raise InputError(f"every item of criterion {criterion!r} is labelled; nothing is left to draw")
         by_item, head = dict(zip(map(str, sizes.index), sizes, strict=True)), {"criterion": criterion, "round": number}
-        drawn = poisson_draw(by_item, n, f"next label {seed} {number}")
-        rows += [head | {"item_id": item, "probability": chance} for item, chance in drawn.items()]
+        chances = poisson_draw(by_item, n, f"next label {seed} {number}")
+        rows += [head | {"item_id": item, "probability": chance} for item, chance in chances.items()]
     return result_table(rows, *_COLUMNS).astype({"item_id": "str"})
 
 
@@ -123,8 +123,8 @@ def _sizes(votes: pd.DataFrame, strategy: DrawStrategy) -> pd.Series:
         per_item = disagreement(votes).set_index("item_id")
         contradiction = per_item["disagreement"]
     if not contradiction.gt(0).any():
-        how = "two samples of a judge differ" if strategy == "uncertainty" else "two judges differ"
-        raise ConfigError(f"strategy={strategy!r} needs items on which {how}, and there are none; use 'random'")
+        condition = "two samples of a judge differ" if strategy == "uncertainty" else "two judges differ"
+        raise ConfigError(f"strategy={strategy!r} needs items on which {condition}, and there are none; use 'random'")
     sizes = contradiction.fillna(0.5) + 1 / (per_item["n_scored"] + 1)
     return sizes.pow(0.5).reindex(items)
 
@@ -189,14 +189,14 @@ def pick_examples(
     """
     check_whole_numbers("n", n)
     frame = as_items(items)
-    said = as_labels(labels, items)
-    said = said if "part" in said.columns else split_labels(said, clusters)
-    said = said.loc[said["part"].eq(DEV).to_numpy() & said["label"].notna().to_numpy()]
-    if said.empty:
+    people = as_labels(labels, items)
+    people = people if "part" in people.columns else split_labels(people, clusters)
+    people = people.loc[people["part"].eq(DEV).to_numpy() & people["label"].notna().to_numpy()]
+    if people.empty:
         raise InputError(
             "no labels to pick examples from: there are none, or all are held out; pass labels of part 'dev'"
         )
-    counts = said[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
+    counts = people[["criterion", "item_id", "label"]].astype(str).value_counts().rename("n").reset_index()
     modes = counts.loc[counts["n"] == counts.groupby(["criterion", "item_id"])["n"].transform("max")]
     modes = modes.drop(columns="n").drop_duplicates(["criterion", "item_id"], keep=False)  # a tie has several
     if lost := {*modes["item_id"].astype(str)} - {*frame["item_id"].astype(str)}:
@@ -233,31 +233,31 @@ def label_weights(said: pd.DataFrame, criterion: str, items: pd.Index, *, dev: p
     InputError
         When a probability is not above 0 and at most 1, is missing for some items of a round, or an item has several.
     """
-    own = _drawn_items(said, criterion)
-    _check_probabilities(own, criterion)
-    known = own.set_index("item_id").reindex(items.astype(str))
-    there = np.asarray(items.astype(str).isin(own["item_id"]))
-    number = known["round"].fillna(0).to_numpy(dtype=np.float64)
-    inverse = 1 / known["probability"].fillna(1).to_numpy(dtype=np.float64)
-    others = _drawn_items(said.iloc[:0] if dev is None else dev, criterion)
-    rounds = others.loc[others["item_id"].isin(items.astype(str)), "round"].astype("float64").fillna(0).to_numpy()
+    draws = _drawn_items(said, criterion)
+    _check_probabilities(draws, criterion)
+    of_items = draws.set_index("item_id").reindex(items.astype(str))
+    has_label = np.asarray(items.astype(str).isin(draws["item_id"]))
+    number = of_items["round"].fillna(0).to_numpy(dtype=np.float64)
+    inverse = 1 / of_items["probability"].fillna(1).to_numpy(dtype=np.float64)
+    dev_draws = _drawn_items(said.iloc[:0] if dev is None else dev, criterion)
+    rounds = dev_draws.loc[dev_draws["item_id"].isin(items.astype(str)), "round"].astype("float64").fillna(0).to_numpy()
     weights, before = np.zeros(len(items)), np.zeros(len(items), dtype=bool)
-    for one in np.unique(number[there]):
-        now = there & (number == one)
-        mine = np.where(now, inverse, 0.0)
-        n_before = before.sum() + (rounds < one).sum() if before.any() else 0
-        part = mine / mine.sum() * (len(items) - n_before) / len(items)
-        part = np.where(before, n_before / max(before.sum(), 1) / len(items), part)
-        weights += part * now.sum() / there.sum()
+    for draw_round in np.unique(number[has_label]):
+        now = has_label & (number == draw_round)
+        raw = np.where(now, inverse, 0.0)
+        n_before = before.sum() + (rounds < draw_round).sum() if before.any() else 0
+        weight = raw / raw.sum() * (len(items) - n_before) / len(items)
+        weight = np.where(before, n_before / max(before.sum(), 1) / len(items), weight)
+        weights += weight * now.sum() / has_label.sum()
         before |= now
     return weights
 
 
 def _drawn_items(said: pd.DataFrame, criterion: str) -> pd.DataFrame:
     """The labelled items of a criterion, with the round and the probability of their draw."""
-    own = said.loc[(said["criterion"] == criterion).to_numpy() & said["label"].notna().to_numpy()]
-    own = own.assign(**{name: own.get(name, np.nan) for name in ("round", "probability")})
-    return own[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
+    draws = said.loc[(said["criterion"] == criterion).to_numpy() & said["label"].notna().to_numpy()]
+    draws = draws.assign(**{name: draws.get(name, np.nan) for name in ("round", "probability")})
+    return draws[["item_id", "round", "probability"]].astype({"item_id": str}).drop_duplicates()
 
 
 def _check_probabilities(own: pd.DataFrame, criterion: str) -> None:

@@ -57,16 +57,16 @@ def split_labels(labels: LabelsLike, clusters: ClustersLike | None = None) -> pd
     >>> split_labels(labels)["part"].value_counts().to_dict()
     {'dev': 125, 'held-out': 75}
     """
-    said = as_labels(labels)
-    ids = said["item_id"].astype("str")
+    people = as_labels(labels)
+    ids = people["item_id"].astype("str")
     names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
     places = {name: place(name) for name in names.unique()}
-    held = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
-    there = said["label"].notna().to_numpy()
-    counts = said.loc[there].groupby("criterion", observed=True)["item_id"].nunique()
-    enough = said["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
-    part = np.where(held & enough, HELD_OUT, DEV)
-    return said.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
+    is_held_out = (names.map(places) >= 1 - HELD_OUT_SHARE).to_numpy(dtype=bool)
+    has_label = people["label"].notna().to_numpy()
+    counts = people.loc[has_label].groupby("criterion", observed=True)["item_id"].nunique()
+    is_split = people["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
+    part = np.where(is_held_out & is_split, HELD_OUT, DEV)
+    return people.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
 
 
 def place(name: str) -> float:
@@ -136,12 +136,12 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None 
     }
     looks = [dict(zip(_LOOK, (*row, sets[row[2]].key), strict=True)) for row in keys.values.tolist() if row[2] in sets]
     append_log(cache, looks, sets.values())
-    seen = held_out_looks(cache)
-    seen = seen.loc[seen["labels"].isin([items.key for items in sets.values()])]
-    counts = seen.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
-    at = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
-    found = counts.reindex(at).fillna(0).astype("int64")
-    return made.assign(n_looks=found["n"].to_numpy(), n_versions=found["v"].to_numpy())
+    log = held_out_looks(cache)
+    log = log.loc[log["labels"].isin([items.key for items in sets.values()])]
+    counts = log.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
+    index = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
+    totals = counts.reindex(index).fillna(0).astype("int64")
+    return made.assign(n_looks=totals["n"].to_numpy(), n_versions=totals["v"].to_numpy())
 
 
 def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
@@ -170,5 +170,5 @@ def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     """
     looks = [line for line in read_log(cache) if all(isinstance(line.get(name), str) for name in (*_LOOK, "at"))]
     frame = pd.DataFrame(looks, columns=[*_LOOK, "at"], dtype="str")
-    found = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
-    return found.reset_index()
+    counts = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
+    return counts.reset_index()

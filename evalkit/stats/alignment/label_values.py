@@ -53,8 +53,8 @@ def labels_for(judged: object, labels: LabelsLike) -> pd.DataFrame:
     InputError
         For a mapping if `judged` is a table, and as `extract_labels`.
     """
-    known = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
-    return as_labels(labels, *(getattr(judged, name, None) for name in known))
+    attributes = () if isinstance(judged, pd.DataFrame) else ("items", "rubric")
+    return as_labels(labels, *(getattr(judged, name, None) for name in attributes))
 
 
 def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.DataFrame:
@@ -68,16 +68,16 @@ def of_items(labels: pd.DataFrame, items: pd.Series, criteria: pd.Series) -> pd.
     if (notes := ID_NOTES.get()) is not None:
         notes |= dict.fromkeys(labels.attrs.get(LOST_IDS, ()))
     judged = labels["criterion"].isin(criteria.unique()) & labels["label"].notna()
-    known = pd.Index(items.unique(), dtype="str")
+    item_ids = pd.Index(items.unique(), dtype="str")
     ids = labels["item_id"].astype(object)
-    ids[judged] = match_ids(pd.Index(ids[judged]), known, "labels", "item")
+    ids[judged] = match_ids(pd.Index(ids[judged]), item_ids, "labels", "item")
     return labels.assign(item_id=ids.astype("str"))
 
 
 def clusters_for(judged: object, clusters: ClustersLike | None) -> ClustersLike | None:
     """The clusters passed, else those of an evaluation."""
-    own = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
-    return own if clusters is None else clusters
+    of_evaluation = None if isinstance(judged, pd.DataFrame) else getattr(judged, "clusters", None)
+    return of_evaluation if clusters is None else clusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ def read_label(text: str, scale: Scale) -> Reading | None:
 
 
 def _allowed(scale: Scale) -> str:
-    shown = ", ".join(scale.labels)
+    text = ", ".join(scale.labels)
     if scale.level == "ordinal":
-        shown += ", a number between them (a mean)"
+        text += ", a number between them (a mean)"
     elif scale.level == "interval":
-        shown = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
-    return f"{shown}, true, false" if scale.has_rule else shown
+        text = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
+    return f"{text}, true, false" if scale.has_rule else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Annotators:
     def without(self, annotator: int) -> Annotators:
         """All annotators but this one."""
         keep = np.arange(len(self.names)) != annotator
-        names = tuple(name for at, name in enumerate(self.names) if at != annotator)
+        names = tuple(name for number, name in enumerate(self.names) if number != annotator)
         return Annotators(names, self.kind[:, keep], self.score[:, keep])
 
     def references(self, how: Reference) -> list[Answers]:
@@ -161,15 +161,15 @@ class Annotators:
         n_items = len(self.kind)
         item, _ = np.nonzero(self.kind >= 0)
         kind, tied = tally(item.astype(np.int64), self.kind[self.kind >= 0], n_items).single()
-        there = ~np.isnan(self.score)
-        n = there.sum(axis=1)
+        has_score = ~np.isnan(self.score)
+        n = has_score.sum(axis=1)
         score = np.full(n_items, np.nan)
         if how == "mean":
             score[n > 0] = np.nansum(self.score, axis=1)[n > 0] / n[n > 0]
         else:
-            at, _ = np.nonzero(there)
-            values, ranks = np.unique(np.round(self.score[there], 12), return_inverse=True)
-            top, _ = tally(at.astype(np.int64), ranks.astype(np.int64), n_items).single()
+            rows, _ = np.nonzero(has_score)
+            values, ranks = np.unique(np.round(self.score[has_score], 12), return_inverse=True)
+            top, _ = tally(rows.astype(np.int64), ranks.astype(np.int64), n_items).single()
             score[top >= 0] = values[top[top >= 0]]
         return Answers(kind, score, tied)
 
@@ -190,24 +190,24 @@ def annotators_of(
     InputError
         For a label that means nothing on the scale; the message lists what is allowed.
     """
-    at = items.get_indexer(pd.Index(labels["item_id"]))
-    labels, at = labels.loc[at >= 0], at[at >= 0]
+    index = items.get_indexer(pd.Index(labels["item_id"]))
+    labels, index = labels.loc[index >= 0], index[index >= 0]
     names = labels["annotator"].astype("str")
-    annotator, seen = pd.factorize(names, sort=True)
+    annotator, annotators = pd.factorize(names, sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, what)
-    scores = np.array([read.score for read in readings if read is not None] or [np.nan])
+    scores = np.array([reading.score for reading in readings if reading is not None] or [np.nan])
     verdicts = scale.has_rule if verdicts is None else verdicts
-    codes = np.array([_kind(read, kinds, verdicts=verdicts) for read in readings if read is not None] or [-1])
-    kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
-    score = np.full((len(items), len(seen)), np.nan)
-    kind[at, annotator], score[at, annotator] = codes[text], scores[text]
-    return Annotators(tuple(str(name) for name in seen), kind, score)
+    codes = np.array([_kind(reading, kinds, verdicts=verdicts) for reading in readings if reading is not None] or [-1])
+    kind = np.full((len(items), len(annotators)), -1, dtype=np.int64)
+    score = np.full((len(items), len(annotators)), np.nan)
+    kind[index, annotator], score[index, annotator] = codes[text], scores[text]
+    return Annotators(tuple(str(name) for name in annotators), kind, score)
 
 
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
-    unknown = [text for text, read in zip(texts, readings, strict=True) if read is None]
+    unknown = [text for text, reading in zip(texts, readings, strict=True) if reading is None]
     if unknown:
         raise InputError(
             f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed: {_allowed(scale)}"
@@ -222,22 +222,22 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     InputError
         For a label that means nothing on its scale, or two labels of one annotator for one thing.
     """
-    said = labels[labels["label"].notna()]
-    refuse_doubles(said, LABEL_KEY, "labels")
-    codes = said["label"].astype(object)
+    people = labels[labels["label"].notna()]
+    refuse_doubles(people, LABEL_KEY, "labels")
+    codes = people["label"].astype(object)
     for criterion in rubric.criteria:
-        scale, mine = criterion.scale, (said["criterion"] == criterion.name).to_numpy()
-        texts = list(dict.fromkeys(codes[mine]))
-        meant = {text: text if read_label(text, scale) else scale.named(text) for text in texts}
-        _refuse_unknown(texts, meant.values(), scale, criterion.name)
-        codes[mine] = [code_text(code) for code in codes[mine].map(meant)]
-    return check(said.assign(label=codes), "labels")
+        scale, rows = criterion.scale, (people["criterion"] == criterion.name).to_numpy()
+        texts = list(dict.fromkeys(codes[rows]))
+        code_of = {text: text if read_label(text, scale) else scale.named(text) for text in texts}
+        _refuse_unknown(texts, code_of.values(), scale, criterion.name)
+        codes[rows] = [code_text(code) for code in codes[rows].map(code_of)]
+    return check(people.assign(label=codes), "labels")
 
 
 def are_verdicts(labels: pd.DataFrame, scale: Scale) -> bool:
     """Whether people gave only ``true`` and ``false``."""
     readings = [read_label(str(text), scale) for text in labels["label"].unique()]
-    only = [read.passed is not None for read in readings if read is not None and read.label is None]
+    only = [reading.passed is not None for reading in readings if reading is not None and reading.label is None]
     return bool(only) and all(only) and len(only) == len(readings)
 
 

@@ -39,7 +39,7 @@ def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None
 
     The personas of the provider ``fake`` are one model.
     """
-    found = {name: "fake" if name.startswith("fake:") else name.split(":", 1)[-1] for name in judges}
+    model_of = {name: "fake" if name.startswith("fake:") else name.split(":", 1)[-1] for name in judges}
     if isinstance(models, pd.DataFrame):
         if not {"judge", "model"} <= set(models.columns):
             raise InputError(
@@ -48,7 +48,7 @@ def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None
             )
         served = models[["judge", "model"]].dropna().drop_duplicates("judge").astype("str")
         models = dict(zip(served["judge"], served["model"], strict=True))
-    return found | {name: str(model) for name, model in (models or {}).items() if name in found}
+    return model_of | {name: str(model) for name, model in (models or {}).items() if name in model_of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: ItemsLi
     frame = as_items(items)
     if "system_id" not in frame.columns:
         raise InputError(f"items has no column 'system_id' (the model that wrote the answer), only {listed(frame)}")
-    known = frame.loc[frame["system_id"].notna()]
-    names = [family(str(system).split(":", 1)[-1]) for system in known["system_id"]]
-    systems = dict(zip(known["item_id"].astype("str"), names, strict=True))
-    own = {}
+    with_system = frame.loc[frame["system_id"].notna()]
+    names = [family(str(system).split(":", 1)[-1]) for system in with_system["system_id"]]
+    systems = dict(zip(with_system["item_id"].astype("str"), names, strict=True))
+    counts = {}
     for judge, model in models.items():
-        mine = asked.loc[(asked["judge"] == judge).to_numpy(), "item_id"].astype("str")
-        n_own = sum(systems.get(item) == family(model) for item in mine)
+        item_ids = asked.loc[(asked["judge"] == judge).to_numpy(), "item_id"].astype("str")
+        n_own = sum(systems.get(item) == family(model) for item in item_ids)
         if n_own:
-            own[judge] = n_own
-    return JuryFamilies(families, own)
+            counts[judge] = n_own
+    return JuryFamilies(families, counts)

@@ -122,15 +122,15 @@ def pass_threshold(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures must be of the same items"
     )
     clusters = clusters_for(judged, clusters)
-    frame, said, chosen = checked_part(judged, labels, part)
+    frame, people, chosen = checked_part(judged, labels, part)
     units = clusters_of(frame["item_id"], clusters)
     names = dict(zip(frame["item_id"].astype(str), units, strict=True))
     rows: list[dict[str, Any]] = []
-    for panel in panels(frame, said, kinds="passed"):
-        same = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
+    for panel in panels(frame, people, kinds="passed"):
+        equal = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge in panel.judges:
             row = _row(panel, judge, names, folds, objective, counting)
-            row |= {"judge": judge, "objective": objective, "same_items": same, "notes": [chosen, row.get("notes")]}
+            row |= {"judge": judge, "objective": objective, "same_items": equal, "notes": [chosen, row.get("notes")]}
             rows.append(panel.head | row)
     return result_table(rows, *_COLUMNS)
 
@@ -138,37 +138,37 @@ def pass_threshold(
 def _row(
     panel: Panel, judge: str, names: Mapping[str, str], folds: int, objective: str, counting: Counting
 ) -> dict[str, Any]:
-    answers, there = panel.judges[judge]
-    labelled = there & (panel.annotators.kind >= 0).any(axis=1)
-    at = _compared(panel, answers, there, counting)
-    row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(at.sum()), "n_folds": 0}
-    row |= {"n_left_out": int((labelled & ~at).sum()), "n_tied": int((at & answers.tied).sum())}
+    answers, was_asked = panel.judges[judge]
+    labelled = was_asked & (panel.annotators.kind >= 0).any(axis=1)
+    used = _compared(panel, answers, was_asked, counting)
+    row: dict[str, Any] = {"n_items": int(was_asked.sum()), "n_labelled": int(used.sum()), "n_folds": 0}
+    row |= {"n_left_out": int((labelled & ~used).sum()), "n_tied": int((used & answers.tied).sum())}
     row |= {"ties": counting.ties, "unscored": counting.unscored}
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
-    score, said = sign * answers.score[at], panel.annotators.kind[at]
-    unit = np.array([names[item] for item in panel.items[at]], dtype=object)
+    score, kinds = sign * answers.score[used], panel.annotators.kind[used]
+    unit = np.array([names[item] for item in panel.items[used]], dtype=object)
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
-    why = _why_not(panel.scale, score, said, row["n_folds"], objective)
+    why = _why_not(panel.scale, score, kinds, row["n_folds"], objective)
     if why is not None:
         return row | {"notes": why}
     # where the rubric's rule draws the line; the middle of the scale for a list of codes
     present_cut = panel.scale.pass_at
     start = sign * ((panel.scale.lowest + panel.scale.highest) / 2 if present_cut is None else float(present_cut))
-    cut = _best(score, _weights(said, objective), start)
-    row |= {"in_sample": _figure(_passing(score, cut), said, objective), "cut": sign * cut}
+    cut = _best(score, _weights(kinds, objective), start)
+    row |= {"in_sample": _figure(_passing(score, cut), kinds, objective), "cut": sign * cut}
     cuts: list[float] = []
     passed = np.zeros(len(score))
     for number in range(row["n_folds"]):
         out = fold == number
-        cuts.append(_best(score[~out], _weights(said[~out], objective), start))
+        cuts.append(_best(score[~out], _weights(kinds[~out], objective), start))
         passed[out] = _passing(score[out], cuts[-1])
-    present = np.where(answers.kind[at] < 0, np.nan, answers.kind[at])
-    present[answers.tied[at] & (counting.ties == "half")] = 0.5
-    row |= {"out_of_fold": _figure(passed, said, objective), "present": _figure(present, said, objective)}
+    present = np.where(answers.kind[used] < 0, np.nan, answers.kind[used])
+    present[answers.tied[used] & (counting.ties == "half")] = 0.5
+    row |= {"out_of_fold": _figure(passed, kinds, objective), "present": _figure(present, kinds, objective)}
     row |= {"optimism": row["in_sample"] - row["out_of_fold"], "pass_at": _code(panel.scale, sign, cut)}
-    row |= {"cut_lowest": min(sign * one for one in cuts), "cut_highest": max(sign * one for one in cuts)}
+    row |= {"cut_lowest": min(sign * value for value in cuts), "cut_highest": max(sign * value for value in cuts)}
     useless = np.isinf(cut) or cut <= np.nanmin(score)
     return row | {"notes": "the best cut passes all items or none" if useless else None}
 
@@ -196,19 +196,19 @@ def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: 
 def _folds(unit: npt.NDArray[np.object_], folds: int) -> Ints:
     """The fold of each item: clusters in the order of their sha256, dealt out in turn."""
     order = sorted(set(unit), key=lambda name: hashlib.sha256(name.encode()).digest())
-    numbers = {name: at % folds for at, name in enumerate(order)}
+    numbers = {name: number % folds for number, name in enumerate(order)}
     return np.array([numbers[name] for name in unit], dtype=np.int64)
 
 
 def _weights(said: npt.NDArray[np.int64], objective: str) -> Floats:
     """What each label is worth, below 0 for a fail: the same, or if balanced both verdicts of an annotator alike."""
     weights = np.zeros(said.shape)
-    for one in range(said.shape[1]):
-        column = said[:, one]
+    for person in range(said.shape[1]):
+        column = said[:, person]
         groups = [column >= 0] if objective == "accuracy" else [column == 0, column == 1]
         if all(group.any() for group in groups):
             for group in groups:
-                weights[group, one] = (column >= 0).sum() / (len(groups) * group.sum())
+                weights[group, person] = (column >= 0).sum() / (len(groups) * group.sum())
     total = weights.sum()
     return np.where(said == 1, weights, -weights) / total if total else weights
 

@@ -116,19 +116,19 @@ def k_curve(
     _check_options(figures, ks, method, draws)
     counting = check_counting("k_curve", ties, unscored)
     clusters = clusters_for(judgments, clusters)
-    said = schemas.empty("labels") if labels is None else labels_for(judgments, labels)
+    people = schemas.empty("labels") if labels is None else labels_for(judgments, labels)
     judgments = getattr(judgments, "judgments", judgments)  # of an evaluation
     frame = schemas.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, said = checked(vote(frame, method=method), said)
+    votes, people = checked(vote(frame, method=method), people)
     samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
-    for panel in panels(votes, said, clusters=clusters):
+    for panel in panels(votes, people, clusters=clusters):
         for judge in panel.judges:
-            own, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
-            rows += [head | row for row in _rows(own, panel, figures, ks, method, draws, counting)]
+            judge_rows, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
+            rows += [head | row for row in _rows(judge_rows, panel, figures, ks, method, draws, counting)]
     return result_table(rows, *_COLUMNS)
 
 
@@ -157,9 +157,9 @@ class _Cube:
 def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
     own = own.sort_values("sample", kind="stable")
     item = panel.items.get_indexer(pd.Index(own["item_id"]))
-    place = own.groupby("item_id", observed=True).cumcount().to_numpy()
-    shape = (len(panel.items), int(place.max()) + 1)
-    score, kind, there = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
+    sample = own.groupby("item_id", observed=True).cumcount().to_numpy()
+    shape = (len(panel.items), int(sample.max()) + 1)
+    score, kind, has_sample = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
     scored = own["error"].isna().to_numpy()
     codes: Ints
     if panel.verdicts:
@@ -169,39 +169,39 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
         for name in labels.dropna().unique():  # a label of samples alone is an answer, too
             panel.kinds.setdefault(name, len(panel.kinds))
         codes = labels.map(panel.kinds).fillna(-1).to_numpy().astype(np.int64)
-    score[item, place] = np.where(scored, own["score"].to_numpy(dtype=np.float64), np.nan)
-    kind[item, place] = np.where(scored, codes, -1)
-    there[item, place] = True
-    return _Cube(score, kind, there)
+    score[item, sample] = np.where(scored, own["score"].to_numpy(dtype=np.float64), np.nan)
+    kind[item, sample] = np.where(scored, codes, -1)
+    has_sample[item, sample] = True
+    return _Cube(score, kind, has_sample)
 
 
 def _voted(cube: _Cube, k: int, panel: Panel, method: str) -> Answers:
     """The vote of the first k samples; none if there are fewer."""
-    enough = cube.there[:, :k].sum(axis=1) == k
+    has_k = cube.there[:, :k].sum(axis=1) == k
     score, kind = cube.score[:, :k], cube.kind[:, :k]
-    some = ~np.isnan(score).all(axis=1) & enough
+    some = ~np.isnan(score).all(axis=1) & has_k
     middle = np.full(len(score), np.nan)
     sets: list[tuple[int, ...]]
     middle[some] = (np.nanmean if method == "mean" else np.nanmedian)(score[some], axis=1)
     if panel.verdicts:
         yes, no = (kind == 1).sum(axis=1), (kind == 0).sum(axis=1)
-        found = np.where(2 * yes > k, 1, np.where(2 * no > k, 0, -1))
-        tied, sets = enough & (yes == no) & (yes > 0), []
+        kinds = np.where(2 * yes > k, 1, np.where(2 * no > k, 0, -1))
+        tied, sets = has_k & (yes == no) & (yes > 0), []
     elif panel.scale.level == "nominal":
         counts = np.stack([(kind == code).sum(axis=1) for code in range(max(panel.kinds.values(), default=0) + 1)])
         top = counts.max(axis=0)
-        tied = enough & ((counts == top).sum(axis=0) > 1) & (top > 0)
-        found = np.where(tied | (top == 0), -1, counts.argmax(axis=0))
-        sets = [tuple(np.flatnonzero(counts[:, at] == top[at]).tolist()) for at in np.flatnonzero(tied)]
+        tied = has_k & ((counts == top).sum(axis=0) > 1) & (top > 0)
+        kinds = np.where(tied | (top == 0), -1, counts.argmax(axis=0))
+        sets = [tuple(np.flatnonzero(counts[:, item] == top[item]).tolist()) for item in np.flatnonzero(tied)]
     else:
         labels, tied = nearest_labels(middle, Measures(np.zeros(len(middle), dtype=np.int64), (panel.scale,)))
-        found = np.array([-1 if name is None else panel.kinds.setdefault(name, len(panel.kinds)) for name in labels])
+        kinds = np.array([-1 if name is None else panel.kinds.setdefault(name, len(panel.kinds)) for name in labels])
         between = [panel.scale.around(float(value)) for value in middle[tied]]
         sets = [tuple(panel.kinds.setdefault(name, len(panel.kinds)) for name in names) for names in between]
     among = np.full(len(middle), -1, dtype=np.int64)
     if not panel.verdicts:
         among[tied] = np.arange(len(sets))
-    return Answers(np.where(enough, found, -1).astype(np.int64), middle, tied, among, tuple(sets))
+    return Answers(np.where(has_k, kinds, -1).astype(np.int64), middle, tied, among, tuple(sets))
 
 
 def _rows(
@@ -214,24 +214,24 @@ def _rows(
     counting: Counting,
 ) -> Iterator[dict[str, Any]]:
     cube = _cube(own, panel)
-    most = cube.there.shape[1]
-    wanted = sorted(set(ks if ks is not None else [*(k for k in _KS if k < most), most, 2 * most]))
+    n_max = cube.there.shape[1]
+    all_ks = sorted(set(ks if ks is not None else [*(k for k in _KS if k < n_max), n_max, 2 * n_max]))
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
     labelled = bool(panel.annotators.labelled.any())
-    drawn = {k: _drawn(cube, k, panel, method, draws, counting) for k in wanted if k <= most and labelled}
-    phis = _phi(own, most)
+    by_k = {k: _draw_samples(cube, k, panel, method, draws, counting) for k in all_ks if k <= n_max and labelled}
+    phis = _phi(own, n_max)
     exact = panel.verdicts and counting == LEFT_OUT
     for name in figures or [default]:
-        for k in wanted:
-            row = {"figure": name, "k": k, "extrapolated": k > most, "n_samples": most, "n_items": 0, "n_draws": 0}
+        for k in all_ks:
+            row = {"figure": name, "k": k, "extrapolated": k > n_max, "n_samples": n_max, "n_items": 0, "n_draws": 0}
             notes: Notes = []
             row["phi"] = phis[0] / (phis[0] + phis[1] / k) if phis is not None else np.nan
-            if k > most:
+            if k > n_max:
                 notes.append("extrapolated: phi alone")
             elif not labelled:
                 notes.append("no labels: phi alone")
             else:
-                row |= _figure(name, k, drawn[k], notes, most)
+                row |= _figure(name, k, by_k[k], notes, n_max)
                 row |= {"n_items": int((panel.annotators.labelled & (cube.there.sum(axis=1) >= k)).sum())}
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
@@ -248,37 +248,37 @@ class _Drawn:
     unit: Ints
 
 
-def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
-    n_items, most = cube.there.shape
+def _draw_samples(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
+    n_items, n_max = cube.there.shape
     # At k = K every draw is the same set, unless some item has fewer samples.
-    rounds = 1 if k == most else draws
+    rounds = 1 if k == n_max else draws
     draw = np.random.default_rng(0)
     rows = panel.annotators.labelled & (cube.there.sum(axis=1) >= k)
     unit, n_units = jackknife_groups(panel.unit[rows])
-    people = [one.take(rows) for one in panel.annotators.references("each")]
+    people = [person.take(rows) for person in panel.annotators.references("each")]
 
     def figures(one: _Cube, units: int) -> dict[str, Floats]:
         answers = _voted(one, k, panel, method).take(rows)
         return compare_each(answers, people, unit, units, KindOptions(panel.verdicts, counting))
 
-    drawn = _Drawn(figures(cube, 0), [], unit)
+    result = _Drawn(figures(cube, 0), [], unit)
     for number in range(rounds):
-        order = np.argsort(np.where(cube.there, draw.random((n_items, most)), 2.0), axis=1, kind="stable")
-        drawn.each.append(figures(cube.take(order.astype(np.int64)), n_units if number < _BAND_DRAWS else 0))
-    return drawn
+        order = np.argsort(np.where(cube.there, draw.random((n_items, n_max)), 2.0), axis=1, kind="stable")
+        result.each.append(figures(cube.take(order.astype(np.int64)), n_units if number < _BAND_DRAWS else 0))
+    return result
 
 
 def _figure(name: str, k: int, drawn: _Drawn, notes: Notes, most: int) -> dict[str, Any]:
-    values = np.array([one[name][0] for one in drawn.each])
-    left_out = np.mean([one[name][1:] for one in drawn.each[:_BAND_DRAWS]], axis=0)
-    known = values[~np.isnan(values)]
-    defined = bool(len(known)) and len(known) >= 0.95 * len(values)
-    means = np.append(known.mean() if defined else np.nan, left_out)
+    values = np.array([figures[name][0] for figures in drawn.each])
+    left_out = np.mean([figures[name][1:] for figures in drawn.each[:_BAND_DRAWS]], axis=0)
+    finite = values[~np.isnan(values)]
+    defined = bool(len(finite)) and len(finite) >= 0.95 * len(values)
+    means = np.append(finite.mean() if defined else np.nan, left_out)
     row = value_row(name, means, FIGURES[name].transform, notes, "not defined in over 5 % of the draws", drawn.unit)
     if defined:
         note_few_clusters(drawn.unit, notes)
-        if len(known) > 1 and 2 * k <= most:
-            row["sd_subsets"] = float(known.std(ddof=1))
+        if len(finite) > 1 and 2 * k <= most:
+            row["sd_subsets"] = float(finite.std(ddof=1))
     return row | {"prefix": float(drawn.prefix[name][0]), "n_draws": len(values)}
 
 
@@ -287,9 +287,9 @@ def _exact(name: str, k: int, cube: _Cube, panel: Panel) -> float:
     from scipy.stats import hypergeom
 
     size = cube.there.sum(axis=1)
-    enough = size >= k
+    has_k = size >= k
     yes, no = ((cube.kind == code).sum(axis=1) for code in (1, 0))
-    passes, fails = (np.where(enough, hypergeom.sf(k // 2, np.maximum(size, k), n, k), 0.0) for n in (yes, no))
+    passes, fails = (np.where(has_k, hypergeom.sf(k // 2, np.maximum(size, k), n, k), 0.0) for n in (yes, no))
     right = verdicts = 0.0
     for truth in panel.annotators.kind.T:
         rows = truth >= 0 if name == "accuracy" else truth == (0 if name == "false_pass_rate" else 1)
@@ -302,9 +302,9 @@ def _phi(own: pd.DataFrame, most: int) -> tuple[float, float] | None:
     """σ²_i and σ²_e of one judge: items with all `most` samples scored, one way."""
     scores = own.loc[own["error"].isna().to_numpy() & own["score"].notna().to_numpy()]
     by_item = scores.groupby("item_id", observed=True)["score"].agg(["size", "mean", "var"])
-    whole = by_item.loc[(by_item["size"] == most).to_numpy()]
-    if most < 2 or len(whole) < 2:
+    complete = by_item.loc[(by_item["size"] == most).to_numpy()]
+    if most < 2 or len(complete) < 2:
         return None
-    error = float(whole["var"].mean())
-    item = max(float(whole["mean"].var()) - error / most, 0.0)
+    error = float(complete["var"].mean())
+    item = max(float(complete["mean"].var()) - error / most, 0.0)
     return (item, error) if item + error > 1e-15 else None

@@ -94,25 +94,25 @@ def figures(pairs: list[Pair], level: Level, *, interval: IntervalOption | None)
     unit, n_units = jackknife_groups(level.unit)
     n_units = n_units if interval == "jackknife" else 0
     if level.name == "system":
-        each = [_system_figures(one, other, level, unit, n_units) for one, other in pairs]
-        values = average(each, level.figures, n_units)
+        per_pair = [_system_figures(judge, people, level, unit, n_units) for judge, people in pairs]
+        values = average(per_pair, level.figures, n_units)
     else:
         values = compare_pairs(pairs, unit, n_units, level.options)
-    found = {name: _found(name, one[0], one[1:], unit if n_units else None) for name, one in values.items()}
-    return _bootstrapped(found, pairs, level) if interval == "bootstrap" else found
+    by_name = {name: _figure(name, column[0], column[1:], unit if n_units else None) for name, column in values.items()}
+    return _bootstrapped(by_name, pairs, level) if interval == "bootstrap" else by_name
 
 
 def _bootstrapped(found: Found, pairs: list[Pair], level: Level) -> Found:
     """The figures of the corpus with percentile intervals over resampled clusters."""
     rounds: dict[str, list[float]] = {name: [] for name in found}
     for rows in resamples(level.unit):
-        drawn = [(one.take(rows), other.take(rows)) for one, other in pairs]
-        for name, values in compare_pairs(drawn, level.unit[rows], 0, level.options).items():
+        sample = [(judge.take(rows), people.take(rows)) for judge, people in pairs]
+        for name, values in compare_pairs(sample, level.unit[rows], 0, level.options).items():
             rounds[name].append(float(values[0]))
     return {name: (value, percentiles(value, np.array(rounds[name]))) for name, (value, _) in found.items()}
 
 
-def _found(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tuple[float, Interval | None]:
+def _figure(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tuple[float, Interval | None]:
     """The figure with its interval; without one if there are no units."""
     if unit is None:
         return float(value), None
@@ -122,10 +122,10 @@ def _found(name: str, value: float, leave_out: Floats, unit: Ints | None) -> tup
 def figures_once(pairs: list[Pair], level: Level) -> dict[str, float]:
     """The figures of the pairs, averaged over them at this level, without intervals."""
     if level.name == "group":
-        found = group_means(inside_groups(pairs, level), level, intervals=False)
+        by_name = group_means(inside_groups(pairs, level), level, intervals=False)
     else:
-        found = figures(pairs, level, interval=None)
-    return {name: value for name, (value, _) in found.items()}
+        by_name = figures(pairs, level, interval=None)
+    return {name: value for name, (value, _) in by_name.items()}
 
 
 def inside_groups(pairs: list[Pair], level: Level) -> npt.NDArray[np.float64]:
@@ -133,47 +133,47 @@ def inside_groups(pairs: list[Pair], level: Level) -> npt.NDArray[np.float64]:
     order = np.argsort(level.unit, kind="stable")
     rows = []
     for piece in np.split(order, np.cumsum(np.bincount(level.unit))[:-1]):
-        part = [(one.take(piece), other.take(piece)) for one, other in pairs]
-        values = compare_pairs(part, np.zeros(len(piece), dtype=np.int64), 0, level.options)
+        inside = [(judge.take(piece), people.take(piece)) for judge, people in pairs]
+        values = compare_pairs(inside, np.zeros(len(piece), dtype=np.int64), 0, level.options)
         rows.append([float(values[name][0]) for name in level.figures])
     return np.array(rows)
 
 
 def group_means(inside: npt.NDArray[np.float64], level: Level, *, intervals: bool) -> Found:
     """The unweighted mean of each figure over the groups in which it is defined."""
-    found: Found = {}
+    by_name: Found = {}
     for name, column in zip(level.figures, inside.T, strict=True):
         used = column[~np.isnan(column)]
         value = float(used.mean()) if len(used) else np.nan
-        others = (used.sum() - used) / max(len(used) - 1, 1)
-        found[name] = _found(name, value, others, np.arange(len(used)) if intervals else None)
-    return found
+        left_out = (used.sum() - used) / max(len(used) - 1, 1)
+        by_name[name] = _figure(name, value, left_out, np.arange(len(used)) if intervals else None)
+    return by_name
 
 
 def _system_figures(
     one: Answers, other: Answers, level: Level, unit: Ints, n_units: int
 ) -> dict[str, tuple[Floats, Floats]]:
     """The figures of the systems' mean scores on all items, then without each unit; those of verdicts are NaN."""
-    both = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
+    scored = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
     n_systems = int(level.system.max(initial=-1)) + 1
-    system = level.system[both]
-    cell = unit[both] * n_systems + system
+    system = level.system[scored]
+    cell = unit[scored] * n_systems + system
     sums = []
-    for values in (np.ones(int(both.sum())), one.score[both], other.score[both]):
-        whole = np.bincount(system, weights=values, minlength=n_systems)[None, :]
+    for values in (np.ones(int(scored.sum())), one.score[scored], other.score[scored]):
+        total = np.bincount(system, weights=values, minlength=n_systems)[None, :]
         if n_units:
-            own = np.bincount(cell, weights=values, minlength=n_units * n_systems).reshape(n_units, n_systems)
-            whole = np.concatenate([whole, whole - own])
-        sums.append(whole)
-    made = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
+            of_unit = np.bincount(cell, weights=values, minlength=n_units * n_systems).reshape(n_units, n_systems)
+            total = np.concatenate([total, total - of_unit])
+        sums.append(total)
+    table = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
     n_items, nothing = sums[0].sum(axis=1), np.full(n_units + 1, np.nan)
-    found = dict(zip(FIGURES, made.T, strict=True)) | dict.fromkeys(level.options.extra, nothing)
-    return {name: (values, n_items) for name, values in found.items()}
+    by_name = dict(zip(FIGURES, table.T, strict=True)) | dict.fromkeys(level.options.extra, nothing)
+    return {name: (values, n_items) for name, values in by_name.items()}
 
 
 def _on_means(n: Floats, x: Floats, y: Floats) -> list[float]:
-    seen = n > 0.5
-    none, tied = np.full(int(seen.sum()), -1), np.zeros(int(seen.sum()), dtype=bool)
-    left, right = (Answers(none, side[seen] / n[seen], tied) for side in (x, y))
-    made = compare_each(left, [right], np.zeros(len(none), dtype=np.int64), 0, KindOptions(verdicts=False))
-    return [float(made[name][0]) for name in FIGURES]
+    has_items = n > 0.5
+    none, tied = np.full(int(has_items.sum()), -1), np.zeros(int(has_items.sum()), dtype=bool)
+    judge, people = (Answers(none, side[has_items] / n[has_items], tied) for side in (x, y))
+    values = compare_each(judge, [people], np.zeros(len(none), dtype=np.int64), 0, KindOptions(verdicts=False))
+    return [float(values[name][0]) for name in FIGURES]

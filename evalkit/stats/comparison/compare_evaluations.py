@@ -145,15 +145,15 @@ def compare(
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
     if labels is None:
-        known, note = labels_of_sides(before, after)
+        people, note = labels_of_sides(before, after)
     else:  # the side whose items hold label columns: an evaluation, `after` first
         has_items = not isinstance(after, pd.DataFrame) and hasattr(after, "items")
-        known, note = labels_for(after if has_items else before, labels), ""
-    if known is not None:
-        known = of_items(known, sides[0].votes["item_id"], sides[0].votes["criterion"])
-    options = _Options(None if known is None or known.empty else known, clusters, repeats, note)
-    made = [_row(first, second, options) for first, second in matched]
-    table = result_table(made, [*ROW, "version_before", "version_after"], *_COLUMNS)
+        people, note = labels_for(after if has_items else before, labels), ""
+    if people is not None:
+        people = of_items(people, sides[0].votes["item_id"], sides[0].votes["criterion"])
+    options = _Options(None if people is None or people.empty else people, clusters, repeats, note)
+    compared = [_row(first, second, options) for first, second in matched]
+    table = result_table(compared, [*ROW, "version_before", "version_after"], *_COLUMNS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     (a, b), (n_only_a, n_only_b) = sides, (len(items[0] - items[1]), len(items[1] - items[0]))
@@ -174,17 +174,17 @@ def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
 
 def labels_of_sides(before: JudgmentsLike, after: JudgmentsLike) -> tuple[pd.DataFrame | None, str]:
     """The labels that the sides hold, without held-out ones, and a note if they differ on common items."""
-    own = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
-    held = [take_part(as_labels(labels), None)[0] for labels in own if labels is not None]
-    if len(held) < len(own):
-        return (held[0] if held else None), ""
+    of_sides = [None if isinstance(side, pd.DataFrame) else getattr(side, "labels", None) for side in (before, after)]
+    usable = [take_part(as_labels(labels), None)[0] for labels in of_sides if labels is not None]
+    if len(usable) < len(of_sides):
+        return (usable[0] if usable else None), ""
     judged = [judgments_of(side, "a side") for side in (before, after)]
     common = {name: set(judged[0][name]) & set(judged[1][name]) for name in ("item_id", "criterion")}
     rows = []
-    for labels in held:
+    for labels in usable:
         shared = labels.loc[labels["item_id"].isin(common["item_id"]) & labels["criterion"].isin(common["criterion"])]
         rows.append(set(shared[[*LABEL_KEY, "label"]].astype(str).itertuples(index=False, name=None)))
-    return held[1], "" if rows[0] == rows[1] else "the labels of before and after differ: those of after count"
+    return usable[1], "" if rows[0] == rows[1] else "the labels of before and after differ: those of after count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +199,19 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
     units = unit_codes(common, options.clusters)
     kind_a, kind_b = kinds_of(a, b, common)
-    known = (kind_a >= 0) & (kind_b >= 0)
+    has_kinds = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True)) | cluster_counts(units)
     row |= {"version_before": a.version, "version_after": b.version, "n_common": len(common)}
-    row |= {"n_verdicts": int(known.sum()), "changed": int((known & (kind_a != kind_b)).sum())}
+    row |= {"n_verdicts": int(has_kinds.sum()), "changed": int((has_kinds & (kind_a != kind_b)).sum())}
     notes: Notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
     if set(a.judgments["judge"].unique()) != set(b.judgments["judge"].unique()):
         notes.append("scored by other judges before and after")
-    if silent := int((~known).sum()):
-        what = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
+    if silent := int((~has_kinds).sum()):
+        answer = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
         notes.append(
-            f"{silent} of {counted(len(common), 'item')} without a {what} on one side or both: left out of changed"
+            f"{silent} of {counted(len(common), 'item')} without a {answer} on one side or both: left out of changed"
         )
     row |= _sampling(a, b, common, options)
     notes += row.pop("note", None), options.note
@@ -223,8 +223,8 @@ def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
 
 def kinds_of(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) if both sides have a pass rule, else labels; −1 for none."""
-    both = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
-    codes = kind_codes(both, rule=a.scale.has_rule and b.scale.has_rule)
+    answers = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
+    codes = kind_codes(answers, rule=a.scale.has_rule and b.scale.has_rule)
     return codes[: len(common)], codes[len(common) :]
 
 
@@ -250,7 +250,7 @@ def _spread(before: Part, after: Part, judges: tuple[str, ...], common: pd.Index
     if common.empty or any("method" in part.rows and part.rows["method"].iloc[0] != "mean" for part in (before, after)):
         return {}
     variances = [_sampling_variances(part, judges, common) for part in (before, after)]
-    spread = float(np.sqrt(sum(one.sum(skipna=False) for one in variances)) / len(common))
+    spread = float(np.sqrt(sum(variance.sum(skipna=False) for variance in variances)) / len(common))
     return {"difference_sd": spread, "item_change": float(np.sqrt(2 * variances[0].mean(skipna=False)))}
 
 
@@ -275,8 +275,8 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floo
     """Measured on the samples of the baseline (`repeats`, else its own), else the range that its own allow."""
     rule = a.scale.has_rule and b.scale.has_rule
     if a.decide is not None:
-        asked = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
-        k = min(int(judgments["sample"].nunique()) for judgments in asked)
+        of_judges = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
+        k = min(int(judgments["sample"].nunique()) for judgments in of_judges)
         table = a.judgments if options.repeats is None else a.mine(options.repeats)
         changed = changed_halves(table, k, judges, a.decide, rule=rule)
         if len(changed):
@@ -292,19 +292,19 @@ def _fixed(
     if not (a.scale.has_rule and b.scale.has_rule):
         return _nearer(a, b, common, units, labels, notes)
     kind_a, kind_b = kinds
-    known = (kind_a >= 0) & (kind_b >= 0)
+    has_kinds = (kind_a >= 0) & (kind_b >= 0)
     truth = people_of(a, labels, common).kind if labels is not None else None
     row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
     if truth is not None:
-        silent = int((known & (truth < 0)).sum())
-        known = known & (truth >= 0)
-        if silent and known.any():
+        silent = int((has_kinds & (truth < 0)).sum())
+        has_kinds = has_kinds & (truth >= 0)
+        if silent and has_kinds.any():
             notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
         kind_a, kind_b = ((kind == truth).astype(np.int64) for kind in kinds)
-    if not known.any():
+    if not has_kinds.any():
         notes.append(Note("no item has a verdict on both sides" + " and a label" * (truth is not None), ("effect",)))
         return row
-    return row | _effect((kind_b - kind_a)[known].astype(np.float64), units[known], notes)
+    return row | _effect((kind_b - kind_a)[has_kinds].astype(np.float64), units[has_kinds], notes)
 
 
 def _effect(steps: Floats, units: Ints, notes: Notes) -> dict[str, Any]:
@@ -323,30 +323,30 @@ def _nearer(a: Part, b: Part, common: pd.Index, units: Ints, labels: Any, notes:
         return {"fixed": None, "broke": None, "against": None}
     people = people_of(a, labels, common).score
     far = [np.abs(part.rows["score"].reindex(common).to_numpy(dtype=np.float64) - people) for part in (a, b)]
-    known = ~np.isnan(far[0]) & ~np.isnan(far[1])
-    if not known.any():
+    comparable = ~np.isnan(far[0]) & ~np.isnan(far[1])
+    if not comparable.any():
         notes.append(Note("no item has a score on both sides and a label", ("fixed", "broke")))
         return {"fixed": None, "broke": None, "against": "distances"}
-    if silent := int((~known).sum()):
+    if silent := int((~comparable).sum()):
         notes.append(f"{counted(silent, 'item')} without a score on one side, a label or an untied one: neither")
-    steps = np.sign(np.round(far[0] - far[1], 9))[known]
-    return {"against": "distances"} | _effect(steps, units[known], notes)
+    steps = np.sign(np.round(far[0] - far[1], 9))[comparable]
+    return {"against": "distances"} | _effect(steps, units[comparable], notes)
 
 
 def people_of(part: Part, labels: pd.DataFrame, common: pd.Index) -> Answers:
     """The majority of people on each item."""
-    said = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
-    refuse_doubles(said, schemas.LABEL_KEY, "labels")
-    said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
-    return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority")
+    people = schemas.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    refuse_doubles(people, schemas.LABEL_KEY, "labels")
+    people = people.loc[(people["criterion"] == part.head[1]).to_numpy() & people["label"].notna().to_numpy()]
+    return annotators_of(people, common, part.scale, {}, part.head[1]).together("majority")
 
 
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: Notes) -> dict[str, float]:
     gap = b.norms(common) - a.norms(common)
-    both = ~np.isnan(gap)
-    if not both.any():
+    scored = ~np.isnan(gap)
+    if not scored.any():
         notes.append(Note("no item has a score on both sides", ("mean_difference",)))
         return {"n_scored": 0}
-    row = figure_row("mean_difference", float(gap[both].mean()), mean_interval(gap[both], units[both]), notes)
+    row = figure_row("mean_difference", float(gap[scored].mean()), mean_interval(gap[scored], units[scored]), notes)
     row |= {f"difference_{end}": row[f"mean_difference_{end}"] for end in ("low", "high")}
-    return row | {"n_scored": int(both.sum()), "sign_flip_p": sign_flip(gap[both], units[both])}
+    return row | {"n_scored": int(scored.sum()), "sign_flip_p": sign_flip(gap[scored], units[scored])}

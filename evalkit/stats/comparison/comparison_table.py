@@ -110,9 +110,9 @@ class Comparison:
         broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
         fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
         # a lower score may well be right: if there are labels, they decide
-        found = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
+        failing = table[broke | (fell & ~table["against"].isin(["labels", "distances"]))]
         juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
-        counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
+        counted = failing[failing["judge"].eq(JURY) | ~failing["criterion"].astype(str).isin(juries)]
         return list(dict.fromkeys(counted["criterion"].astype(str)))
 
     def text(self, width: int | None = WIDTH) -> str:
@@ -159,8 +159,8 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     cells["p by chance"] = "–" if row["floor_source"] == SAME else p_value(row["change_p_holm"])
     if isinstance(row["against"], str):
         # without an effect nothing could be fixed: 0 would suggest that nothing was
-        known = [str(row["fixed"]), str(row["broke"]), p_value(row["mcnemar_p_holm"])]
-        cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else known, strict=True))
+        texts = [str(row["fixed"]), str(row["broke"]), p_value(row["mcnemar_p_holm"])]
+        cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else texts, strict=True))
     cells["mean difference (0-1)"] = figure(
         row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
     )

@@ -84,16 +84,16 @@ def drift(
     plain = compare(before, after, labels=none, clusters=clusters).table
     aligned = None if labels is None else compare(before, after, labels=labels, clusters=clusters).table
     rows: list[dict[str, Any]] = []
-    for at, row in enumerate(plain.to_dict("records")):
-        made: dict[Any, Any] = row | _effect("passes", row)
-        if aligned is not None and aligned["against"].iloc[at] == "labels":
-            made |= _effect("agreement", aligned.iloc[at])
+    for number, row in enumerate(plain.to_dict("records")):
+        figures: dict[Any, Any] = row | _effect("passes", row)
+        if aligned is not None and aligned["against"].iloc[number] == "labels":
+            figures |= _effect("agreement", aligned.iloc[number])
         for name, side in zip(("before", "after"), sides, strict=True):
-            mine = side["criterion"].eq(row["criterion"]) & (side["judge"].eq(row["judge"]) | (row["judge"] == JURY))
-            own = side.loc[mine.to_numpy(dtype=bool)]
-            made[f"scored_{name}"] = float(own["error"].isna().mean())
-            made[f"models_{name}"] = ", ".join(sorted(map(str, own["model"].dropna().unique()))) or None
-        rows.append(made | {"status": _status(row), "notes": [notes, row["notes"]]})
+            flags = side["criterion"].eq(row["criterion"]) & (side["judge"].eq(row["judge"]) | (row["judge"] == JURY))
+            judged = side.loc[flags.to_numpy(dtype=bool)]
+            figures[f"scored_{name}"] = float(judged["error"].isna().mean())
+            figures[f"models_{name}"] = ", ".join(sorted(map(str, judged["model"].dropna().unique()))) or None
+        rows.append(figures | {"status": _status(row), "notes": [notes, row["notes"]]})
     return result_table(rows, *_COLUMNS)
 
 
@@ -117,11 +117,11 @@ def _check_same(before: pd.DataFrame, after: pd.DataFrame) -> str | None:
         raise InputError("before and after have no item in common; judge the same control items again")
     first, second = (side.loc[side["item_id"].isin(common).to_numpy()] for side in (before, after))
     for names in (_SETTINGS, [*_SETTINGS, "sample"]):
-        one, two = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
-        if one != two:
-            shown = listed([" ".join(other) for other in sorted(one ^ two)], most=3)
+        then, now = (set(side[names].astype(str).itertuples(index=False, name=None)) for side in (first, second))
+        if then != now:
+            unmatched = listed([" ".join(settings) for settings in sorted(then ^ now)], most=3)
             raise InputError(
-                f"only one side has {', '.join(names)} {shown}; drift needs the same rubric version, judges and "
+                f"only one side has {', '.join(names)} {unmatched}; drift needs the same rubric version, judges and "
                 "samples on both sides; to compare sides that differ in these, use compare"
             )
     if first["key"].isna().any() or second["key"].isna().any():

@@ -89,14 +89,14 @@ def halo(
     if not judges_several_criteria(sides[1].judgments):
         raise InputError("the table together= has no replies on several criteria; make it with criteria_per_call='all'")
     clusters = clusters_for(single, clusters)
-    known = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels)
-    found: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
+    people = labels_of_sides(single, together)[0] if labels is None else labels_for(single, labels)
+    by_judge: dict[tuple[str, str], list[tuple[Part, Part]]] = {}
     for pair in pairs(*sides):
-        found.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
-    found = {head: parts for head, parts in found.items() if len(parts) > 1}
-    if not found:
+        by_judge.setdefault((pair[0].head[0], pair[0].head[2]), []).append(pair)
+    by_judge = {head: parts for head, parts in by_judge.items() if len(parts) > 1}
+    if not by_judge:
         raise InputError("single= and together= have no judge with the same two criteria; judge one rubric in both")
-    rows = [row for parts in found.values() for row in _rows(parts, known, clusters)]
+    rows = [row for parts in by_judge.values() for row in _rows(parts, people, clusters)]
     return result_table(rows, *_COLUMNS)
 
 
@@ -110,17 +110,17 @@ def _rows(
     scores = [[part.norms(common) for part in pair] for pair in parts]
     people = [_people(first, labels, common) for first, _ in parts]
     correlations = {
-        (one, other): _correlations(scores[one], scores[other], people[one], people[other], units)
-        for one, other in combinations(range(len(parts)), 2)
+        (a, b): _correlations(scores[a], scores[b], people[a], people[b], units)
+        for a, b in combinations(range(len(parts)), 2)
     }
     steps = [_steps(*pair, labels, common) for pair in parts]
-    for at, name in enumerate([ALL, *names], -1):
+    for number, name in enumerate([ALL, *names], -1):
         notes: Notes = []
-        chosen = [values for pair, values in correlations.items() if at < 0 or at in pair]
+        chosen = [values for pair, values in correlations.items() if number < 0 or number in pair]
         row: dict[str, Any] = head | _of_correlations(chosen, units, notes, labelled=labels is not None)
-        row |= _of_agreement([steps[at]] if at >= 0 else steps, units, notes)
+        row |= _of_agreement([steps[number]] if number >= 0 else steps, units, notes)
         for way, side in zip(("single", "together"), zip(*parts, strict=True), strict=True):
-            row |= _of_way(way, side if at < 0 else [side[at]], common, whole=at < 0)
+            row |= _of_way(way, side if number < 0 else [side[number]], common, whole=number < 0)
         row |= {"criterion": name, "n_common": len(common), "n_clusters": len(np.unique(units))}
         note_few_clusters(units, notes)
         yield row | {"notes": notes}
@@ -134,25 +134,25 @@ def _people(part: Part, labels: pd.DataFrame | None, common: pd.Index) -> Floats
 
 def _correlations(one: list[Floats], other: list[Floats], mine: Floats, theirs: Floats, units: Ints) -> list[Floats]:
     """Pearson's r of two criteria, single, together and of people: on all items, then without each group of units."""
-    both = ~np.isnan(np.array([*one, *other])).any(axis=0)
+    scored = ~np.isnan(np.array([*one, *other])).any(axis=0)
     groups, n_groups = jackknife_groups(units)
     labelled = ~np.isnan(mine) & ~np.isnan(theirs)
-    sides = [(one[0], other[0], both), (one[1], other[1], both), (mine, theirs, labelled)]
+    sides = [(one[0], other[0], scored), (one[1], other[1], scored), (mine, theirs, labelled)]
     return [moments(x[rows], y[rows], groups[rows], n_groups + 1)["pearson"] for x, y, rows in sides]
 
 
 def _of_correlations(pairs_of: list[list[Floats]], units: Ints, notes: Notes, *, labelled: bool) -> dict[str, Any]:
     values = np.array(pairs_of)  # pairs × ways × groups
-    known = ~np.isnan(values[:, :2, 0]).any(axis=1)
+    defined = ~np.isnan(values[:, :2, 0]).any(axis=1)
     why = "a criterion has fewer than three scores, or the same score everywhere"
-    if n := int((~known).sum()):
-        notes.append(f"{n} of {len(known)} pairs of criteria have no correlation: {why}")
+    if n := int((~defined).sum()):
+        notes.append(f"{n} of {len(defined)} pairs of criteria have no correlation: {why}")
     row: dict[str, Any] = {}
-    if known.any():
-        alone, both, human = values[known].mean(axis=0)
+    if defined.any():
+        alone, together, human = values[defined].mean(axis=0)
         row |= jackknife_row("correlation_single", alone, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_together", both, "atanh", notes, why, units)
-        row |= jackknife_row("correlation_change", both - alone, "none", notes, why, units)
+        row |= jackknife_row("correlation_together", together, "atanh", notes, why, units)
+        row |= jackknife_row("correlation_change", together - alone, "none", notes, why, units)
         if labelled:
             row |= jackknife_row("correlation_labels", human, "atanh", notes, "the labels of a pair have none", units)
     return row
@@ -163,21 +163,21 @@ def _steps(single: Part, together: Part, labels: pd.DataFrame | None, common: pd
     right = np.full((2, len(common)), -1, dtype=np.int64)
     if labels is not None and single.scale.has_rule and together.scale.has_rule:
         kinds, truth = kinds_of(single, together, common), people_of(single, labels, common).kind
-        known = (kinds[0] >= 0) & (kinds[1] >= 0) & (truth >= 0)
-        right[:, known] = [(kind == truth)[known] for kind in kinds]
+        has_kinds = (kinds[0] >= 0) & (kinds[1] >= 0) & (truth >= 0)
+        right[:, has_kinds] = [(kind == truth)[has_kinds] for kind in kinds]
     return right
 
 
 def _of_agreement(steps: list[Ints], units: Ints, notes: Notes) -> dict[str, Any]:
     right, unit = np.concatenate(steps, axis=1), np.tile(units, len(steps))
-    known = right[0] >= 0
-    row: dict[str, Any] = {"n_labelled": int(known.sum())}
-    if not known.any():
+    labelled = right[0] >= 0
+    row: dict[str, Any] = {"n_labelled": int(labelled.sum())}
+    if not labelled.any():
         return row
-    alone, both = right[:, known].astype(np.float64)
-    row |= {"agreement_single": float(alone.mean()), "agreement_together": float(both.mean())}
-    ends = change_interval(both - alone, unit[known])
-    return row | figure_row("agreement_change", float((both - alone).mean()), ends, notes)
+    alone, together = right[:, labelled].astype(np.float64)
+    row |= {"agreement_single": float(alone.mean()), "agreement_together": float(together.mean())}
+    ends = change_interval(together - alone, unit[labelled])
+    return row | figure_row("agreement_change", float((together - alone).mean()), ends, notes)
 
 
 def _of_way(way: str, parts: Sequence[Part], common: pd.Index, *, whole: bool) -> dict[str, float]:

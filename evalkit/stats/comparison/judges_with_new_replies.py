@@ -48,18 +48,18 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     # not `isin`, which makes a scalar of each id
     common = [(items.get_indexer(pd.Index(side["item_id"])) >= 0) & ~side["error"].isin(_NO_REPLY) for side in (a, b)]
     names = [*_SLOT, "label", "error", "key"]
-    parts = [side.loc[there, names] for side, there in zip((a, b), common, strict=True)]
+    parts = [side.loc[flags, names] for side, flags in zip((a, b), common, strict=True)]
     frame = pd.concat(
-        [part.astype({"judge": object, "order": object, "label": object}) for part in parts], ignore_index=True
+        [table.astype({"judge": object, "order": object, "label": object}) for table in parts], ignore_index=True
     )
     on_b = np.arange(len(frame)) >= len(parts[0])
     outcome, _ = pd.factorize(frame["label"].where(frame["error"].isna().to_numpy()), use_na_sentinel=False)
     key, _ = pd.factorize(frame["key"])
     judge, judges = pd.factorize(frame["judge"], sort=True)
-    new = ~_same(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
+    new = ~_shared(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
     cells = group(frame, ["item_id", "judge", "order"], may_miss=["order"])
-    both = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
-    rows = np.flatnonzero(new & both[cells.codes])
+    renewed = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
+    rows = np.flatnonzero(new & renewed[cells.codes])
     unit = _units(cells.codes[rows], np.where(key[rows] < 0, -1, 2 * key[rows] + on_b[rows]))
     first = _first_of_keys(unit, on_b[rows], key[rows])
     who, ids = judges[np.unique(judge[rows])], frame["item_id"].iloc[rows].unique()
@@ -67,18 +67,18 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     return Again(tuple(map(str, who)), pd.Index(ids), outcomes, not new.any())
 
 
-def _same(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:
+def _shared(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:
     """Rows whose reply is on the other side too."""
     n = int(slot.max(initial=-1)) + 1
-    at = np.full((2, n), -1, dtype=np.int64)
-    at[on_b.astype(np.int64), slot] = np.arange(len(slot))
-    pair = at[:, (at >= 0).all(axis=0)]
+    row_of = np.full((2, n), -1, dtype=np.int64)
+    row_of[on_b.astype(np.int64), slot] = np.arange(len(slot))
+    pair = row_of[:, (row_of >= 0).all(axis=0)]
     pair = pair[:, (key[pair[0]] == key[pair[1]]) & (key[pair[0]] >= 0)]
     refreshed = np.unique(judge[pair[0]][outcome[pair[0]] != outcome[pair[1]]])
     pair = pair[:, ~np.isin(judge[pair[0]], refreshed)]
-    same = np.zeros(len(slot), dtype=bool)
-    same[pair.reshape(-1)] = True
-    return same
+    shared = np.zeros(len(slot), dtype=bool)
+    shared[pair.reshape(-1)] = True
+    return shared
 
 
 def _units(cell: Ints, key: Ints) -> Ints:
@@ -86,8 +86,8 @@ def _units(cell: Ints, key: Ints) -> Ints:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    known = key >= 0
-    pairs = np.unique(np.stack([cell[known], key[known]], axis=1), axis=0)
+    has_key = key >= 0
+    pairs = np.unique(np.stack([cell[has_key], key[has_key]], axis=1), axis=0)
     n = int(cell.max(initial=-1)) + 1
     size = n + int(key.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
@@ -96,8 +96,8 @@ def _units(cell: Ints, key: Ints) -> Ints:
 
 def _first_of_keys(unit: Ints, on_b: Flags, key: Ints) -> Ints:
     """One row for each reply of a unit on each side."""
-    own = np.where(key < 0, -1 - np.arange(len(key)), key)
-    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), own], axis=1), axis=0, return_index=True)
+    reply = np.where(key < 0, -1 - np.arange(len(key)), key)
+    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), reply], axis=1), axis=0, return_index=True)
     return np.sort(first).astype(np.int64)
 
 

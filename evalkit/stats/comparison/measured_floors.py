@@ -108,17 +108,17 @@ def changed_halves(
     rounds = _splits(int(number[again].max()) + 1, k, judges, len(names))
     who = pd.Index(judges).get_indexer(pd.Index(frame["judge"].astype(object)))
     rows, sets = [], []
-    for at, places in enumerate(rounds):
-        place = np.where(again, places[who, number], 0)
+    for split, places in enumerate(rounds):
+        position = np.where(again, places[who, number], 0)
         for half in (0, 1):
-            chosen = np.flatnonzero(~again | (place // k == half))
+            chosen = np.flatnonzero(~again | (position // k == half))
             rows.append(chosen)
-            sets.append(np.full(len(chosen), 2 * at + half))
-    taken, part = np.concatenate(rows), np.concatenate(sets)
-    cell = part * len(names) + items[taken]
+            sets.append(np.full(len(chosen), 2 * split + half))
+    index, of_set = np.concatenate(rows), np.concatenate(sets)
+    cell = of_set * len(names) + items[index]
     # a set of samples is an item of its own to the functions that decide
-    ids = pd.Index([str(at) for at in range(2 * len(rounds) * len(names))])
-    several = frame.iloc[taken].assign(item_id=pd.array(ids.to_numpy()[cell], dtype="str"))
+    ids = pd.Index([str(code) for code in range(2 * len(rounds) * len(names))])
+    several = frame.iloc[index].assign(item_id=pd.array(ids.to_numpy()[cell], dtype="str"))
     decided = decide(several)
     verdict = np.full(len(ids), -1, dtype=np.int64)
     verdict[ids.get_indexer(pd.Index(decided["item_id"].astype(str)))] = kind_codes(decided, rule=rule)
@@ -135,9 +135,9 @@ def _numbered(frame: pd.DataFrame, k: int, judges: tuple[str, ...]) -> tuple[pd.
     number = frame.groupby(cells.codes).cumcount().to_numpy(dtype=np.int64) if len(frame) else np.zeros(0, np.int64)
     few = (cells.count() < 2 * k) & again[cells.first]
     items = frame["item_id"].iloc[cells.first]
-    whole = group(items.to_frame(), ["item_id"])
-    n_cells, n_few = whole.count(), whole.count(few)
-    good = ((n_few == 0) & (n_cells == n_cells.max(initial=0)))[whole.codes][cells.codes]
+    by_item = group(items.to_frame(), ["item_id"])
+    n_cells, n_few = by_item.count(), by_item.count(few)
+    good = ((n_few == 0) & (n_cells == n_cells.max(initial=0)))[by_item.codes][cells.codes]
     return frame.loc[good], number[good], again[good]
 
 

@@ -91,10 +91,10 @@ def noise_floor(
     for part in _parts(judgments):
         k = samples or int(part.judgments["sample"].nunique())
         floor = _floor(part, k, repeats, clusters)
-        wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
+        n_wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "source": floor.source}
-        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
+        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": n_wanted, "notes": floor.note})
     return result_table(rows, *_COLUMNS)
 
 
@@ -108,11 +108,11 @@ def _parts(given: JudgmentsLike) -> list[Part]:
     """Every criterion and judge, and the jury of an evaluation of several judges."""
     if isinstance(given, pd.DataFrame):
         frame = check_rows(given, "judgments", need=NEED)
-        sides = [side_of(part, "the table") for part in by_keys(frame, ["rubric", "rubric_version"]).values()]
+        sides = [side_of(table, "the table") for table in by_keys(frame, ["rubric", "rubric_version"]).values()]
     else:
         sides = [side_of(given, "the evaluation")]
-    found = [(side, part) for side in sides for part in parts_of(side).values()]
-    return [part for side, part in found if part.head[2] != JURY or side.mode == "jury"]
+    parts = [(side, part) for side in sides for part in parts_of(side).values()]
+    return [part for side, part in parts if part.head[2] != JURY or side.mode == "jury"]
 
 
 def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersLike | None) -> Floor:

@@ -66,23 +66,23 @@ def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | 
     refuse_pointwise(frame)
     votes = vote(frame)
     units, placed = (unit_codes(table["item_id"], clusters) for table in (votes, frame))
-    both = know_both_orders(frame)
-    first = np.where(both, shown_first(frame), np.nan)
+    has_both = know_both_orders(frame)
+    first = np.where(has_both, shown_first(frame), np.nan)
     groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
-    known = flipped.notna().to_numpy()
+    has_winner = flipped.notna().to_numpy()
     flips = flipped.fillna(value=False).to_numpy(dtype=np.float64)
     rows = []
-    for number, at in enumerate(groups.first):
-        mine = groups.codes == number
-        own = (samples.codes == number) & ~np.isnan(first)
-        row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
-        row |= _row(flips[mine], known[mine], units[mine])
+    for number, index in enumerate(groups.first):
+        of_judge = groups.codes == number
+        sampled = (samples.codes == number) & ~np.isnan(first)
+        row = {key: votes[key].iloc[index] for key in JUDGE_KEY}
+        row |= _row(flips[of_judge], has_winner[of_judge], units[of_judge])
         # an item as a whole varies: its two orders pull in opposite directions by design
-        shares = pd.Series(first[own]).groupby(frame["item_id"].to_numpy()[own]).transform("mean").to_numpy()
-        row |= _rate("first_rate", shares, mean_interval(shares, placed[own], bounds=(0.0, 1.0)))
-        notes = [row["notes"], None if both[samples.codes == number].all() else NO_ORDER]
-        rows.append(row | {"n_judgments": int(own.sum()), "notes": notes})
+        shares = pd.Series(first[sampled]).groupby(frame["item_id"].to_numpy()[sampled]).transform("mean").to_numpy()
+        row |= _rate("first_rate", shares, mean_interval(shares, placed[sampled], bounds=(0.0, 1.0)))
+        notes = [row["notes"], None if has_both[samples.codes == number].all() else NO_ORDER]
+        rows.append(row | {"n_judgments": int(sampled.sum()), "notes": notes})
     return result_table(rows, *_COLUMNS)
 
 
@@ -102,9 +102,9 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     if not n_scored:
         return row | {"notes": "no item has a winner in both orders"}
     agrees = (known & (flips == 0)).astype(np.float64)
-    found = rate_interval(agrees, units)
-    row |= _rate("agreement", agrees, found)
-    row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
+    interval = rate_interval(agrees, units)
+    row |= _rate("agreement", agrees, interval)
+    row |= _rate("inconsistency", 1 - agrees, Interval(1 - interval.high, 1 - interval.low))
     row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
     lost = len(flips) - n_scored
     notes: Notes = [f"{counted(lost, 'item')} without a winner in both orders"] if lost else []

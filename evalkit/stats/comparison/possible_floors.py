@@ -37,13 +37,13 @@ def range_floor(judgments: pd.DataFrame, clusters: ClustersLike | None) -> Floor
     k = int(cells.count().max())
     if k < 2:
         return Floor(note=NO_REPEATS)
-    whole = cells.count(scored) == k
-    if not whole.any():
+    complete = cells.count(scored) == k
+    if not complete.any():
         return Floor(note="no item with all samples scored: the noise floor is not known")
-    x = cells.count(passed)[whole]
-    units = unit_codes(judgments["item_id"].iloc[cells.first[whole]], clusters)
+    x = cells.count(passed)[complete]
+    units = unit_codes(judgments["item_id"].iloc[cells.first[complete]], clusters)
     low, high = flip_rate_range(tuple(np.bincount(x, minlength=k + 1).tolist()), design_effect(x, units))
-    missing = 1 - float(whole.mean())
+    missing = 1 - float(complete.mean())
     ends = Interval((1 - missing) * low, (1 - missing) * high + missing)
     note = f"{NOT_MEASURED}: {counted(k, 'sample')} put it between {ends.low:.2f} and {ends.high:.2f}"
     note += ", too wide to be useful" if ends.high - ends.low > 0.1 else ""
@@ -89,30 +89,30 @@ def flip_rate_range(counts: tuple[int, ...], design_effect: float = 1.0) -> tupl
     p = np.sin(np.linspace(0, np.pi / 2, 121)) ** 2
     binomial = np.array([math.comb(k, j) * p**j * (1 - p) ** (k - j) for j in range(k + 1)])
     passing, failing = binomial[k // 2 + 1 :].sum(axis=0), binomial[: (k + 1) // 2].sum(axis=0)
-    seen = np.flatnonzero(counts)
-    share = np.array(counts, dtype=np.float64)[seen] / sum(counts)
+    present = np.flatnonzero(counts)
+    share = np.array(counts, dtype=np.float64)[present] / sum(counts)
     n_eff = sum(counts) / design_effect
     lines, bounds = [], []
-    for at, (j, of) in enumerate(zip(seen, share, strict=True)):
+    for column, (j, of) in enumerate(zip(present, share, strict=True)):
         width = math.sqrt(2 * _ALLOWED / (n_eff * of))
         steps = np.concatenate([np.linspace(-3, 3, _TANGENTS) * width, [-6 * width, 6 * width]])
         touch = np.unique(np.minimum(of * np.exp(np.clip(steps, -_DEEPEST, None)), 1.0))
-        own = np.zeros((len(touch), len(seen)))
-        own[:, at] = 1.0
-        lines.append(np.hstack([-binomial[j] / touch[:, None], own]))
+        pick = np.zeros((len(touch), len(present)))
+        pick[:, column] = 1.0
+        lines.append(np.hstack([-binomial[j] / touch[:, None], pick]))
         bounds.append(np.log(touch) - 1)
     above, limit = np.vstack(lines), np.concatenate(bounds)
     likelihood = np.concatenate([np.zeros(len(p)), share])
-    whole = np.concatenate([np.ones(len(p)), np.zeros(len(seen))])[None, :]
-    allowed = [(0.0, None)] * len(p) + [(None, 0.0)] * len(seen)
+    total = np.concatenate([np.ones(len(p)), np.zeros(len(present))])[None, :]
+    allowed = [(0.0, None)] * len(p) + [(None, 0.0)] * len(present)
 
     def best(goal: Floats, rows: Floats, ends: Floats) -> float:
-        found = linprog(goal, rows, ends, whole, [1.0], allowed, method="highs")
-        return math.nan if found.fun is None else float(found.fun)
+        solution = linprog(goal, rows, ends, total, [1.0], allowed, method="highs")
+        return math.nan if solution.fun is None else float(solution.fun)
 
     least = best(-likelihood, above, limit) + _ALLOWED / n_eff  # of the negative
     rows, ends = np.vstack([above, -likelihood]), np.append(limit, least + 1e-9)
-    change = np.concatenate([2 * passing * failing, np.zeros(len(seen))])
+    change = np.concatenate([2 * passing * failing, np.zeros(len(present))])
     low, high = best(change, rows, ends), -best(-change, rows, ends)
-    most = float(change.max())  # known even if the solver fails
-    return (0.0, most) if math.isnan(low + high) else (max(0.0, low), min(most, high))
+    largest = float(change.max())  # known even if the solver fails
+    return (0.0, largest) if math.isnan(low + high) else (max(0.0, low), min(largest, high))

@@ -80,11 +80,11 @@ def side_of(source: JudgmentsLike, name: str) -> Side:
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
-    shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-    shown = ", ".join([shown, *_ways_of_asking(source, judgments)])
+    title = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
+    title = ", ".join([title, *_ways_of_asking(source, judgments)])
     rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
-    return Side(used, votes, scores, rules, f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
+    return Side(used, votes, scores, rules, f"{rubrics}, {mode} {title}", mode, Bill.of(judgments))
 
 
 def _ways_of_asking(source: JudgmentsLike, judgments: pd.DataFrame) -> Iterator[str]:
@@ -131,17 +131,17 @@ class Part:
     def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are of the same prompts."""
         rubric, criterion, judge = self.head
-        mine = judgments["rubric"].eq(rubric) & judgments["rubric_version"].eq(self.version)
-        mine &= judgments["criterion"].eq(criterion) & (judgments["judge"].eq(judge) | (judge == JURY))
-        return judgments.loc[mine.to_numpy(dtype=bool)]
+        rows = judgments["rubric"].eq(rubric) & judgments["rubric_version"].eq(self.version)
+        rows &= judgments["criterion"].eq(criterion) & (judgments["judge"].eq(judge) | (judge == JURY))
+        return judgments.loc[rows.to_numpy(dtype=bool)]
 
 
 def pairs(a: Side, b: Side) -> list[tuple[Part, Part]]:
     """The criteria and judges that both sides have, in the order of a."""
-    others = parts_of(b)
+    of_b = parts_of(b)
     same_judge = a.mode == b.mode == "judge" and judges_of(a.votes) == judges_of(b.votes)
-    shared = [part for part in parts_of(a).values() if part.head in others]
-    return [(part, others[part.head]) for part in shared if part.head[2] != JURY or not same_judge]
+    shared = [part for part in parts_of(a).values() if part.head in of_b]
+    return [(part, of_b[part.head]) for part in shared if part.head[2] != JURY or not same_judge]
 
 
 def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
@@ -155,8 +155,8 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
         for (rubric, criterion, judge), rows in by_keys(frame, ROW).items():
             version, level, text = map(str, rows[["rubric_version", "level", "scale"]].iloc[0])
             scale, head = Scale.from_json(level, text), (rubric, criterion, judge)
-            own, decide = samples[jury][head[:2] if jury else head], _decide(side.rules, jury=jury)
-            parts[head] = Part(head, version, scale, rows.set_index("item_id"), own, decide)
+            judgments, decide = samples[jury][head[:2] if jury else head], _decide(side.rules, jury=jury)
+            parts[head] = Part(head, version, scale, rows.set_index("item_id"), judgments, decide)
     return parts
 
 
