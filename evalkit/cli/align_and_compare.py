@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import (
     put,
     put_document,
@@ -38,13 +38,11 @@ _FAILED = 1
 def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(commands, "align", _align, "agreement of judges, or of the jury, with human labels", _ALIGN)
-    parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
-    parser.add_argument(
-        "labels",
-        metavar="LABELS",
-        help="file with item_id, criterion, annotator, label; or a file of items, with --label",
+    add_value(parser, "judged", "VOTES|SCORES", "table of 'evalkit vote' or 'evalkit aggregate'")
+    add_value(
+        parser, "labels", "LABELS", "file with item_id, criterion, annotator, label; or a file of items, with --label"
     )
-    add_label_columns(parser, "LABELS")
+    parser.add_label_columns("LABELS")
     add_flags(parser, "items", "item-id")
     for name, choices, text in (
         ("reference", REFERENCES, "people to compare with (default: each annotator; the figures are averaged)"),
@@ -52,31 +50,31 @@ def add(commands: Commands) -> None:
         ("unscored", UNSCORED, "an item without a score is left out (default), or counts as wrong"),
     ):
         parser.add_argument(f"--{name}", choices=choices, default=choices[0], help=text)
-    parser.add_argument(
+    add_value(
+        parser,
         "--figures",
-        metavar="FIGURE,…",
+        "FIGURE,…",
+        "figures instead of the default ones: accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL …",
         type=lambda names: [name.strip() for name in names.split(",")],
-        help="figures instead of the default ones: accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL …",
     )
-    add_output(parser)
+    parser.add_output()
 
     text = "what changed between two evaluations, and how much of it chance explains"
     parser = add_command(commands, "compare", _compare, text, _COMPARE)
-    parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
-    parser.add_argument(
-        "after", metavar="AFTER", help="the later evaluation, of the same items; judgments or a folder as for BEFORE"
-    )
-    parser.add_argument(
+    add_value(parser, "before", "BEFORE", "judgments, or a folder of 'evalkit evaluate --out'")
+    add_value(parser, "after", "AFTER", "the later evaluation, of the same items; judgments or a folder as for BEFORE")
+    add_value(
+        parser,
         "--labels",
-        metavar="FILE",
-        help="file with human labels, or a file of items, with --label; compare then shows which changes are right",
+        "FILE",
+        "file with human labels, or a file of items, with --label; compare then shows which changes are right",
     )
-    add_label_columns(parser, "--labels")
+    parser.add_label_columns("--labels")
     add_flags(parser, "items", "item-id")
-    parser.add_argument("--floor", metavar="FILE", help="judgments of BEFORE's rubric with twice the samples")
+    add_value(parser, "--floor", "FILE", "judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
     parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE")
-    add_output(parser)
+    parser.add_output()
 
 
 def _align(args: argparse.Namespace) -> None:

@@ -40,6 +40,52 @@ class Parser(argparse.ArgumentParser):
         """Exit 2 with one line."""
         self.exit(2, f"evalkit: error: {message} (see: {self.prog} --help)\n")
 
+    def add_what(self) -> None:
+        """What is judged, and by whom."""
+        group = self.add_argument_group("what is judged, and by whom")
+        judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
+        add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
+
+    def add_judging(self, *, n_items: str | None = None) -> None:
+        """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
+        add_value(
+            self, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin", nargs=n_items
+        )
+        self.add_what()
+        add_flags(self, "item-id", "input", "on-missing", "cache", "recorded")
+
+    def add_running(self) -> None:
+        """How judges are called."""
+        group = self.add_argument_group("calls")
+        add_flags(group, "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
+
+    def add_rules(self) -> None:
+        """From samples to scores."""
+        group = self.add_argument_group("rules from samples to scores (default: those of the profile)")
+        add_flags(group, *(name.replace("_", "-") for name in RULE_NAMES))
+
+    def add_label_columns(self, whose: str) -> None:
+        """Human labels as columns."""
+        add_value(
+            self,
+            "--label",
+            "CRITERION=COLUMN,…",
+            f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
+            action="append",
+            default=[],
+            type=_columns,
+        )
+
+    def add_output(self, *, rows: int = 20) -> None:
+        """Where a table goes. Before the command runs, it is checked that the file can be written."""
+        group = self.add_argument_group("output")
+        add_value(
+            group, "-o --out", "FILE", "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
+        )
+        add_flags(group, "json", "quiet")
+        add_value(group, "--rows", "N", f"rows shown on a terminal (default {rows})", type=int, default=rows)
+        self.set_defaults(writes_table=True)
+
 
 def add_command(
     commands: Commands,
@@ -139,6 +185,11 @@ def _per_call(text: str) -> int | str:
 
 def _value(metavar: str, text: str, **more: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help": text, **more}
+
+
+def add_value(parser: Any, names: str, metavar: str, text: str, **more: Any) -> None:
+    """Add an argument that takes a value; ``names`` may be two, as in ``"-o --out"``."""
+    parser.add_argument(*names.split(), **_value(metavar, text, **more))
 
 
 def _switch(text: str) -> dict[str, Any]:
@@ -250,57 +301,6 @@ def add_flags(parser: Any, *names: str) -> None:
     """Shared flags, by their names."""
     for name in names:
         parser.add_argument(f"--{name}", **_FLAGS[name])
-
-
-def add_what(parser: Parser) -> None:
-    """What is judged, and by whom."""
-    group = parser.add_argument_group("what is judged, and by whom")
-    judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
-    add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
-
-
-def add_judging(parser: Parser, *, n_items: str | None = None) -> None:
-    """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
-    parser.add_argument(
-        "items", metavar="ITEMS", nargs=n_items, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
-    )
-    add_what(parser)
-    add_flags(parser, "item-id", "input", "on-missing", "cache", "recorded")
-
-
-def add_running(parser: Parser) -> None:
-    """How judges are called."""
-    group = parser.add_argument_group("calls")
-    add_flags(group, "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
-
-
-def add_rules(parser: Parser) -> None:
-    """From samples to scores."""
-    group = parser.add_argument_group("rules from samples to scores (default: those of the profile)")
-    add_flags(group, *(name.replace("_", "-") for name in RULE_NAMES))
-
-
-def add_label_columns(parser: Parser, whose: str) -> None:
-    """Human labels as columns."""
-    parser.add_argument(
-        "--label",
-        metavar="CRITERION=COLUMN,…",
-        action="append",
-        default=[],
-        type=_columns,
-        help=f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
-    )
-
-
-def add_output(parser: Parser, *, rows: int = 20) -> None:
-    """Where a table goes. Before the command runs, it is checked that the file can be written."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o", "--out", metavar="FILE", help="write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
-    )
-    add_flags(group, "json", "quiet")
-    group.add_argument("--rows", metavar="N", type=int, default=rows, help=f"rows shown on a terminal (default {rows})")
-    parser.set_defaults(writes_table=True)
 
 
 def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
+from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
@@ -34,18 +34,17 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "ci", _ci, text, _END, _USAGE)
     group = _add_traces(parser)
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
-    group.add_argument(
+    add_value(
+        group,
         "--drift",
-        metavar="SINCE",
+        "SINCE",
+        "test whether the judge changed: compare its replies from before this date (default: today) with new ones",
         nargs="?",
         const=datetime.now().astimezone().date().isoformat(),
-        help="test whether the judge changed: compare its replies from before this date (default: today) with new ones",
     )
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
-    group.add_argument(
-        "-o", "--out", metavar="DIR", help="write junit.xml, report.md, result.json and traces.jsonl (enriched) there"
-    )
+    add_value(group, "-o --out", "DIR", "write junit.xml, report.md, result.json and traces.jsonl (enriched) there")
 
 
 def record_parser() -> Parser:
@@ -54,28 +53,25 @@ def record_parser() -> Parser:
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
     parser.set_defaults(handler=_record, strict=False, drift=None)
     group = _add_traces(parser)
-    group.add_argument(
-        "-o", "--out", metavar="FILE", help="write to a copy of the trace file, and leave the file itself unchanged"
-    )
+    add_value(group, "-o --out", "FILE", "write to a copy of the trace file, and leave the file itself unchanged")
     return parser
 
 
 def _add_traces(parser: Parser) -> Any:
     """Traces, and who judges them; returns the group of output flags."""
-    parser.add_argument(
-        "--config", metavar="FILE", required=True, help="YAML or JSON: settings, tests, limits for all tests together"
-    )
-    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
+    add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
+    add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    group.add_argument(
+    add_value(
+        group,
         "--judge",
-        metavar="J",
-        action="append",
-        help="none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "J",
+        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
         "provider:model",
+        action="append",
     )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
-    group.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
+    add_value(group, "--judge-samples", "K", "samples per judge and test (default 3)", type=int)
     group.add_argument(
         "--judge-refresh", action="store_true", help="ignore recorded and cached judgments, and call again"
     )

@@ -7,15 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_judging,
-    add_label_columns,
-    add_rules,
-    add_running,
-)
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.judge_and_plan import report_unscored
 from evalkit.cli.reading_and_printing import (
     SETTINGS,
@@ -59,16 +51,16 @@ _REPORT = """\
 def add(commands: Commands) -> None:
     """Their parsers."""
     group = _add_evaluating(commands, "evaluate", _evaluate, "judge items and show every figure", _EVALUATE)
-    group.add_argument("-o", "--out", metavar="DIR", help="write every table into this folder")
+    add_value(group, "-o --out", "DIR", "write every table into this folder")
     group.add_argument(
         "--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="format of the tables in --out"
     )
     add_flags(group, "json", "quiet")
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
-    group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page (.html), replaced if it exists")
-    group.add_argument(
-        "--baseline", metavar="A", help="earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
+    add_value(group, "-o --out", "FILE", "the page (.html), replaced if it exists", required=True)
+    add_value(
+        group, "--baseline", "A", "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
     )
     add_flags(group, "quiet")
 
@@ -76,14 +68,12 @@ def add(commands: Commands) -> None:
 def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str) -> Any:
     """A command that evaluates; returns the group of its output flags."""
     parser = add_command(commands, name, run, text, end, _USAGE.format(name))
-    add_judging(parser, n_items="?")
-    parser.add_argument(
-        "--judgments", metavar="FILE", help="existing judgments: no judge is called, and ITEMS may be left out"
-    )
+    parser.add_judging(n_items="?")
+    add_value(parser, "--judgments", "FILE", "existing judgments: no judge is called, and ITEMS may be left out")
     add_flags(parser, "labels")
-    add_label_columns(parser, "the items")
-    add_rules(parser)
-    add_running(parser)
+    parser.add_label_columns("the items")
+    parser.add_rules()
+    parser.add_running()
     return parser.add_argument_group("output")
 
 

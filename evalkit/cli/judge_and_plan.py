@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.reading_and_printing import check_output, put, put_document, put_either, read_items
 from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
@@ -38,22 +38,20 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     text = "judge items: one row per item, criterion, judge and sample"
     parser = add_command(commands, "judge", _judge, text, _JUDGE, _JUDGE_USAGE)
-    add_judging(parser, n_items="+")
-    add_running(parser)
-    add_output(parser)
+    parser.add_judging(n_items="+")
+    parser.add_running()
+    parser.add_output()
     parser.set_defaults(writes_table=False)  # `_judge` checks the file itself: it may be a folder
     group = parser.add_argument_group("many items: --out is a folder, with one parquet file per part")
-    group.add_argument("--part-rows", metavar="N", type=int, default=5000, help="items per part (default 5000)")
-    group.add_argument("--shard", metavar="I/N", type=_shard, help="only every N-th part from the I-th on, as in 3/16")
-    group.add_argument(
-        "--jobs", metavar="N", type=int, help="parts of the files to judge at once, one process each (default 1)"
-    )
+    add_value(group, "--part-rows", "N", "items per part (default 5000)", type=int, default=5000)
+    add_value(group, "--shard", "I/N", "only every N-th part from the I-th on, as in 3/16", type=_shard)
+    add_value(group, "--jobs", "N", "parts of the files to judge at once, one process each (default 1)", type=int)
 
     text = "calls, cached share and US$ that judging takes, and the source of each setting"
     parser = add_command(commands, "plan", _plan, text, _PLAN, _USAGE)
-    add_judging(parser)
+    parser.add_judging()
     add_flags(parser, "adopt")
-    add_rules(parser)
+    parser.add_rules()
     add_flags(parser, "json", "quiet")
 
 

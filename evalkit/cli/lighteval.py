@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command
+from evalkit.cli.arguments import Commands, add_command, add_value
 
 _HELP = ("-h", "--help")
 _ABOUT = """\
@@ -28,9 +28,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "lighteval", _run, "LightEval's command line, with evalkit's tasks, judges, checks")
     parser.description = "Run LightEval's command line with evalkit's tasks, judges and checks."
     parser.epilog = _ABOUT
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and its arguments"
-    )
+    add_value(parser, "arguments", "ARGUMENT", "LightEval's command and its arguments", nargs=argparse.REMAINDER)
 
 
 def passed_on(given: list[str]) -> argparse.Namespace | None:
