@@ -111,16 +111,10 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:
-    document = {
-        "tickets": [
-            {
-                "ticket": one.id,
-                "created": datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds"),
-                "is_open": one.is_open,
-                "n_left_out": one.n_left_out,
-                "batches": one.table,
-            }
-            for one in tickets
-        ]
-    }
-    put_either(args, document, "\n\n".join(map(str, tickets)) or "no ticket is open")
+    put_either(args, {"tickets": [*map(_values, tickets)]}, "\n\n".join(map(str, tickets)) or "no ticket is open")
+
+
+def _values(ticket: Ticket) -> dict[str, Any]:
+    created = datetime.fromtimestamp(ticket.created, UTC).isoformat(timespec="seconds")
+    values = {"ticket": ticket.id, "created": created, "is_open": ticket.is_open}
+    return values | {"n_left_out": ticket.n_left_out, "batches": ticket.table}

@@ -54,16 +54,14 @@ def add(commands: Commands) -> None:
     add_value(parser, "--older-than", "WHEN", "received before: 90d, 12h, 2026-01-31", type=moment)
     add_value(parser, "--keep-generations", "N", "keep the newest N replies of each key", type=int)
     parser.add_argument("--apply", action="store_true", help="remove them, after exporting them")
-    add_value(
-        parser, "--export-to", "FILE", "file for the exported replies (default: pruned-TIME.jsonl in the cache folder)"
-    )
+    text = "file for the exported replies (default: pruned-TIME.jsonl in the cache folder)"
+    add_value(parser, "--export-to", "FILE", text)
 
     text = "let replies to unchanged criteria of one rubric version count for another"
     parser = add_part("promote", _promote, text, _PROMOTE)
     add_value(parser, "rubric", "RUBRIC", "target version, as in support@v3; or the id")
-    add_value(
-        parser, "old", "OLD", "version whose replies are copied, such as v2 (default: all other versions)", nargs="?"
-    )
+    text = "version whose replies are copied, such as v2 (default: all other versions)"
+    add_value(parser, "old", "OLD", text, nargs="?")
     add_value(parser, "new", "NEW", "target version, as in v3", nargs="?")
 
 
@@ -133,10 +131,8 @@ def _promote(args: argparse.Namespace) -> None:
     from evalkit.evaluation import promote
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
-        raise ConfigError(
-            "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW, or "
-            "ID OLD NEW (such as support v2 v3) to copy only those of OLD"
-        )
+        fact = "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW"
+        raise ConfigError(f"{fact}, or ID OLD NEW (such as support v2 v3) to copy only those of OLD")
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
     text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"

@@ -52,16 +52,14 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     group = _add_evaluating(commands, "evaluate", _evaluate, "judge items and show every figure", _EVALUATE)
     add_value(group, "-o --out", "DIR", "write every table into this folder")
-    group.add_argument(
-        "--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="format of the tables in --out"
-    )
+    text = "format of the tables in --out"
+    group.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help=text)
     add_flags(group, "json", "quiet")
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
     add_value(group, "-o --out", "FILE", "the page (.html), replaced if it exists", required=True)
-    add_value(
-        group, "--baseline", "A", "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
-    )
+    text = "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
+    add_value(group, "--baseline", "A", text)
     add_flags(group, "quiet")
 
 
@@ -114,9 +112,8 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
-        raise ConfigError(
-            "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
-        )
+        text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
+        raise ConfigError(text)
     labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
@@ -134,10 +131,8 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
 def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
-        raise ConfigError(
-            f"--out must be a folder, because evaluate writes several tables, got {args.out}; name a folder "
-            "(--format sets the format of the tables)"
-        )
+        fact = f"--out must be a folder, because evaluate writes several tables, got {args.out}"
+        raise ConfigError(f"{fact}; name a folder (--format sets the format of the tables)")
     for name in ("items", *_TABLES):
         check_output(args, folder / f"{name}.{args.format}")
     return folder
@@ -154,13 +149,14 @@ def _settings(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    return _settings(evaluation) | {
-        "n_items": len(evaluation.items),
-        "n_unique": evaluation.n_unique,
-        "n_judgments": len(evaluation.judgments),
-        "n_unscored": int(evaluation.judgments["error"].notna().sum()),
-        "cost": asdict(evaluation.cost),
-        "summary": evaluation.summary,
-        "reliability": evaluation.reliability,
-        "alignment": evaluation.alignment,
-    }
+    return (
+        _settings(evaluation)
+        | {
+            "n_items": len(evaluation.items),
+            "n_unique": evaluation.n_unique,
+            "n_judgments": len(evaluation.judgments),
+            "n_unscored": int(evaluation.judgments["error"].notna().sum()),
+            "cost": asdict(evaluation.cost),
+        }
+        | {name: getattr(evaluation, name) for name in ("summary", "reliability", "alignment")}
+    )

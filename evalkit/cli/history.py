@@ -64,5 +64,4 @@ def _what(row: pd.Series) -> str:
         row["rules"],
         f"cost {money(row['cost_usd'])}, of which {money(row['paid_usd'])} paid then",
     ]
-    width = get_terminal_size((100, 24)).columns
-    return fill(one_line(" · ".join(parts)), width, subsequent_indent="  ")
+    return fill(one_line(" · ".join(parts)), get_terminal_size((100, 24)).columns, subsequent_indent="  ")

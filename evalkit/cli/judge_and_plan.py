@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", "sample", "label", "passed")
-_OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
-_JUDGE_USAGE = f"{_USAGE}\n       {RECORD_USAGE}"
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
@@ -30,14 +28,13 @@ _JUDGE = """\
   evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci
 
 with --trace-file it takes the flags of 'evalkit ci': evalkit judge --trace-file TRACES --help"""
-_PLAN = """\
-  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"""
+_PLAN = "  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
     text = "judge items: one row per item, criterion, judge and sample"
-    parser = add_command(commands, "judge", _judge, text, _JUDGE, _JUDGE_USAGE)
+    parser = add_command(commands, "judge", _judge, text, _JUDGE, f"{_USAGE}\n       {RECORD_USAGE}")
     parser.add_judging(n_items="+")
     parser.add_running()
     parser.add_output()
@@ -66,7 +63,7 @@ def _judge(args: argparse.Namespace) -> None:
     if args.out is not None:
         check_output(args, args.out)
     judgments = judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
-    put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
+    put(args, judgments, columns=(*_SHOWN, "error", "explanation", "reply"))
     report_unscored(args, judgments)
 
 
@@ -101,10 +98,8 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
     if cost:
         note(args, f"{counted(len(judgments), 'judgment')}: {Cost.of(judgments)}")
     for row in explain(judgments).to_dict("records"):
-        tell(
-            f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item {row['items']}"
-            f"{', …' if row['n'] > 3 else ''}): {row['what_to_do']}"
-        )
+        what = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
+        tell(f"unscored: {what} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
 
 
 def _plan(args: argparse.Namespace) -> None:

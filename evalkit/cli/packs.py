@@ -69,8 +69,7 @@ def _show(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         pack = registry.pack(args.pack)
     if args.json:
-        tasks = [task.model_dump(exclude_none=True) for task in pack.tasks]
-        put_document(pack.model_dump() | {"tasks": tasks})
+        put_document(pack.model_dump() | {"tasks": [task.model_dump(exclude_none=True) for task in pack.tasks]})
         return
     columns = ("task", "fewshot", "weight")
     rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]

@@ -43,8 +43,7 @@ def add(commands: Commands) -> None:
 def _new(args: argparse.Namespace) -> None:
     from evalkit.runs.plugin_template import new_plugin
 
-    path = new_plugin(args.name, args.folder)
-    print(path)
+    print(new_plugin(args.name, args.folder))
     note(args, f"edit it, then test it: python -m pytest {args.folder or args.name}")
 
 

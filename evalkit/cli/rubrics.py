@@ -14,8 +14,6 @@ from evalkit.errors import RubricError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-_FAILED = 1
-
 
 def add(commands: Commands) -> None:
     """Their parsers."""
@@ -71,7 +69,7 @@ def _lint(args: argparse.Namespace) -> int | None:
             print(f"{row['severity']}: {row['where']}: {row['message']}")
         if found.empty:
             print(f"nothing to fix in {counted(len(names), 'rubric')}")
-    return _FAILED if found["severity"].eq("error").any() else None
+    return 1 if found["severity"].eq("error").any() else None
 
 
 def _findings(name: str) -> pd.DataFrame:

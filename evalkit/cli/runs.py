@@ -27,7 +27,6 @@ from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
 if TYPE_CHECKING:
     from evalkit.runs import Run, Runner
 
-_ERROR = 2
 _FOLLOW_S = 0.5
 _START = """\
   evalkit run start support-suite --model HuggingFaceTB/SmolLM2-135M-Instruct
@@ -36,7 +35,6 @@ _START = """\
 _SHOW = """\
   evalkit run show last
   evalkit run show 20260131-1200 --json"""
-_COMPARE = "  evalkit run compare 20260131-1200 last"
 
 
 def add(commands: Commands) -> None:
@@ -50,9 +48,8 @@ def _add_starting(parts: Commands) -> None:
     text = "check a pack and run it with a model; exit code 2 if the run does not succeed"
     parser = _add_part(parts, "start", _start, text, _START)
     add_value(parser, "pack", "PACK[@VERSION]", "a registered pack (default: the version applied last)")
-    add_value(
-        parser, "--model", "M", "name, KEY=VALUE,… or YAML file; for --backend custom: NAME=FILE.py", required=True
-    )
+    text = "name, KEY=VALUE,… or YAML file; for --backend custom: NAME=FILE.py"
+    add_value(parser, "--model", "M", text, required=True)
     add_value(parser, "--backend", "B", "accelerate (default), custom, vllm, endpoint-litellm …", default="accelerate")
     parser.add_argument("--scoring-mode", choices=SCORING_MODES, default="deterministic", help="default deterministic")
     add_value(parser, "--scoring-config", "FILE", "judges and rules: YAML or JSON file, or JSON text")
@@ -66,11 +63,8 @@ def _add_starting(parts: Commands) -> None:
         default=[],
         type=read_as("NAME or NAME=VALUE", _option),
     )
-    parser.add_argument(
-        "--plan",
-        action="store_true",
-        help="only check it, and print how many judge calls it makes at most and what they cost",
-    )
+    text = "only check it, and print how many judge calls it makes at most and what they cost"
+    parser.add_argument("--plan", action="store_true", help=text)
     add_flags(parser, "folder", "quiet")
 
 
@@ -88,7 +82,7 @@ def _add_reading(parts: Commands) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run ends")
 
     text = "differences between two runs, sample by sample if both stored their samples, and what else differs"
-    parser = _add_part(parts, "compare", _compare, text, _COMPARE)
+    parser = _add_part(parts, "compare", _compare, text, "  evalkit run compare 20260131-1200 last")
     add_value(parser, "before", "BEFORE", "a run that succeeded")
     add_value(parser, "after", "AFTER", "another run that succeeded; differences are AFTER - BEFORE")
     parser.add_output(rows=200)
@@ -138,7 +132,7 @@ def _start(args: argparse.Namespace) -> int:
         run = runner.start(args.pack, args.model, **options, **launch, **_hooks(args))
     _warn(run, but=getattr(args, "shown", ()))
     print(run)
-    return 0 if run.status == "succeeded" else _ERROR
+    return 0 if run.status == "succeeded" else 2
 
 
 def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], backend: str, flags: Any) -> int:

@@ -23,14 +23,8 @@ def add(commands: Commands) -> None:
     add_value(parser, "judgments", "JUDGMENTS", "table that 'evalkit judge' wrote; '-': JSONL on stdin")
     _add_method(parser, VOTE_RULES)
     add_flags(parser, "ties", "min-self-agreement")
-    add_value(
-        parser,
-        "--unscored",
-        "drop|NUMBER",
-        "score that unscored samples get; drop (the default): they are left out",
-        type=number_or("drop"),
-        default="drop",
-    )
+    text = "score that unscored samples get; drop (the default): they are left out"
+    add_value(parser, "--unscored", "drop|NUMBER", text, type=number_or("drop"), default="drop")
     parser.add_output()
 
     text = "the votes of all judges become one score per item and criterion"

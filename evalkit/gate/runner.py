@@ -217,10 +217,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
         elif not task.resolved.has_judge:
             if task.resolved.live:
-                raise ConfigError(
-                    f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL, set "
-                    "VERDICT_JUDGE_MODEL, or use a profile"
-                )
+                fact = f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
+                raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
                 "and no judge is named, so the cache cannot be searched"

@@ -66,10 +66,8 @@ def extract_labels(
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
-            raise InputError(
-                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
-                "annotator"
-            )
+            fact = f"labels= names a column twice for criterion {criterion!r}: {listed(given)}"
+            raise InputError(f"{fact}; name one column per annotator")
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")

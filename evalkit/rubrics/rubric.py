@@ -102,10 +102,8 @@ class Rubric(FileModel):
             raise ValueError("inputs is empty; list the item columns that the prompt shows")
         wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
         if wrong:
-            raise ValueError(
-                f"{listed(wrong)} cannot be the name of an input; use letters, digits and '_', but not "
-                f"{listed(_RESERVED)}"
-            )
+            fact = f"{listed(wrong)} cannot be the name of an input"
+            raise ValueError(f"{fact}; use letters, digits and '_', but not {listed(_RESERVED)}")
         if len(set(names)) < len(names):
             raise ValueError("duplicate column in inputs")
         return inputs
@@ -154,9 +152,8 @@ class Rubric(FileModel):
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
-        raise RubricError(
-            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
-        )
+        text = f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
+        raise RubricError(text)
 
     # -- identity
     @cached_property
@@ -230,10 +227,8 @@ class Rubric(FileModel):
         else:
             unknown = [name for name in changes if name not in type(self).model_fields]
             if unknown:
-                raise RubricError(
-                    f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}; "
-                    "to change a criterion, pass its name first: rubric.edit('criterion', …)"
-                )
+                fact = f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}"
+                raise RubricError(f"{fact}; to change a criterion, pass its name first: rubric.edit('criterion', …)")
             values |= changes
         made = Rubric(**values)
         if (made.id, made.version) == (self.id, self.version):
@@ -265,10 +260,8 @@ class Rubric(FileModel):
         for name in dict.fromkeys(examples["criterion"].astype(str)):
             own = [at for at, criterion in enumerate(examples["criterion"].astype(str)) if criterion == name]
             if lacking := [ids[at] for at in own if not set(self.required_inputs) <= set(shown[at])]:
-                raise RubricError(
-                    f"examples {listed(lacking)} lack an input of rubric {self.id!r}; it needs "
-                    f"{listed(self.required_inputs)}"
-                )
+                fact = f"examples {listed(lacking)} lack an input of rubric {self.id!r}"
+                raise RubricError(f"{fact}; it needs {listed(self.required_inputs)}")
             scale, labels = self.criterion(name).scale, examples["label"].tolist()
             codes = [scale.code(label) for label in labels]
             chosen = [

@@ -54,9 +54,8 @@ def load_rubric(name: str | Path) -> Rubric:
         return Rubric.of_file(Path(name))
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
-        raise RubricError(
-            f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
-        )
+        text = f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
+        raise RubricError(text)
     versions = file_versions(match[1])
     if not versions:
         ids = rubric_ids()
@@ -149,9 +148,8 @@ def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str
     """
     match = _NAME.fullmatch(name)
     if not match or match[2] or name in RESERVED_NAMES:
-        raise RubricError(
-            f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
-        )
+        text = f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
+        raise RubricError(text)
     target = save_folder(rubrics_folder)
     while True:
         versions = file_versions(name, further=[target])

@@ -100,9 +100,8 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
         missing = found < 0
         if missing.any():
             if key not in may_miss:
-                raise InputError(
-                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
-                )
+                text = f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
+                raise InputError(text)
             found = np.where(missing, np.int64(n_values), found)
         if n_numbers * (n_values + 1) > _MOST:
             numbers = pd.factorize(numbers)[0].astype(np.int64)

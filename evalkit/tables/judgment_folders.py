@@ -96,10 +96,8 @@ def _files(folder: Path) -> list[Path]:
         n_parts = _n_parts(counts) if counts.exists() else 0
         parts = {part_name(number) for number in range(n_parts)}
         if manifests - parts:
-            raise InputError(
-                f"judge_files has not finished with {folder}; wait until it has, or repeat the call: what was judged "
-                "is kept"
-            )
+            fact = f"judge_files has not finished with {folder}"
+            raise InputError(f"{fact}; wait until it has, or repeat the call: what was judged is kept")
         if missing := sorted(parts - (tables & manifests)):
             raise InputError(
                 f"{folder} has only {n_parts - len(missing)} of {counted(n_parts, 'part')}, without "
@@ -114,9 +112,8 @@ def _n_parts(file: Path) -> int:
     try:
         return int(orjson.loads(file.read_bytes())["n_parts"])
     except (ValueError, KeyError, TypeError) as problem:
-        raise InputError(
-            f"{file} was not written by evalkit ({problem}); remove it and repeat the call of judge_files"
-        ) from None
+        text = f"{file} was not written by evalkit ({problem}); remove it and repeat the call of judge_files"
+        raise InputError(text) from None
 
 
 def part_name(number: int) -> str:

@@ -93,9 +93,8 @@ def _shown(_: Any, value: Any) -> Any:
     """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
-    raise SecurityError(
-        f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
-    )
+    text = f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
+    raise SecurityError(text)
 
 
 def _text(value: Any) -> str:
@@ -104,10 +103,8 @@ def _text(value: Any) -> str:
 
 def _each(values: Any, cost: int) -> Any:
     if not isinstance(values, (list, tuple, StrictUndefined)):
-        raise SecurityError(
-            "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list; "
-            f"got a {type(values).__name__}"
-        )
+        fact = "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list"
+        raise SecurityError(f"{fact}; got a {type(values).__name__}")
     _charge(cost * len(values))
     return values
 
