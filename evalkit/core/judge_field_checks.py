@@ -48,18 +48,18 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
+def _is_price(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_number, value))
+
+
+_PRICE = "two numbers (US$ per million prompt and completion tokens), or three (also cached prompt tokens), or None"
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(TEXT_FIELDS, ("a string", lambda value: value is None or isinstance(value, str))),
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
     "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
     "weight": ("a number ≥ 0", _is_number),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
-    "price": (
-        "two numbers (US$ per million prompt and completion tokens), or three (also cached prompt tokens), or None",
-        lambda value: (
-            value is None or (isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_number, value)))
-        ),
-    ),
+    "price": (_PRICE, lambda value: value is None or _is_price(value)),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }

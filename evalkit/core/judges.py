@@ -145,9 +145,9 @@ class Judge:
             )
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             # not shown: it may be a key
-            fact = f"api_key_env of {who} must name an environment variable"
+            form = "capital letters, digits and '_', as in OPENAI_API_KEY"
             raise ConfigError(
-                f"{fact} (capital letters, digits and '_', as in OPENAI_API_KEY); never pass the key itself"
+                f"api_key_env of {who} must name an environment variable ({form}); never pass the key itself"
             )
         if self.headers_env is not None:
             if not _VARIABLE.fullmatch(self.headers_env):  # not shown: it may be a key
@@ -178,9 +178,8 @@ class Judge:
         """Raise ConfigError for a key in any field; the message does not show the field's value."""
         if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
             watch_key(self.api_key_env)
-        fields = {name: getattr(self, name) for name in ("provider", "model", *TEXT_FIELDS, "params")} | {
-            "base_url": base_url_of(self.provider, self.base_url)
-        }
+        fields = {name: getattr(self, name) for name in ("provider", "model", *TEXT_FIELDS, "params")}
+        fields["base_url"] = base_url_of(self.provider, self.base_url)
         if find_key(list(fields.values())) is None:
             return
         name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))

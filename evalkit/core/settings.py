@@ -28,11 +28,9 @@ Refresh = bool | float | datetime | date | str
 
 _LIMITS = {
     "concurrency": ("a whole number", "≥", 1),
-    "retries": ("a whole number", "≥", 0),
-    "max_calls": ("a whole number", "≥", 0),
+    **dict.fromkeys(("retries", "max_calls"), ("a whole number", "≥", 0)),
     "budget_usd": ("a number", "≥", 0),
-    "requests_per_minute": ("a number", ">", 0),
-    "tokens_per_minute": ("a number", ">", 0),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), ("a number", ">", 0)),
 }
 
 

@@ -210,12 +210,10 @@ class Resolver:
         of_profile = own, None if profile is None or not own else f"profile {profile.profile}", bool(own)
         if own and self.options.profile is not None:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
-        named = Settings.of(
-            *(
-                (place, {**values, "judge": None} if values.get("judge") == "none" else values)
-                for place, values in places
-            )
-        )
+        kept = [
+            (place, {**values, "judge": None} if values.get("judge") == "none" else values) for place, values in places
+        ]
+        named = Settings.of(*kept)
         text, model = named.get("judge"), named.get("model")
         if text is None:
             return of_profile if model is None else ([Judge("openai", model)], named.source("model"), False)
@@ -251,7 +249,6 @@ def _refuse_others(settings: Settings, judges: list[Judge], options: GateOptions
     flag = options.flag("judge")
     shown = {"flag": f"{flag} {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
-    raise ConfigError(
-        f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
-        f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
-    )
+    fact = f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}"
+    ways = f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
+    raise ConfigError(f"{fact}; {ways}")

@@ -21,18 +21,10 @@ _BAD = ("fail", "flaky", "warn")
 
 def as_json(result: GateResult) -> bytes:
     """The whole result as JSON; `baseline` in a configuration reads it."""
-    values = {
-        "schema_version": 1,
-        "type": "verdict.result",
-        "config": result.name,
-        "exit_code": result.exit_code,
-        "strict": result.strict,
-        "counts": result.counts,
-        "cost_usd": result.cost_usd,
-        "tests": [_test(test) for test in result.tests],
-        "suite": [asdict(suite) for suite in result.suites],
-        "notes": list(result.notes),
-    }
+    values: dict[str, Any] = {"schema_version": 1, "type": "verdict.result", "config": result.name}
+    values |= {name: getattr(result, name) for name in ("exit_code", "strict", "counts", "cost_usd")}
+    values |= {"tests": [_test(test) for test in result.tests], "suite": [asdict(suite) for suite in result.suites]}
+    values["notes"] = list(result.notes)
     return orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -184,5 +176,4 @@ def as_text(result: GateResult) -> str:
             lines += [f"{test.status:5}  {test.id}: {test.message}", *_explanation(test)]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     lines.append(_counted(result))
-    shown = "\n".join(" ".join(line.split("\n")) for line in lines)
-    return printable(shown)
+    return printable("\n".join(" ".join(line.split("\n")) for line in lines))

@@ -223,9 +223,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
                 "and no judge is named, so the cache cannot be searched"
             )
-            task.judgment = Judgment(
-                rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
-            )
+            error = _with_rejected(task, error)
+            task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")
         raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with {judge}")
@@ -301,9 +300,8 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
 
 def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions) -> TestResult:
     if found.error is not None:
-        errors = tuple(
-            MetricResult(part.expected.type, "error", found.error, (), part.expected.min_score) for part in parts
-        )
+        wanted = [part.expected for part in parts]
+        errors = tuple(MetricResult(each.type, "error", found.error, (), each.min_score) for each in wanted)
         return TestResult(name, "error", found.error, errors)
     metrics = [part.result(options) for part in parts]
     status = worst([metric.status for metric in metrics])

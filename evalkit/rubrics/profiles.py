@@ -154,10 +154,9 @@ class Profile(FileModel):
                 f"profile {self.profile!r} needs rubric {self.rubric}, which was found neither in the folder "
                 f"rubrics/ beside the profile nor elsewhere: {problem}"
             )
-        raise RubricError(
-            f"rubric {self.rubric} changed since profile {self.profile!r} was frozen (hash now "
-            f"{other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}); restore the rubric's file, or freeze again"
-        )
+        fact = f"rubric {self.rubric} changed since profile {self.profile!r} was frozen"
+        hashes = f"hash now {other.content_hash[:8]}, then {str(self.rubric_hash)[:8]}"
+        raise RubricError(f"{fact} ({hashes}); restore the rubric's file, or freeze again")
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""

@@ -163,11 +163,8 @@ def split(
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
-    return {
-        "question": None if asked < 0 else _told(messages[asked]["content"]),
-        "answer": shown,
-        "conversation": [*before, *turn] or None,
-    }
+    question = None if asked < 0 else _told(messages[asked]["content"])
+    return {"question": question, "answer": shown, "conversation": [*before, *turn] or None}
 
 
 def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:

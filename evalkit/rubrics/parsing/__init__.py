@@ -178,9 +178,8 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
         check_form(form)
     quick: Callable[[str], Parsed | None] = _nothing
     if form == "json":
-        quick = partial(
-            _exact_json, scale, {code: code for code in scale.codes}, "label" if scale.level == "nominal" else "score"
-        )
+        key = "label" if scale.level == "nominal" else "score"
+        quick = partial(_exact_json, scale, {code: code for code in scale.codes}, key)
     elif form in FORMS:
         quick = _reader(scale).exact.get
 

@@ -181,10 +181,9 @@ class Template:
         names = self._syntax.names
         unknown = names - _VISIBLE - set(inputs) - ({OWN_ANSWER} if self.commits else set())
         if unknown:
+            available = f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
             fact = f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it"
-            raise RubricError(
-                f"{fact}; available: rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
-            )
+            raise RubricError(f"{fact}; available: {available}")
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:
             fact = f"template {self.label} does not show the input {listed(unused)} of the rubric"
@@ -422,12 +421,8 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
     else:
         whole = all(isinstance(code, int) for code in scale.codes)
         name, answer = "score", {"type": "integer" if whole else "number", "enum": list(scale.codes)}
-    return {
-        "type": "object",
-        "properties": {"explanation": {"type": "string"}, name: answer},
-        "required": ["explanation", name],
-        "additionalProperties": False,
-    }
+    properties = {"explanation": {"type": "string"}, name: answer}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
 def fenced(name: str, value: Any) -> str:
