@@ -14,8 +14,6 @@ from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evalkit.runs import Registry
 
 Commands = Any
@@ -55,8 +53,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_running(self) -> None:
         """How judges are called."""
-        group = self.add_argument_group("calls")
-        add_flags(group, "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
+        add_flags(self.add_argument_group("calls"), "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
 
     def add_rules(self) -> None:
         """From samples to scores."""
@@ -264,10 +261,3 @@ def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
     from evalkit.runs import Registry
 
     return contextlib.closing(Registry.open(args.registry))
-
-
-def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """The columns `…_at` as ISO text, to the second: JSON takes it, and it fits a terminal."""
-    moments = table.filter(regex="_at$")
-    texts = moments.map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
-    return table.assign(**texts.astype(object))

@@ -31,8 +31,7 @@ exit codes: 0 passed; 1 a test failed (with --strict: is flaky or warned, too); 
 def add(commands: Commands) -> None:
     """Its parser."""
     text = "test recorded traces: each judgment from the trace, the cache or a judge; exit code 0, 1 or 2"
-    parser = add_command(commands, "ci", _ci, text, _END, _USAGE)
-    group = _add_traces(parser)
+    group = _add_traces(add_command(commands, "ci", _ci, text, _END, _USAGE))
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
     text = "test whether the judge changed: compare its replies from before this date (default: today) with new ones"
     add_value(group, "--drift", "SINCE", text, nargs="?", const=datetime.now().astimezone().date().isoformat())

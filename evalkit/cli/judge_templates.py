@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_value, moments_as_text, opened
-from evalkit.cli.reading_and_printing import put, put_either
+from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
+from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import read_text, read_yaml

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_value, moments_as_text, opened
-from evalkit.cli.reading_and_printing import in_words, put, put_document, put_either
+from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
+from evalkit.cli.reading_and_printing import in_words, moments_as_text, put, put_document, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import RegistryError

@@ -157,6 +157,13 @@ def in_words(value: object) -> str:
     return "none" if value is None else str(value)
 
 
+def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns `…_at` as ISO text, to the second: JSON takes it, and it fits a terminal."""
+    moments = table.filter(regex="_at$")
+    texts = moments.map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
+    return table.assign(**texts.astype(object))
+
+
 def put_either(args: argparse.Namespace, document: Mapping[str, Any], text: str) -> None:
     """On stdout one JSON object with ``--json``, else text."""
     if args.json:

@@ -9,18 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    Parser,
-    add_command,
-    add_flags,
-    add_group,
-    add_value,
-    moments_as_text,
-    opened,
-    read_as,
-)
-from evalkit.cli.reading_and_printing import put, put_either
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value, opened, read_as
+from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
 

@@ -194,8 +194,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        counts = session.config.stash[_TALLY]
-        output["verdict"] = dict(counts)
+        output["verdict"] = dict(session.config.stash[_TALLY])
 
 
 @pytest.hookimpl(optionalhook=True)

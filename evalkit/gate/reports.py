@@ -62,8 +62,7 @@ def as_junit(result: GateResult) -> bytes:
         "errors": str(sum(case.find("error") is not None for case in cases)),
     }
     root = ET.Element("testsuites", {"name": "evalkit", **figures})
-    suite_ = ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"})
-    suite_.extend(cases)
+    ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"}).extend(cases)
     ET.indent(root)
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
@@ -147,8 +146,7 @@ def _settings(result: GateResult) -> list[str]:
 
 def _cell(text: str) -> str:
     """Text in one line, escaped so that it cannot become markup."""
-    line = " ".join(text.split())
-    return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", line)
+    return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", " ".join(text.split()))
 
 
 def _counted(result: GateResult) -> str:

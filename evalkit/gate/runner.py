@@ -68,8 +68,7 @@ class _Part:
         measured = []
         for task in self.tasks:
             if task.judgment is None:
-                check = CHECKS[self.expected.type]
-                outcome = check.status_of(self.check, task.trace.answer, redact=options.redact)
+                outcome = CHECKS[self.expected.type].status_of(self.check, task.trace.answer, redact=options.redact)
             else:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt
@@ -280,8 +279,7 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
             f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
             "--no-promoted rejects them"
         )
-    places = dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks)
-    for place in places:
+    for place in dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks):
         if place != "default":
             yield f"{place} has a calibration, which is not applied: all scores are raw"
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}

@@ -76,8 +76,7 @@ def _match(
 
 def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
     context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
-    pairs = (("prompt", prompt, trace.prompt), ("context", context, trace.context))
-    for field, expected, actual in pairs:
+    for field, expected, actual in (("prompt", prompt, trace.prompt), ("context", context, trace.context)):
         if expected is not None and expected != actual:
             shown = (REDACTED, REDACTED) if redact else (_start(expected), _start(actual))
             return (

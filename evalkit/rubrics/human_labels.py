@@ -74,8 +74,7 @@ def extract_labels(
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    label = _label(value, scale, f"item {key!r}, column {name!r}")
-                    rows.append((key, criterion, name, label))
+                    rows.append((key, criterion, name, _label(value, scale, f"item {key!r}, column {name!r}")))
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 

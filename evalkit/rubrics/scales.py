@@ -124,8 +124,7 @@ class Scale(Mapping[Code, str]):
             raise RubricError(f"duplicate code on the scale: {listed(codes)}")
         if len(codes) < 2:
             raise RubricError(f"the scale has only one level, {codes[0]!r}; add at least one more")
-        scale = cls(codes, tuple(text for _, text in pairs), level, better)
-        return scale._with_rule(pass_at, pass_if)
+        return cls(codes, tuple(text for _, text in pairs), level, better)._with_rule(pass_at, pass_if)
 
     def _with_rule(self, pass_at: Any, pass_if: Any) -> Scale:
         if pass_at is not None and pass_if is not None:

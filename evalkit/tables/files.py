@@ -318,8 +318,7 @@ def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    fits = (one for one in (name, *others) if set(required_columns(one)) <= set(frame.columns))
-    name = next(fits, name)
+    name = next((kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns)), name)
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
         column: frame[column].mask(frame[column] == "", None)

@@ -49,8 +49,7 @@ class Groups:
 
     def rows(self) -> list[Ints]:
         """The rows of each group."""
-        order = np.argsort(self.codes, kind="stable")
-        return np.split(order, np.cumsum(self.count())[:-1]) if len(self) else []
+        return np.split(np.argsort(self.codes, kind="stable"), np.cumsum(self.count())[:-1]) if len(self) else []
 
     def total(self, values: Floats, rows: Flags | None = None) -> Floats:
         """Sum of `values` (one per row) per group, over the rows marked in `rows`."""
