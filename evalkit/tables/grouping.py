@@ -119,10 +119,9 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         several = " or, if the rows come from several runs, give the judges of each run different names"
-        raise InputError(
-            f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row (the first: "
-            f"{listed(rows.tolist())}); remove the duplicates{several if 'judge' in keys else ''}"
-        )
+        fact = f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row"
+        advice = f"remove the duplicates{several if 'judge' in keys else ''}"
+        raise InputError(f"{fact} (the first: {listed(rows.tolist())}); {advice}")
 
 
 def small(codes: Ints) -> Ints:

@@ -99,10 +99,9 @@ def _files(folder: Path) -> list[Path]:
             fact = f"judge_files has not finished with {folder}"
             raise InputError(f"{fact}; wait until it has, or repeat the call: what was judged is kept")
         if missing := sorted(parts - (tables & manifests)):
-            raise InputError(
-                f"{folder} has only {n_parts - len(missing)} of {counted(n_parts, 'part')}, without "
-                f"{listed(missing, most=5)}; repeat the call of judge_files: it judges what is missing"
-            )
+            fact = f"{folder} has only {n_parts - len(missing)} of {counted(n_parts, 'part')}"
+            advice = "repeat the call of judge_files: it judges what is missing"
+            raise InputError(f"{fact}, without {listed(missing, most=5)}; {advice}")
     if not files:
         raise InputError(f"{folder} has no parquet files; expected a folder of judgments, such as judge_files writes")
     return files
