@@ -210,10 +210,10 @@ class Resolver:
         of_profile = own, None if profile is None or not own else f"profile {profile.profile}", bool(own)
         if own and self.options.profile is not None:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
-        kept = [
+        entries = [
             (place, {**values, "judge": None} if values.get("judge") == "none" else values) for place, values in places
         ]
-        named = Settings.of(*kept)
+        named = Settings.of(*entries)
         text, model = named.get("judge"), named.get("model")
         if text is None:
             return of_profile if model is None else ([Judge("openai", model)], named.source("model"), False)

@@ -298,8 +298,8 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
 
 def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions) -> TestResult:
     if found.error is not None:
-        wanted = [part.expected for part in parts]
-        errors = tuple(MetricResult(each.type, "error", found.error, (), each.min_score) for each in wanted)
+        expected = [part.expected for part in parts]
+        errors = tuple(MetricResult(item.type, "error", found.error, (), item.min_score) for item in expected)
         return TestResult(name, "error", found.error, errors)
     metrics = [part.result(options) for part in parts]
     status = worst([metric.status for metric in metrics])
