@@ -98,8 +98,8 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
     if cost:
         note(args, f"{counted(len(judgments), 'judgment')}: {Cost.of(judgments)}")
     for row in explain(judgments).to_dict("records"):
-        what = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
-        tell(f"unscored: {what} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
+        lost = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
+        tell(f"unscored: {lost} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
 
 
 def _plan(args: argparse.Namespace) -> None:

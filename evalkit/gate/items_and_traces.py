@@ -109,8 +109,8 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         for rubric, raw in (trace.recorded or {}).items():
             samples = raw.get("samples") if isinstance(raw, Mapping) else None
             if not isinstance(samples, list):
-                place = f"{path}, line {trace.line}: meta.verdict.judge.{rubric}"
-                raise InputError(f"{place}: expected a mapping with a list of samples; record the trace again")
+                where = f"{path}, line {trace.line}: meta.verdict.judge.{rubric}"
+                raise InputError(f"{where}: expected a mapping with a list of samples; record the trace again")
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
     items = pd.DataFrame(rows)

@@ -61,9 +61,9 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
         try:
             check_ready(judge)
         except JudgeError as problem:
-            other = f"name another variable with {options.flag('judge-api-key-env')}"
+            variable = f"name another variable with {options.flag('judge-api-key-env')}"
             way = f"use recorded and cached judgments with {options.flag('judge')} none"
-            raise ConfigError(f"{problem.fact}; set it, {other}, or {way}") from None
+            raise ConfigError(f"{problem.fact}; set it, {variable}, or {way}") from None
         if options.budget_usd is not None and price_of(judge) is None:
             fact = f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced"
             form = "price: [US$ per million prompt tokens, per million completion tokens]"
