@@ -56,11 +56,8 @@ def as_junit(result: GateResult) -> bytes:
     """
     cases = [_case(result, test.id, test.status, test.message, _detail(test)) for test in result.tests]
     cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
-    figures = {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.find("failure") is not None for case in cases)),
-        "errors": str(sum(case.find("error") is not None for case in cases)),
-    }
+    failures, errors = (str(sum(case.find(tag) is not None for case in cases)) for tag in ("failure", "error"))
+    figures = {"tests": str(len(cases)), "failures": failures, "errors": errors}
     root = ET.Element("testsuites", {"name": "evalkit", **figures})
     ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"}).extend(cases)
     ET.indent(root)

@@ -270,15 +270,11 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
         yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
-        yield (
-            f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
-            "to request only the missing replies"
-        )
+        fact = f"{counted(n_late, 'sample')} had no reply in time"
+        yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"
     if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
-        yield (
-            f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
-            "--no-promoted rejects them"
-        )
+        fact = f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version"
+        yield f"{fact}; --no-promoted rejects them"
     for place in dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks):
         if place != "default":
             yield f"{place} has a calibration, which is not applied: all scores are raw"
