@@ -39,7 +39,7 @@ def always_matches(pattern: re.Pattern[str]) -> bool:
     [True, True, False, False]
     """
     own = _own(pattern)
-    texts = [*_PLAIN, *(text for text in own.shaped() if can_limit() or len(text) <= _SHORT)]
+    texts = list(_short_texts(own))
     try:
         with limited(_SECONDS):
             if not all(pattern.search(text) for text in texts if len(text) <= _QUICK):
@@ -54,6 +54,11 @@ def always_matches(pattern: re.Pattern[str]) -> bool:
             return all(pattern.search(text) for text in [*longer, *own.too_long, *_LONG])
     except TooSlowError:
         return True
+
+
+def _short_texts(own: _Own) -> Iterator[str]:
+    yield from _PLAIN
+    yield from (text for text in own.shaped() if can_limit() or len(text) <= _SHORT)
 
 
 def own_texts(pattern: re.Pattern[str]) -> Iterator[str]:

@@ -192,7 +192,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["verdict"] = dict(session.config.stash[_TALLY])
+        counts = session.config.stash[_TALLY]
+        output["verdict"] = dict(counts)
 
 
 @pytest.hookimpl(optionalhook=True)
