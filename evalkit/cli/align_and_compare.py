@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import (
     put,
     put_document,
@@ -32,19 +32,15 @@ _COMPARE = """\
 
 AFTER is worse if one criterion got worse by more than chance explains (p ≤ 0.05 by Holm): more items
 broke than were fixed or, if there are no labels, the mean score fell. With a jury, only its row counts"""
-_FAILED = 1
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(commands, "align", _align, "agreement of judges, or of the jury, with human labels", _ALIGN)
-    parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
-    parser.add_argument(
-        "labels",
-        metavar="LABELS",
-        help="file with item_id, criterion, annotator, label; or a file of items, with --label",
-    )
-    add_label_columns(parser, "LABELS")
+    add_value(parser, "judged", "VOTES|SCORES", "table of 'evalkit vote' or 'evalkit aggregate'")
+    text = "file with item_id, criterion, annotator, label; or a file of items, with --label"
+    add_value(parser, "labels", "LABELS", text)
+    parser.add_label_columns("LABELS")
     add_flags(parser, "items", "item-id")
     for name, choices, text in (
         ("reference", REFERENCES, "people to compare with (default: each annotator; the figures are averaged)"),
@@ -52,43 +48,31 @@ def add(commands: Commands) -> None:
         ("unscored", UNSCORED, "an item without a score is left out (default), or counts as wrong"),
     ):
         parser.add_argument(f"--{name}", choices=choices, default=choices[0], help=text)
-    parser.add_argument(
-        "--figures",
-        metavar="FIGURE,…",
-        type=lambda names: [name.strip() for name in names.split(",")],
-        help="figures instead of the default ones: accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL …",
-    )
-    add_output(parser)
+    text = "figures instead of the default ones: accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL …"
+    add_value(parser, "--figures", "FIGURE,…", text, type=lambda names: [name.strip() for name in names.split(",")])
+    parser.add_output()
 
     text = "what changed between two evaluations, and how much of it chance explains"
     parser = add_command(commands, "compare", _compare, text, _COMPARE)
-    parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
-    parser.add_argument(
-        "after", metavar="AFTER", help="the later evaluation, of the same items; judgments or a folder as for BEFORE"
-    )
-    parser.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="file with human labels, or a file of items, with --label; compare then shows which changes are right",
-    )
-    add_label_columns(parser, "--labels")
+    add_value(parser, "before", "BEFORE", "judgments, or a folder of 'evalkit evaluate --out'")
+    add_value(parser, "after", "AFTER", "the later evaluation, of the same items; judgments or a folder as for BEFORE")
+    text = "file with human labels, or a file of items, with --label; compare then shows which changes are right"
+    add_value(parser, "--labels", "FILE", text)
+    parser.add_label_columns("--labels")
     add_flags(parser, "items", "item-id")
-    parser.add_argument("--floor", metavar="FILE", help="judgments of BEFORE's rubric with twice the samples")
+    add_value(parser, "--floor", "FILE", "judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
     parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE")
-    add_output(parser)
+    parser.add_output()
 
 
 def _align(args: argparse.Namespace) -> None:
     from evalkit import align
     from evalkit.stats.alignment.agreement_measures import SHOWN
 
-    aligned = align(
-        read_table(args.judged, "votes", "scores"),
-        read_labels(args),
-        clusters=read_groups(args),
-        **{name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")},
-    )
+    options = {name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")}
+    judged, labels = read_table(args.judged, "votes", "scores"), read_labels(args)
+    aligned = align(judged, labels, clusters=read_groups(args), **options)
     figures = [f"{name}{end}" for name in args.figures or SHOWN for end in ("", "_low", "_high", "_people")]
     put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
@@ -99,17 +83,12 @@ def _compare(args: argparse.Namespace) -> int | None:
     from evalkit import compare
 
     if args.label and not args.labels:
-        raise ConfigError(
-            "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
-        )
-    comparison = compare(
-        read_side(args.before),
-        read_side(args.after),
-        labels=None if args.labels is None else read_labels(args),
-        clusters=read_groups(args),
-        across_modes=args.across_modes,
-        floor=None if args.floor is None else read_table(args.floor, "judgments"),
-    )
+        text = "--label selects columns of the file that --labels names, but --labels is missing; pass --labels FILE"
+        raise ConfigError(text)
+    sides = read_side(args.before), read_side(args.after)
+    labels, clusters = None if args.labels is None else read_labels(args), read_groups(args)
+    floor = None if args.floor is None else read_table(args.floor, "judgments")
+    comparison = compare(*sides, labels=labels, clusters=clusters, across_modes=args.across_modes, floor=floor)
     worse = comparison.worse
     put_out(args, comparison.table)
     if args.json:
@@ -120,5 +99,5 @@ def _compare(args: argparse.Namespace) -> int | None:
         put_shown(comparison)
     if args.fail_on_worse and worse:
         tell(f"after is worse than before: {', '.join(worse)}")
-        return _FAILED
+        return 1
     return None

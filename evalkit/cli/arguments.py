@@ -14,8 +14,6 @@ from evalkit.core.settings import RULE_NAMES, Options
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from evalkit.runs import Registry
 
 Commands = Any
@@ -39,6 +37,42 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit 2 with one line."""
         self.exit(2, f"evalkit: error: {message} (see: {self.prog} --help)\n")
+
+    def add_what(self) -> None:
+        """What is judged, and by whom."""
+        group = self.add_argument_group("what is judged, and by whom")
+        judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
+        add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
+
+    def add_judging(self, *, n_items: str | None = None) -> None:
+        """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
+        text = "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
+        add_value(self, "items", "ITEMS", text, nargs=n_items)
+        self.add_what()
+        add_flags(self, "item-id", "input", "on-missing", "cache", "recorded")
+
+    def add_running(self) -> None:
+        """How judges are called."""
+        add_flags(self.add_argument_group("calls"), "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
+
+    def add_rules(self) -> None:
+        """From samples to scores."""
+        group = self.add_argument_group("rules from samples to scores (default: those of the profile)")
+        add_flags(group, *(name.replace("_", "-") for name in RULE_NAMES))
+
+    def add_label_columns(self, whose: str) -> None:
+        """Human labels as columns."""
+        text = f"human labels in columns of {whose}, one per annotator; repeat for another criterion"
+        add_value(self, "--label", "CRITERION=COLUMN,…", text, action="append", default=[], type=_columns)
+
+    def add_output(self, *, rows: int = 20) -> None:
+        """Where a table goes. Before the command runs, it is checked that the file can be written."""
+        group = self.add_argument_group("output")
+        text = "write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
+        add_value(group, "-o --out", "FILE", text)
+        add_flags(group, "json", "quiet")
+        add_value(group, "--rows", "N", f"rows shown on a terminal (default {rows})", type=int, default=rows)
+        self.set_defaults(writes_table=True)
 
 
 def add_command(
@@ -141,106 +175,76 @@ def _value(metavar: str, text: str, **more: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help": text, **more}
 
 
+def add_value(parser: Any, names: str, metavar: str, text: str, **more: Any) -> None:
+    """Add an argument that takes a value; ``names`` may be two, as in ``"-o --out"``."""
+    parser.add_argument(*names.split(), **_value(metavar, text, **more))
+
+
 def _switch(text: str) -> dict[str, Any]:
     return {"action": "store_true", "help": text}
 
 
 _DEFAULT = Options()
+_JUDGE = (
+    "provider:model, as in openai:gpt-4o-mini; repeat for a jury; 'fake' needs no model and no network; "
+    "'profile': all judges of the profile; 'none': no calls, only cached replies of the profile's judges"
+)
+_SCORE = "read the score from log-probabilities: their mean over the codes, or the most probable code"
+_INPUT = "column that holds an input of the rubric, if it has another name, as in answer=response; repeat for others"
+_ON_MISSING = "an item without a required input is an error (default), or skipped and unscored"
+_ON_MISS_OFFLINE = "offline, a missing reply is a row with an error (default), or exit code 2"
+_REFRESH = "call again for all judgments, for unscored ones, or for replies older than TIME (Unix time or 2026-01-31)"
+_CONCURRENCY = "at most N calls in flight for one service, model and key"
+_MIN_SELF_AGREEMENT = "leave out a judge's vote on an item if less than this share (0-1) of its samples agree"
+_AGGREGATE = "how votes become a score (default mean)"
+_QUORUM = "an item is scored if more than this share of its judges (by weight) scored it (default 0.5)"
+_REGISTRY = "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
 _FLAGS: dict[str, dict[str, Any]] = {
     # what is judged, and by whom
     "rubric": _value("R", "rubric: id, id@version or a .yaml file"),
     "profile": _value("P", "profile: name or .yaml file (rubric, judges, samples, rules)"),
-    "judge": _value(
-        "J",
-        "provider:model, as in openai:gpt-4o-mini; repeat for a jury; 'fake' needs no model and no network; "
-        "'profile': all judges of the profile; 'none': no calls, only cached replies of the profile's judges",
-        action="append",
-        default=[],
-    ),
+    "judge": _value("J", _JUDGE, action="append", default=[]),
     "judge-model": _value("MODEL", "model for a --judge that names only its provider"),
     "judge-base-url": _value("URL", "OpenAI-compatible server, as in http://localhost:8000/v1"),
     "judge-api-key-env": _value("NAME", "environment variable that holds the key"),
     "judge-temperature": _value("T", "default 1.0; 'none' sends no temperature", type=number_or("none")),
     "judge-max-tokens": _value("N", "default 512; 'none' sends no limit", type=number_or("none", int)),
-    "judge-score": {
-        "choices": SCORE_READINGS,
-        "help": "read the score from log-probabilities: their mean over the codes, or the most probable code",
-    },
+    "judge-score": {"choices": SCORE_READINGS, "help": _SCORE},
     "criteria-per-call": _value("N|all", "criteria that one call judges (default 1)", type=_per_call),
     "template": _value("T", "prompt template instead of the rubric's, as in tagged@v1"),
     "samples": _value("K", "samples per judge, item and criterion (default 3)", type=int),
     # where replies and items come from
     "item-id": _value("COLUMN", "column that holds the ids (default: item_id, else the row)"),
-    "input": _value(
-        "INPUT=COLUMN",
-        "column that holds an input of the rubric, if it has another name, as in answer=response; repeat for others",
-        action="append",
-        default=[],
-        dest="inputs",
-        type=_input,
-    ),
-    "on-missing": {
-        "choices": ON_MISSING,
-        "default": "raise",
-        "help": "an item without a required input is an error (default), or skipped and unscored",
-    },
+    "input": _value("INPUT=COLUMN", _INPUT, action="append", default=[], dest="inputs", type=_input),
+    "on-missing": {"choices": ON_MISSING, "default": "raise", "help": _ON_MISSING},
     "cache": _value("DIR", "cache folder or postgresql://… (default: EVALKIT_CACHE, else cache/ of the project)"),
     "recorded": {"choices": RECORDED, "default": "miss", "help": "'use' takes recorded replies in place of live calls"},
     "adopt": _switch("for unchanged criteria, also use replies to other versions of the rubric"),
     # calls
     "offline": _switch("never open a connection: cached and recorded replies only"),
-    "on-miss": {
-        "choices": ON_MISS,
-        "default": "row",
-        "help": "offline, a missing reply is a row with an error (default), or exit code 2",
-    },
-    "refresh": _value(
-        "unscored|TIME",
-        "call again for all judgments, for unscored ones, or for replies older than TIME (Unix time or 2026-01-31)",
-        nargs="?",
-        const=True,
-        default=False,
-        type=_refresh,
-    ),
+    "on-miss": {"choices": ON_MISS, "default": "row", "help": _ON_MISS_OFFLINE},
+    "refresh": _value("unscored|TIME", _REFRESH, nargs="?", const=True, default=False, type=_refresh),
     "replies": _switch("add the raw replies as a column to the judgments"),
     "budget-usd": _value("USD", "spend at most this; the rest stays unscored", type=float),
     "max-calls": _value("N", "make at most N calls; the rest stays unscored", type=int),
-    "concurrency": _value(
-        "N",
-        f"at most N calls in flight for one service, model and key (default {_DEFAULT.concurrency})",
-        type=int,
-        default=_DEFAULT.concurrency,
-    ),
-    "retries": _value(
-        "N", f"retries of a failed call (default {_DEFAULT.retries})", type=int, default=_DEFAULT.retries
-    ),
+    "concurrency": _value("N", f"{_CONCURRENCY} (default %(default)s)", type=int, default=_DEFAULT.concurrency),
+    "retries": _value("N", "retries of a failed call (default %(default)s)", type=int, default=_DEFAULT.retries),
     "requests-per-minute": _value("N", "at most N requests per minute for one service, model and key", type=float),
     "tokens-per-minute": _value("N", "at most N tokens per minute for one service, model and key", type=float),
     "run": _value("NAME", "all processes with this name and this cache, now or later, share these limits"),
     # from samples to scores
     "vote": {"choices": tuple(VOTE_RULES), "help": f"how samples become a vote: {meanings(VOTE_RULES)} (default mean)"},
     "ties": {"choices": tuple(VOTE_TIES), "help": f"vote if the samples tie: {meanings(VOTE_TIES)} (default na)"},
-    "min-self-agreement": _value(
-        "SHARE", "leave out a judge's vote on an item if less than this share (0-1) of its samples agree", type=float
-    ),
-    "aggregate": {
-        "choices": tuple(AGGREGATE_RULES),
-        "help": f"how votes become a score (default mean): {meanings(AGGREGATE_RULES)}",
-    },
-    "quorum": _value(
-        "SHARE",
-        "an item is scored if more than this share of its judges (by weight) scored it (default 0.5)",
-        type=float,
-    ),
+    "min-self-agreement": _value("SHARE", _MIN_SELF_AGREEMENT, type=float),
+    "aggregate": {"choices": tuple(AGGREGATE_RULES), "help": f"{_AGGREGATE}: {meanings(AGGREGATE_RULES)}"},
+    "quorum": _value("SHARE", _QUORUM, type=float),
     # labels, output and the registry
     "labels": _value("FILE", "human labels: item_id, criterion, annotator, label"),
     "items": _value("ITEMS", "items with group_id: the intervals treat each group as one unit"),
     "json": _switch("print one JSON document"),
     "quiet": _switch("print only warnings, errors and unscored judgments on stderr"),
     "folder": _value("DIR", "logs and output of runs (default: runs/ in the cache folder)"),
-    "registry": _value(
-        "URL", "SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)"
-    ),
+    "registry": _value("URL", _REGISTRY),
 }
 LIMITS = ("budget-usd", "max-calls", "concurrency", "retries", "requests-per-minute", "tokens-per-minute", "run")
 """Flags for how much judging may spend, and how fast it may send."""
@@ -252,66 +256,8 @@ def add_flags(parser: Any, *names: str) -> None:
         parser.add_argument(f"--{name}", **_FLAGS[name])
 
 
-def add_what(parser: Parser) -> None:
-    """What is judged, and by whom."""
-    group = parser.add_argument_group("what is judged, and by whom")
-    judge = ("judge", "judge-model", "judge-base-url", "judge-api-key-env", "judge-temperature", "judge-max-tokens")
-    add_flags(group, "rubric", "profile", *judge, "judge-score", "template", "criteria-per-call", "samples")
-
-
-def add_judging(parser: Parser, *, n_items: str | None = None) -> None:
-    """Items (`n_items` as `nargs` of argparse), what is judged, and the cache."""
-    parser.add_argument(
-        "items", metavar="ITEMS", nargs=n_items, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
-    )
-    add_what(parser)
-    add_flags(parser, "item-id", "input", "on-missing", "cache", "recorded")
-
-
-def add_running(parser: Parser) -> None:
-    """How judges are called."""
-    group = parser.add_argument_group("calls")
-    add_flags(group, "offline", "on-miss", "refresh", "adopt", *LIMITS, "replies")
-
-
-def add_rules(parser: Parser) -> None:
-    """From samples to scores."""
-    group = parser.add_argument_group("rules from samples to scores (default: those of the profile)")
-    add_flags(group, *(name.replace("_", "-") for name in RULE_NAMES))
-
-
-def add_label_columns(parser: Parser, whose: str) -> None:
-    """Human labels as columns."""
-    parser.add_argument(
-        "--label",
-        metavar="CRITERION=COLUMN,…",
-        action="append",
-        default=[],
-        type=_columns,
-        help=f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
-    )
-
-
-def add_output(parser: Parser, *, rows: int = 20) -> None:
-    """Where a table goes. Before the command runs, it is checked that the file can be written."""
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "-o", "--out", metavar="FILE", help="write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
-    )
-    add_flags(group, "json", "quiet")
-    group.add_argument("--rows", metavar="N", type=int, default=rows, help=f"rows shown on a terminal (default {rows})")
-    parser.set_defaults(writes_table=True)
-
-
 def opened(args: argparse.Namespace) -> contextlib.closing[Registry]:
     """The registry of ``--registry``, to be used in a ``with`` block."""
     from evalkit.runs import Registry
 
     return contextlib.closing(Registry.open(args.registry))
-
-
-def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """The columns `…_at` as ISO text, to the second: JSON takes it, and it fits a terminal."""
-    moments = table.filter(regex="_at$")
-    texts = moments.map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
-    return table.assign(**texts.astype(object))

@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_what
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value
 from evalkit.cli.reading_and_printing import put_either, read_items
 from evalkit.cli.settings_from_flags import data_arguments, spec_arguments
 from evalkit.cli.stderr_messages import note
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     parser = add_part("submit", _submit, "send what the cache lacks; prints a ticket", _SUBMIT)
     _add_requests(parser)
     text = "maximum age, such as 20h: collect, status, submit or judge cancels an older ticket; judge then calls live"
-    parser.add_argument("--live-after", metavar="TIME", help=text)
+    add_value(parser, "--live-after", "TIME", text)
     text = "fetch the replies of a ticket, or of all open tickets, into the cache; may be stopped and repeated"
     parser = add_part("collect", _collect, text)
     _add_ticket(parser, nargs="?")
@@ -51,20 +51,20 @@ def add(commands: Commands) -> None:
     text = "write the requests to a file, for a program such as vllm run-batch; prints a ticket"
     parser = add_part("export", _submit, text, _EXPORT)
     _add_requests(parser)
-    parser.add_argument("--to", metavar="FILE", required=True, help="the file (.jsonl); one file per judge")
+    add_value(parser, "--to", "FILE", "the file (.jsonl); one file per judge", required=True)
     parser = add_part("import", _import, "read the answers to the requests that export wrote")
-    parser.add_argument("ticket", metavar="TICKET", help=_TICKET)
-    parser.add_argument("files", metavar="FILE", nargs="+", help="the output of the program")
+    add_value(parser, "ticket", "TICKET", _TICKET)
+    add_value(parser, "files", "FILE", "the output of the program", nargs="+")
 
 
 def _add_requests(parser: Parser) -> None:
-    parser.add_argument("items", metavar="ITEMS", help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
-    add_what(parser)
+    add_value(parser, "items", "ITEMS", "JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
+    parser.add_what()
     add_flags(parser, "item-id", "input", "on-missing", "refresh", "adopt", "budget-usd", "run")
 
 
 def _add_ticket(parser: Parser, nargs: str | None = None, **defaults: Any) -> None:
-    parser.add_argument("ticket", metavar="TICKET", nargs=nargs, help=_TICKET)
+    add_value(parser, "ticket", "TICKET", _TICKET, nargs=nargs)
     add_flags(parser, "judge-base-url")
     parser.set_defaults(**{"no_wait": False, "cancel": False} | defaults)
 
@@ -111,16 +111,10 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _put(args: argparse.Namespace, tickets: list[Ticket]) -> None:
-    document = {
-        "tickets": [
-            {
-                "ticket": one.id,
-                "created": datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds"),
-                "is_open": one.is_open,
-                "n_left_out": one.n_left_out,
-                "batches": one.table,
-            }
-            for one in tickets
-        ]
-    }
-    put_either(args, document, "\n\n".join(map(str, tickets)) or "no ticket is open")
+    put_either(args, {"tickets": [*map(_values, tickets)]}, "\n\n".join(map(str, tickets)) or "no ticket is open")
+
+
+def _values(ticket: Ticket) -> dict[str, Any]:
+    created = datetime.fromtimestamp(ticket.created, UTC).isoformat(timespec="seconds")
+    values = {"ticket": ticket.id, "created": created, "is_open": ticket.is_open}
+    return values | {"n_left_out": ticket.n_left_out, "batches": ticket.table}

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, Parser, add_command, add_group, moment
+from evalkit.cli.arguments import Commands, Parser, add_command, add_group, add_value, moment
 from evalkit.cli.reading_and_printing import put_document, put_shown
 from evalkit.cli.stderr_messages import tell
 from evalkit.core.lists_of_choices import REPLY_SOURCES
@@ -36,14 +36,12 @@ def add(commands: Commands) -> None:
     add_part("stats", _stats, "stored replies per judge and rubric, and what they cost")
 
     parser = add_part("export", _export, "write replies to a JSONL file, for import elsewhere")
-    parser.add_argument(
-        "file", metavar="FILE", help="the file; an existing file is replaced once the export is complete"
-    )
+    add_value(parser, "file", "FILE", "the file; an existing file is replaced once the export is complete")
     _add_choice(parser)
     parser.add_argument("--source", choices=REPLY_SOURCES, help="only replies of this source")
 
     parser = add_part("import", _import, "add the replies in a file that export wrote; after an error, none is added")
-    parser.add_argument("file", metavar="FILE", help="the file")
+    add_value(parser, "file", "FILE", "the file")
 
     text = "copy from SOURCE what TARGET lacks; a repeated sync goes on where the last one ended"
     parser = add_command(parts, "sync", _sync, text, _SYNC, flags=("json", "quiet"))
@@ -53,30 +51,23 @@ def add(commands: Commands) -> None:
     text = "remove replies that meet all conditions; a dry run without --apply"
     parser = add_part("prune", _prune, text, _PRUNE)
     _add_choice(parser)
-    parser.add_argument("--older-than", metavar="WHEN", type=moment, help="received before: 90d, 12h, 2026-01-31")
-    parser.add_argument("--keep-generations", metavar="N", type=int, help="keep the newest N replies of each key")
+    add_value(parser, "--older-than", "WHEN", "received before: 90d, 12h, 2026-01-31", type=moment)
+    add_value(parser, "--keep-generations", "N", "keep the newest N replies of each key", type=int)
     parser.add_argument("--apply", action="store_true", help="remove them, after exporting them")
-    parser.add_argument(
-        "--export-to",
-        metavar="FILE",
-        help="file for the exported replies (default: pruned-TIME.jsonl in the cache folder)",
-    )
+    text = "file for the exported replies (default: pruned-TIME.jsonl in the cache folder)"
+    add_value(parser, "--export-to", "FILE", text)
 
     text = "let replies to unchanged criteria of one rubric version count for another"
     parser = add_part("promote", _promote, text, _PROMOTE)
-    parser.add_argument("rubric", metavar="RUBRIC", help="target version, as in support@v3; or the id")
-    parser.add_argument(
-        "old",
-        metavar="OLD",
-        nargs="?",
-        help="version whose replies are copied, such as v2 (default: all other versions)",
-    )
-    parser.add_argument("new", metavar="NEW", nargs="?", help="target version, as in v3")
+    add_value(parser, "rubric", "RUBRIC", "target version, as in support@v3; or the id")
+    text = "version whose replies are copied, such as v2 (default: all other versions)"
+    add_value(parser, "old", "OLD", text, nargs="?")
+    add_value(parser, "new", "NEW", "target version, as in v3", nargs="?")
 
 
 def _add_choice(parser: Parser) -> None:
-    parser.add_argument("--rubric", metavar="R", help="only replies to this rubric: id or id@version")
-    parser.add_argument("--model", metavar="M", help="only replies of this model: model or provider:model")
+    add_value(parser, "--rubric", "R", "only replies to this rubric: id or id@version")
+    add_value(parser, "--model", "M", "only replies of this model: model or provider:model")
 
 
 def _store(args: argparse.Namespace) -> ReplyStore:
@@ -140,10 +131,8 @@ def _promote(args: argparse.Namespace) -> None:
     from evalkit.evaluation import promote
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
-        raise ConfigError(
-            "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW, or "
-            "ID OLD NEW (such as support v2 v3) to copy only those of OLD"
-        )
+        fact = "expected ID@NEW (such as support@v3) to copy the replies of all other versions to the version NEW"
+        raise ConfigError(f"{fact}, or ID OLD NEW (such as support v2 v3) to copy only those of OLD")
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
     text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
+from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags, add_value
 from evalkit.cli.settings_from_flags import options_of
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import ConfigError, counted
@@ -31,21 +31,13 @@ exit codes: 0 passed; 1 a test failed (with --strict: is flaky or warned, too); 
 def add(commands: Commands) -> None:
     """Its parser."""
     text = "test recorded traces: each judgment from the trace, the cache or a judge; exit code 0, 1 or 2"
-    parser = add_command(commands, "ci", _ci, text, _END, _USAGE)
-    group = _add_traces(parser)
+    group = _add_traces(add_command(commands, "ci", _ci, text, _END, _USAGE))
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
-    group.add_argument(
-        "--drift",
-        metavar="SINCE",
-        nargs="?",
-        const=datetime.now().astimezone().date().isoformat(),
-        help="test whether the judge changed: compare its replies from before this date (default: today) with new ones",
-    )
+    text = "test whether the judge changed: compare its replies from before this date (default: today) with new ones"
+    add_value(group, "--drift", "SINCE", text, nargs="?", const=datetime.now().astimezone().date().isoformat())
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
-    group.add_argument(
-        "-o", "--out", metavar="DIR", help="write junit.xml, report.md, result.json and traces.jsonl (enriched) there"
-    )
+    add_value(group, "-o --out", "DIR", "write junit.xml, report.md, result.json and traces.jsonl (enriched) there")
 
 
 def record_parser() -> Parser:
@@ -54,34 +46,29 @@ def record_parser() -> Parser:
     parser = Parser(prog="evalkit judge --trace-file TRACES", usage=RECORD_USAGE, description=text)
     parser.set_defaults(handler=_record, strict=False, drift=None)
     group = _add_traces(parser)
-    group.add_argument(
-        "-o", "--out", metavar="FILE", help="write to a copy of the trace file, and leave the file itself unchanged"
-    )
+    add_value(group, "-o --out", "FILE", "write to a copy of the trace file, and leave the file itself unchanged")
     return parser
 
 
 def _add_traces(parser: Parser) -> Any:
     """Traces, and who judges them; returns the group of output flags."""
-    parser.add_argument(
-        "--config", metavar="FILE", required=True, help="YAML or JSON: settings, tests, limits for all tests together"
-    )
-    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
+    add_value(parser, "--config", "FILE", "YAML or JSON: settings, tests, limits for all tests together", required=True)
+    add_value(parser, "--trace-file", "FILE", "traces, one JSON object per line", required=True)
     group = parser.add_argument_group("who judges")
-    group.add_argument(
+    add_value(
+        group,
         "--judge",
-        metavar="J",
-        action="append",
-        help="none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "J",
+        "none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
         "provider:model",
+        action="append",
     )
     group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
-    group.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
-    group.add_argument(
-        "--judge-refresh", action="store_true", help="ignore recorded and cached judgments, and call again"
-    )
-    group.add_argument(
-        "--no-promoted", action="store_true", help="do not use replies that were copied from another rubric version"
-    )
+    add_value(group, "--judge-samples", "K", "samples per judge and test (default 3)", type=int)
+    text = "ignore recorded and cached judgments, and call again"
+    group.add_argument("--judge-refresh", action="store_true", help=text)
+    text = "do not use replies that were copied from another rubric version"
+    group.add_argument("--no-promoted", action="store_true", help=text)
     add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
     output = parser.add_argument_group("output")
     output.add_argument("--redact", action="store_true", help="write [REDACTED] in place of all prompts and answers")
@@ -114,18 +101,13 @@ def _options(args: argparse.Namespace) -> GateOptions:
 
     judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
     if len(set(judges)) > 1:
-        raise ConfigError(
-            f"with --trace-file, --judge takes one judge, got {', '.join(judges)}; keep one judge, or name a profile "
-            "with a jury by --profile (--no-judge counts as the judge none)"
-        )
+        fact = f"with --trace-file, --judge takes one judge, got {', '.join(judges)}; keep one judge, or name a profile"
+        raise ConfigError(f"{fact} with a jury by --profile (--no-judge counts as the judge none)")
     if judges == ["none"] and args.judge_refresh:
-        raise ConfigError(
-            "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other; remove "
-            "one of them"
-        )
-    asked = {
-        name: getattr(args, f"judge_{name}") for name in ("model", "samples", "base_url", "api_key_env", "refresh")
-    }
+        fact = "--judge-refresh (call the judge again) and --judge none (make no calls) contradict each other"
+        raise ConfigError(f"{fact}; remove one of them")
+    names = ("model", "samples", "base_url", "api_key_env", "refresh")
+    asked = {name: getattr(args, f"judge_{name}") for name in names}
     own = {name: getattr(args, name) for name in ("profile", "no_promoted", "strict", "redact")}
     if args.drift is not None:
         if args.judge_refresh:
@@ -141,9 +123,8 @@ def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
     for flag, place in places.items():
         if str(place) == "-" or place.is_dir():
-            raise ConfigError(
-                f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
-            )
+            text = f"{flag} is not a path of a file; name a file, or use --out DIR to write all reports into a folder"
+            raise ConfigError(text)
         if not place.absolute().parent.is_dir():
             raise ConfigError(f"{flag}: folder {place.parent} not found; create it first")
     if args.out is not None:
@@ -184,11 +165,7 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
     from evalkit.gate import enrich
     from evalkit.gate.reports import as_json, as_junit, as_markdown
 
-    made: dict[str, bytes] = {
-        "junit": as_junit(result),
-        "markdown": as_markdown(result).encode(),
-        "json": as_json(result),
-    }
+    made = {"junit": as_junit(result), "markdown": as_markdown(result).encode(), "json": as_json(result)}
     if args.out is not None:  # first, because it may fail: no report says "passed" if the exit code is 2
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
@@ -207,14 +184,13 @@ def _record(args: argparse.Namespace) -> int:
 
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
-        raise ConfigError(
-            f"--redact would overwrite {args.trace_file} and erase its texts permanently; name another file with --out"
-        )
+        fact = f"--redact would overwrite {args.trace_file} and erase its texts permanently"
+        raise ConfigError(f"{fact}; name another file with --out")
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        raise ConfigError(
-            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of "
-            "--config; choose another path"
+        fact = (
+            f"--out {target} cannot be written: it must be a file in an existing folder, and not the file of --config"
         )
+        raise ConfigError(f"{fact}; choose another path")
     options = _options(args)
     since = stamp_of(args.trace_file)
     result = run_gate(args.config, args.trace_file, options)

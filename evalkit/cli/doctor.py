@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command, add_flags
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import in_words, put_document
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "doctor", _doctor, "check versions, cache, rubrics, keys and extras of this machine")
     add_flags(parser, "cache", "json")
     server = parser.add_argument_group("also check a judge's server, with at most two tiny calls")
-    server.add_argument("--judge", metavar="JUDGE", help="provider:model, as in openai:gpt-4o-mini")
+    add_value(server, "--judge", "JUDGE", "provider:model, as in openai:gpt-4o-mini")
     add_flags(server, "judge-base-url", "judge-api-key-env")
 
 

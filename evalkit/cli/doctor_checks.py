@@ -21,18 +21,11 @@ KEYS = tuple(name for known in PROVIDERS.values() for name in (known.key_variabl
 """Variables that judges read; only whether they are set is shown."""
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")
 EXTRAS = {
-    "notebook": ("anywidget", "ipywidgets", "jupyterlab", "matplotlib", "pyarrow"),
-    "parquet": ("pyarrow",),
-    "datasets": ("datasets",),
-    "gate": ("jsonschema",),
-    "lighteval": ("lighteval",),
-    "inspect": ("inspect_ai",),
+    "notebook": ("anywidget", "ipywidgets", "jupyterlab", "matplotlib", "pyarrow"), "parquet": ("pyarrow",),
+    "datasets": ("datasets",), "gate": ("jsonschema",), "lighteval": ("lighteval",), "inspect": ("inspect_ai",),
     **{name: provider.packages for name, provider in PROVIDERS.items() if provider.packages},
-    "registry": ("alembic", "sqlalchemy"),
-    "postgres": ("psycopg",),
-    "dask": ("distributed",),
-    "ray": ("ray",),
-}
+    "registry": ("alembic", "sqlalchemy"), "postgres": ("psycopg",), "dask": ("distributed",), "ray": ("ray",),
+}  # fmt: skip
 """Extra -> modules that it installs."""
 
 
@@ -82,10 +75,8 @@ def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
     if not is_address(store.cache) and store.path.exists():
         facts["integrity"] = _integrity(store.path)
         if facts["integrity"] != "ok":
-            problems.append(
-                f"{store.path} is damaged ({facts['integrity']}): export the replies that can be read, then start a "
-                "new cache"
-            )
+            advice = "export the replies that can be read, then start a new cache"
+            problems.append(f"{store.path} is damaged ({facts['integrity']}): {advice}")
     return facts
 
 

@@ -7,15 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    add_command,
-    add_flags,
-    add_judging,
-    add_label_columns,
-    add_rules,
-    add_running,
-)
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.judge_and_plan import report_unscored
 from evalkit.cli.reading_and_printing import (
     SETTINGS,
@@ -59,31 +51,27 @@ _REPORT = """\
 def add(commands: Commands) -> None:
     """Their parsers."""
     group = _add_evaluating(commands, "evaluate", _evaluate, "judge items and show every figure", _EVALUATE)
-    group.add_argument("-o", "--out", metavar="DIR", help="write every table into this folder")
-    group.add_argument(
-        "--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="format of the tables in --out"
-    )
+    add_value(group, "-o --out", "DIR", "write every table into this folder")
+    text = "format of the tables in --out"
+    group.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help=text)
     add_flags(group, "json", "quiet")
 
     group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
-    group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page (.html), replaced if it exists")
-    group.add_argument(
-        "--baseline", metavar="A", help="earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
-    )
+    add_value(group, "-o --out", "FILE", "the page (.html), replaced if it exists", required=True)
+    text = "earlier judgments, or a folder of 'evalkit evaluate --out': shows what changed"
+    add_value(group, "--baseline", "A", text)
     add_flags(group, "quiet")
 
 
 def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str) -> Any:
     """A command that evaluates; returns the group of its output flags."""
     parser = add_command(commands, name, run, text, end, _USAGE.format(name))
-    add_judging(parser, n_items="?")
-    parser.add_argument(
-        "--judgments", metavar="FILE", help="existing judgments: no judge is called, and ITEMS may be left out"
-    )
+    parser.add_judging(n_items="?")
+    add_value(parser, "--judgments", "FILE", "existing judgments: no judge is called, and ITEMS may be left out")
     add_flags(parser, "labels")
-    add_label_columns(parser, "the items")
-    add_rules(parser)
-    add_running(parser)
+    parser.add_label_columns("the items")
+    parser.add_rules()
+    parser.add_running()
     return parser.add_argument_group("output")
 
 
@@ -124,9 +112,8 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
     from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
-        raise ConfigError(
-            "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
-        )
+        text = "--labels (a table) and --label (columns of the items) contradict each other; remove one of them"
+        raise ConfigError(text)
     labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
@@ -144,10 +131,8 @@ def _evaluation(args: argparse.Namespace) -> Evaluation:
 def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
-        raise ConfigError(
-            f"--out must be a folder, because evaluate writes several tables, got {args.out}; name a folder "
-            "(--format sets the format of the tables)"
-        )
+        fact = f"--out must be a folder, because evaluate writes several tables, got {args.out}"
+        raise ConfigError(f"{fact}; name a folder (--format sets the format of the tables)")
     for name in ("items", *_TABLES):
         check_output(args, folder / f"{name}.{args.format}")
     return folder
@@ -164,13 +149,14 @@ def _settings(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    return _settings(evaluation) | {
-        "n_items": len(evaluation.items),
-        "n_unique": evaluation.n_unique,
-        "n_judgments": len(evaluation.judgments),
-        "n_unscored": int(evaluation.judgments["error"].notna().sum()),
-        "cost": asdict(evaluation.cost),
-        "summary": evaluation.summary,
-        "reliability": evaluation.reliability,
-        "alignment": evaluation.alignment,
-    }
+    return (
+        _settings(evaluation)
+        | {
+            "n_items": len(evaluation.items),
+            "n_unique": evaluation.n_unique,
+            "n_judgments": len(evaluation.judgments),
+            "n_unscored": int(evaluation.judgments["error"].notna().sum()),
+            "cost": asdict(evaluation.cost),
+        }
+        | {name: getattr(evaluation, name) for name in ("summary", "reliability", "alignment")}
+    )

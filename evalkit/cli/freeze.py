@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.reading_and_printing import put_either
 from evalkit.cli.settings_from_flags import rules_of, spec_arguments
 from evalkit.cli.stderr_messages import note
@@ -19,9 +19,9 @@ def add(commands: Commands) -> None:
     """Its parser."""
     text = "write rubric, judges, samples and rules to a profile, for use elsewhere"
     parser = add_command(commands, "freeze", _freeze, text, _END, _USAGE)
-    parser.add_argument("path", metavar="NAME.yaml", help="the new file; an existing file is never overwritten")
-    add_what(parser)
-    add_rules(parser)
+    add_value(parser, "path", "NAME.yaml", "the new file; an existing file is never overwritten")
+    parser.add_what()
+    parser.add_rules()
     add_flags(parser, "json", "quiet")
 
 

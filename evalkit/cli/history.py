@@ -7,7 +7,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_output
+from evalkit.cli.arguments import Commands, add_command, add_flags
 from evalkit.cli.reading_and_printing import put, put_shown
 from evalkit.cli.stderr_messages import note
 from evalkit.core.printable_text import one_line
@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
     text = "past evaluations: what was judged, when, by what, with which figures"
     parser = add_command(commands, "history", _history, text, _EXAMPLES)
     add_flags(parser, "cache")
-    add_output(parser)
+    parser.add_output()
 
 
 def _history(args: argparse.Namespace) -> None:
@@ -64,5 +64,4 @@ def _what(row: pd.Series) -> str:
         row["rules"],
         f"cost {money(row['cost_usd'])}, of which {money(row['paid_usd'])} paid then",
     ]
-    width = get_terminal_size((100, 24)).columns
-    return fill(one_line(" · ".join(parts)), width, subsequent_indent="  ")
+    return fill(one_line(" · ".join(parts)), get_terminal_size((100, 24)).columns, subsequent_indent="  ")

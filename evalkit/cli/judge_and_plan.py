@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_judging, add_output, add_rules, add_running
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_value
 from evalkit.cli.ci import RECORD_USAGE
 from evalkit.cli.reading_and_printing import check_output, put, put_document, put_either, read_items
 from evalkit.cli.settings_from_flags import data_arguments, options_of, rules_of, spec_arguments
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", "sample", "label", "passed")
-_OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
-_JUDGE_USAGE = f"{_USAGE}\n       {RECORD_USAGE}"
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
@@ -30,30 +28,27 @@ _JUDGE = """\
   evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci
 
 with --trace-file it takes the flags of 'evalkit ci': evalkit judge --trace-file TRACES --help"""
-_PLAN = """\
-  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"""
+_PLAN = "  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
     text = "judge items: one row per item, criterion, judge and sample"
-    parser = add_command(commands, "judge", _judge, text, _JUDGE, _JUDGE_USAGE)
-    add_judging(parser, n_items="+")
-    add_running(parser)
-    add_output(parser)
+    parser = add_command(commands, "judge", _judge, text, _JUDGE, f"{_USAGE}\n       {RECORD_USAGE}")
+    parser.add_judging(n_items="+")
+    parser.add_running()
+    parser.add_output()
     parser.set_defaults(writes_table=False)  # `_judge` checks the file itself: it may be a folder
     group = parser.add_argument_group("many items: --out is a folder, with one parquet file per part")
-    group.add_argument("--part-rows", metavar="N", type=int, default=5000, help="items per part (default 5000)")
-    group.add_argument("--shard", metavar="I/N", type=_shard, help="only every N-th part from the I-th on, as in 3/16")
-    group.add_argument(
-        "--jobs", metavar="N", type=int, help="parts of the files to judge at once, one process each (default 1)"
-    )
+    add_value(group, "--part-rows", "N", "items per part (default 5000)", type=int, default=5000)
+    add_value(group, "--shard", "I/N", "only every N-th part from the I-th on, as in 3/16", type=_shard)
+    add_value(group, "--jobs", "N", "parts of the files to judge at once, one process each (default 1)", type=int)
 
     text = "calls, cached share and US$ that judging takes, and the source of each setting"
     parser = add_command(commands, "plan", _plan, text, _PLAN, _USAGE)
-    add_judging(parser)
+    parser.add_judging()
     add_flags(parser, "adopt")
-    add_rules(parser)
+    parser.add_rules()
     add_flags(parser, "json", "quiet")
 
 
@@ -68,7 +63,7 @@ def _judge(args: argparse.Namespace) -> None:
     if args.out is not None:
         check_output(args, args.out)
     judgments = judge(read_items(args), **spec_arguments(args), **data_arguments(args), **options_of(args))
-    put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
+    put(args, judgments, columns=(*_SHOWN, "error", "explanation", "reply"))
     report_unscored(args, judgments)
 
 
@@ -103,10 +98,8 @@ def report_unscored(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: 
     if cost:
         note(args, f"{counted(len(judgments), 'judgment')}: {Cost.of(judgments)}")
     for row in explain(judgments).to_dict("records"):
-        tell(
-            f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item {row['items']}"
-            f"{', …' if row['n'] > 3 else ''}): {row['what_to_do']}"
-        )
+        lost = f"{row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']}"
+        tell(f"unscored: {lost} (item {row['items']}{', …' if row['n'] > 3 else ''}): {row['what_to_do']}")
 
 
 def _plan(args: argparse.Namespace) -> None:

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.reading_and_printing import put, put_either
+from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
+from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import read_text, read_yaml
@@ -24,17 +24,17 @@ def add(commands: Commands) -> None:
 
     end = "  evalkit template add terse v1 terse.jinja"
     parser = add_command(parts, "add", _add, "put a template into the registry", end, flags=("registry", "quiet"))
-    parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("version", metavar="VERSION", help="v1, v2 …; a changed template needs a new one")
-    parser.add_argument("file", metavar="FILE", help="Jinja file, with a header as in rubrics/templates/")
-    parser.add_argument("--response-schema", metavar="FILE", help="JSON schema of the reply, of type object")
+    add_value(parser, "name", "NAME", "its name")
+    add_value(parser, "version", "VERSION", "v1, v2 …; a changed template needs a new one")
+    add_value(parser, "file", "FILE", "Jinja file, with a header as in rubrics/templates/")
+    add_value(parser, "--response-schema", "FILE", "JSON schema of the reply, of type object")
 
     text = "all templates in the registry and the rubric folders"
-    add_output(add_command(parts, "list", _list, text, flags=("registry",)), rows=50)
+    add_command(parts, "list", _list, text, flags=("registry",)).add_output(rows=50)
 
     text = "the source of a template, from the registry or else the rubric folders"
     parser = add_command(parts, "show", _show, text, flags=("registry",))
-    parser.add_argument("template", metavar="NAME[@VERSION]", help="default version: the highest")
+    add_value(parser, "template", "NAME[@VERSION]", "default version: the highest")
     parser.add_argument("--json", action="store_true", help="print one JSON document, with hash and schema")
 
 

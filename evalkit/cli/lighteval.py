@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command
+from evalkit.cli.arguments import Commands, add_command, add_value
 
-_HELP = ("-h", "--help")
 _ABOUT = """\
 Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.
 evalkit adds its tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks judges, keys
@@ -28,16 +27,13 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "lighteval", _run, "LightEval's command line, with evalkit's tasks, judges, checks")
     parser.description = "Run LightEval's command line with evalkit's tasks, judges and checks."
     parser.epilog = _ABOUT
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and its arguments"
-    )
+    add_value(parser, "arguments", "ARGUMENT", "LightEval's command and its arguments", nargs=argparse.REMAINDER)
 
 
 def passed_on(given: list[str]) -> argparse.Namespace | None:
     """The command with its arguments unchanged; None if evalkit's own parser reads them."""
-    if len(given) == 1 or given[1] in _HELP:
-        return None
-    return argparse.Namespace(handler=_run, arguments=given[1:])
+    asks_for_help = len(given) == 1 or given[1] in ("-h", "--help")
+    return None if asks_for_help else argparse.Namespace(handler=_run, arguments=given[1:])
 
 
 def _run(args: argparse.Namespace) -> int:

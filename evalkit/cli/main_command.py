@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from evalkit._version import __version__
 from evalkit.cli.arguments import Parser
@@ -18,24 +18,12 @@ from evalkit.errors import EvalkitError
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _COMMANDS = {
-    "demo": ("demo",),
-    "evaluate_and_report": ("evaluate", "report"),
-    "judge_and_plan": ("judge", "plan"),
-    "batch": ("batch",),
-    "vote_and_aggregate": ("vote", "aggregate", "summarize"),
-    "align_and_compare": ("align", "compare"),
-    "freeze": ("freeze",),
-    "history": ("history",),
-    "ci": ("ci",),
-    "rubrics": ("rubric",),
-    "plugins": ("plugin",),
-    "judge_templates": ("template",),
-    "packs": ("pack",),
-    "runs": ("run",),
-    "cache": ("cache",),
-    "doctor": ("doctor",),
-    "lighteval": ("lighteval",),
-}
+    "demo": ("demo",), "evaluate_and_report": ("evaluate", "report"), "judge_and_plan": ("judge", "plan"),
+    "batch": ("batch",), "vote_and_aggregate": ("vote", "aggregate", "summarize"),
+    "align_and_compare": ("align", "compare"), "freeze": ("freeze",), "history": ("history",), "ci": ("ci",),
+    "rubrics": ("rubric",), "plugins": ("plugin",), "judge_templates": ("template",), "packs": ("pack",),
+    "runs": ("run",), "cache": ("cache",), "doctor": ("doctor",), "lighteval": ("lighteval",),
+}  # fmt: skip
 """Module -> the commands whose parsers it adds, in the order of the help."""
 
 _END = """\
@@ -129,8 +117,7 @@ def parse_arguments(given: list[str]) -> argparse.Namespace:
     ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
     """
     if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
-        recording: Parser = _module("ci").record_parser()
-        return recording.parse_args(given[1:])
+        return cast(argparse.Namespace, _module("ci").record_parser().parse_args(given[1:]))
     parser = parser_of_commands(given[0])
     args = (given[0] == "lighteval" and _module("lighteval").passed_on(given)) or parser.parse_args(given)
     if getattr(args, "json", False) and getattr(args, "out", None) == "-":

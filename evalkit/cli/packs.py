@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.reading_and_printing import put, put_document, put_shown
+from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
+from evalkit.cli.reading_and_printing import moments_as_text, put, put_document, put_shown
 from evalkit.cli.stderr_messages import note
 from evalkit.core.printable_text import one_line
 from evalkit.errors import ConfigError, counted
@@ -19,23 +19,23 @@ def add(commands: Commands) -> None:
     end = "  evalkit pack apply support-suite.yaml"
     text = "register packs from YAML files; registered ones stay as they are"
     parser = add_command(parts, "apply", _apply, text, end, flags=("registry", "quiet"))
-    parser.add_argument("files", metavar="FILE", nargs="+", help="YAML file with pack, version and tasks")
+    add_value(parser, "files", "FILE", "YAML file with pack, version and tasks", nargs="+")
 
     text = "register the starter pack: two small tasks that come with evalkit"
     add_command(parts, "starter", _starter, text, flags=("registry", "quiet"))
 
-    add_output(add_command(parts, "list", _list, "all packs", flags=("registry",)), rows=50)
+    add_command(parts, "list", _list, "all packs", flags=("registry",)).add_output(rows=50)
 
     text = "the tasks of a pack, with their judge plugins, profiles and templates"
     _with_pack(add_command(parts, "show", _show, text, flags=("registry", "json")))
 
     parser = add_command(parts, "export", _export, "a pack as a YAML file for apply", flags=("registry", "quiet"))
     _with_pack(parser)
-    parser.add_argument("-o", "--out", metavar="FILE", help="a new file (default: stdout)")
+    add_value(parser, "-o --out", "FILE", "a new file (default: stdout)")
 
 
 def _with_pack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pack", metavar="NAME[@VERSION]", help="default version: the one applied last")
+    add_value(parser, "pack", "NAME[@VERSION]", "default version: the one applied last")
 
 
 def _apply(args: argparse.Namespace) -> None:
@@ -69,8 +69,7 @@ def _show(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         pack = registry.pack(args.pack)
     if args.json:
-        tasks = [task.model_dump(exclude_none=True) for task in pack.tasks]
-        put_document(pack.model_dump() | {"tasks": tasks})
+        put_document(pack.model_dump() | {"tasks": [task.model_dump(exclude_none=True) for task in pack.tasks]})
         return
     columns = ("task", "fewshot", "weight")
     rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]

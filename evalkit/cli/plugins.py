@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_group, add_output, moments_as_text, opened
-from evalkit.cli.reading_and_printing import in_words, put, put_document, put_either
+from evalkit.cli.arguments import Commands, add_command, add_group, add_value, opened
+from evalkit.cli.reading_and_printing import in_words, moments_as_text, put, put_document, put_either
 from evalkit.cli.stderr_messages import note
 from evalkit.core.lists_of_choices import PLUGIN_TYPES
 from evalkit.errors import RegistryError
@@ -19,8 +19,8 @@ def add(commands: Commands) -> None:
 
     end = "  evalkit plugin new support-tone\n  evalkit plugin new support-tone --folder plugins/tone"
     parser = add_command(parts, "new", _new, "write a working plugin project, to be edited", end, flags=("quiet",))
-    parser.add_argument("name", metavar="NAME", help="its name, as in support-tone")
-    parser.add_argument("--folder", metavar="DIR", help="the project's folder, new or empty (default: NAME)")
+    add_value(parser, "name", "NAME", "its name, as in support-tone")
+    add_value(parser, "--folder", "DIR", "the project's folder, new or empty (default: NAME)")
 
     end = (
         "  evalkit plugin register support-tone 0.1.0 ./support-tone --type bundle\n"
@@ -28,23 +28,22 @@ def add(commands: Commands) -> None:
     )
     text = "register a plugin for packs, with a hash of its files"
     parser = add_command(parts, "register", _register, text, end, flags=_FLAGS)
-    parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("version", metavar="VERSION", help="its version; changed content needs a new one")
-    parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, or git+https://…@REF")
+    add_value(parser, "name", "NAME", "its name")
+    add_value(parser, "version", "VERSION", "its version; changed content needs a new one")
+    add_value(parser, "uri", "URI", "dotted package path, file, folder, or git+https://…@REF")
     parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what the plugin contains (default: task)")
 
-    add_output(add_command(parts, "list", _list, "all registered plugins", flags=("registry",)), rows=50)
+    add_command(parts, "list", _list, "all registered plugins", flags=("registry",)).add_output(rows=50)
 
     text = "one registered plugin, and whether its files changed since"
     parser = add_command(parts, "show", _show, text, flags=_FLAGS)
-    parser.add_argument("plugin", metavar="NAME[@VERSION]", help="default version: the one registered last")
+    add_value(parser, "plugin", "NAME[@VERSION]", "default version: the one registered last")
 
 
 def _new(args: argparse.Namespace) -> None:
     from evalkit.runs.plugin_template import new_plugin
 
-    path = new_plugin(args.name, args.folder)
-    print(path)
+    print(new_plugin(args.name, args.folder))
     note(args, f"edit it, then test it: python -m pytest {args.folder or args.name}")
 
 

@@ -61,10 +61,8 @@ def read_groups(args: argparse.Namespace) -> pd.Series | None:
         return None
     items = read_items(args)
     if "group_id" not in items.columns:
-        raise InputError(
-            f"--items takes the groups from the column 'group_id', which {args.items} does not have; add the column, "
-            "or leave out --items"
-        )
+        fact = f"--items takes the groups from the column 'group_id', which {args.items} does not have"
+        raise InputError(f"{fact}; add the column, or leave out --items")
     return items.set_index("item_id")["group_id"].dropna()
 
 
@@ -76,10 +74,8 @@ def read_side(path: str) -> Any:
     files = {name: sorted(folder.glob(f"{name}.*")) for name in ("judgments", "votes", "scores")}
     for name, paths in files.items():
         if len(paths) != 1:
-            raise InputError(
-                f"{folder} was not written by 'evalkit evaluate --out': expected one file of the table {name!r}, "
-                f"found {len(paths)}; name another folder, or run that command again"
-            )
+            fact = f"{folder} was not written by 'evalkit evaluate --out': expected one file of the table {name!r}"
+            raise InputError(f"{fact}, found {len(paths)}; name another folder, or run that command again")
     tables = {name: read_table(str(paths[0]), name) for name, paths in files.items()}
     return SimpleNamespace(**tables, rules=_rules(folder))
 
@@ -94,9 +90,8 @@ def _rules(folder: Path) -> Rules | None:
     try:
         return Rules(**json.loads(path.read_text(encoding="utf-8"))["rules"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path}: invalid rules for votes and scores ({error}); run 'evalkit evaluate --out' again"
-        ) from None
+        text = f"{path}: invalid rules for votes and scores ({error}); run 'evalkit evaluate --out' again"
+        raise InputError(text) from None
 
 
 def _read_stdin() -> pd.DataFrame:
@@ -160,6 +155,13 @@ def in_words(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
     return "none" if value is None else str(value)
+
+
+def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """The columns `…_at` as ISO text, to the second: JSON takes it, and it fits a terminal."""
+    moments = table.filter(regex="_at$")
+    texts = moments.map(lambda moment: moment.isoformat(timespec="seconds"), na_action="ignore")
+    return table.assign(**texts.astype(object))
 
 
 def put_either(args: argparse.Namespace, document: Mapping[str, Any], text: str) -> None:

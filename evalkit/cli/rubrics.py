@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_value
 from evalkit.cli.reading_and_printing import put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.errors import RubricError, counted
@@ -14,34 +14,30 @@ from evalkit.errors import RubricError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-_FAILED = 1
-
 
 def add(commands: Commands) -> None:
     """Their parsers."""
     parts = add_group(commands, "rubric", "list, show, check, compare and create rubrics")
-    add_output(add_command(parts, "list", _list, "all rubrics that --rubric can name, with their versions"), rows=50)
+    add_command(parts, "list", _list, "all rubrics that --rubric can name, with their versions").add_output(rows=50)
 
     parser = add_command(parts, "show", _show, "the text of a rubric file")
-    parser.add_argument("rubric", metavar="R", help="id, id@version or file")
+    add_value(parser, "rubric", "R", "id, id@version or file")
     parser.add_argument("--json", action="store_true", help="as JSON instead of YAML")
 
     end = "  evalkit rubric lint rubrics/support/v2.yaml\n  evalkit rubric lint        (all of them)"
     parser = add_command(parts, "lint", _lint, "problems in rubrics; exit code 1 if there are errors", end)
-    parser.add_argument("rubrics", metavar="R", nargs="*", help="id, id@version or file; default: all rubrics")
-    add_output(parser, rows=100)
+    add_value(parser, "rubrics", "R", "id, id@version or file; default: all rubrics", nargs="*")
+    parser.add_output(rows=100)
 
     parser = add_command(parts, "diff", _diff, "the differences between two rubrics, in words")
-    parser.add_argument("old", metavar="OLD", help="id, id@version or file")
-    parser.add_argument("new", metavar="NEW", help="id, id@version or file")
+    add_value(parser, "old", "OLD", "id, id@version or file")
+    add_value(parser, "new", "NEW", "id, id@version or file")
 
     end = "  evalkit rubric new support_tone\n  evalkit rubric new support --like faithfulness"
     parser = add_command(parts, "new", _new, "write a rubric file to edit: a first version, or the next one", end)
-    parser.add_argument("id", metavar="ID", help="its id; if it exists, start as a copy of its newest version")
-    parser.add_argument("--like", metavar="R", help="start as a copy of this rubric")
-    parser.add_argument(
-        "--folder", metavar="DIR", help="where to save (default: the first folder of EVALKIT_RUBRICS, else rubrics/)"
-    )
+    add_value(parser, "id", "ID", "its id; if it exists, start as a copy of its newest version")
+    add_value(parser, "--like", "R", "start as a copy of this rubric")
+    add_value(parser, "--folder", "DIR", "where to save (default: the first folder of EVALKIT_RUBRICS, else rubrics/)")
     add_flags(parser, "quiet")
 
 
@@ -73,7 +69,7 @@ def _lint(args: argparse.Namespace) -> int | None:
             print(f"{row['severity']}: {row['where']}: {row['message']}")
         if found.empty:
             print(f"nothing to fix in {counted(len(names), 'rubric')}")
-    return _FAILED if found["severity"].eq("error").any() else None
+    return 1 if found["severity"].eq("error").any() else None
 
 
 def _findings(name: str) -> pd.DataFrame:

@@ -9,25 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    Parser,
-    add_command,
-    add_flags,
-    add_group,
-    add_output,
-    moments_as_text,
-    opened,
-    read_as,
-)
-from evalkit.cli.reading_and_printing import put, put_either
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, add_value, opened, read_as
+from evalkit.cli.reading_and_printing import moments_as_text, put, put_either
 from evalkit.cli.stderr_messages import note, tell
 from evalkit.core.lists_of_choices import RUN_STATUSES, SCORING_MODES
 
 if TYPE_CHECKING:
     from evalkit.runs import Run, Runner
 
-_ERROR = 2
 _FOLLOW_S = 0.5
 _START = """\
   evalkit run start support-suite --model HuggingFaceTB/SmolLM2-135M-Instruct
@@ -36,7 +25,6 @@ _START = """\
 _SHOW = """\
   evalkit run show last
   evalkit run show 20260131-1200 --json"""
-_COMPARE = "  evalkit run compare 20260131-1200 last"
 
 
 def add(commands: Commands) -> None:
@@ -49,37 +37,32 @@ def add(commands: Commands) -> None:
 def _add_starting(parts: Commands) -> None:
     text = "check a pack and run it with a model; exit code 2 if the run does not succeed"
     parser = _add_part(parts, "start", _start, text, _START)
-    parser.add_argument("pack", metavar="PACK[@VERSION]", help="a registered pack (default: the version applied last)")
-    parser.add_argument(
-        "--model", metavar="M", required=True, help="name, KEY=VALUE,… or YAML file; for --backend custom: NAME=FILE.py"
-    )
-    parser.add_argument(
-        "--backend", metavar="B", default="accelerate", help="accelerate (default), custom, vllm, endpoint-litellm …"
-    )
+    add_value(parser, "pack", "PACK[@VERSION]", "a registered pack (default: the version applied last)")
+    text = "name, KEY=VALUE,… or YAML file; for --backend custom: NAME=FILE.py"
+    add_value(parser, "--model", "M", text, required=True)
+    add_value(parser, "--backend", "B", "accelerate (default), custom, vllm, endpoint-litellm …", default="accelerate")
     parser.add_argument("--scoring-mode", choices=SCORING_MODES, default="deterministic", help="default deterministic")
-    parser.add_argument("--scoring-config", metavar="FILE", help="judges and rules: YAML or JSON file, or JSON text")
-    parser.add_argument("--max-samples", metavar="N", type=int, help="at most this many samples of each task")
-    parser.add_argument(
+    add_value(parser, "--scoring-config", "FILE", "judges and rules: YAML or JSON file, or JSON text")
+    add_value(parser, "--max-samples", "N", "at most this many samples of each task", type=int)
+    add_value(
+        parser,
         "--option",
-        metavar="NAME[=VALUE]",
+        "NAME[=VALUE]",
+        "another flag of LightEval, as in num-fewshot-seeds=1; repeat for more",
         action="append",
         default=[],
         type=read_as("NAME or NAME=VALUE", _option),
-        help="another flag of LightEval, as in num-fewshot-seeds=1; repeat for more",
     )
-    parser.add_argument(
-        "--plan",
-        action="store_true",
-        help="only check it, and print how many judge calls it makes at most and what they cost",
-    )
+    text = "only check it, and print how many judge calls it makes at most and what they cost"
+    parser.add_argument("--plan", action="store_true", help=text)
     add_flags(parser, "folder", "quiet")
 
 
 def _add_reading(parts: Commands) -> None:
     parser = _add_part(parts, "list", _list, "all runs, newest last")
-    parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack, or of this version of it")
+    add_value(parser, "--pack", "PACK[@VERSION]", "only runs of this pack, or of this version of it")
     parser.add_argument("--status", choices=RUN_STATUSES, help="only runs with this status")
-    add_output(parser, rows=50)
+    parser.add_output(rows=50)
 
     text = "scores with coverage and spread, the judges that were used, and reasons to doubt the scores"
     _with_run(_add_part(parts, "show", _show, text, _SHOW, "json"))
@@ -89,16 +72,16 @@ def _add_reading(parts: Commands) -> None:
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing until the run ends")
 
     text = "differences between two runs, sample by sample if both stored their samples, and what else differs"
-    parser = _add_part(parts, "compare", _compare, text, _COMPARE)
-    parser.add_argument("before", metavar="BEFORE", help="a run that succeeded")
-    parser.add_argument("after", metavar="AFTER", help="another run that succeeded; differences are AFTER - BEFORE")
-    add_output(parser, rows=200)
+    parser = _add_part(parts, "compare", _compare, text, "  evalkit run compare 20260131-1200 last")
+    add_value(parser, "before", "BEFORE", "a run that succeeded")
+    add_value(parser, "after", "AFTER", "another run that succeeded; differences are AFTER - BEFORE")
+    parser.add_output(rows=200)
 
     text = "runs of a pack, ranked within groups that are scored alike; what differs is marked"
     parser = _add_part(parts, "leaderboard", _leaderboard, text)
-    parser.add_argument("pack", metavar="PACK[@VERSION]", help="a pack")
+    add_value(parser, "pack", "PACK[@VERSION]", "a pack")
     parser.add_argument("--all", action="store_true", help="every run, not only the newest of each model")
-    add_output(parser, rows=50)
+    parser.add_output(rows=50)
 
     _with_run(_add_part(parts, "cancel", _cancel, "end a run, of any machine that shares the registry", "", "quiet"))
 
@@ -108,7 +91,7 @@ def _add_part(commands: Commands, name: str, run: Any, text: str, end: str = "",
 
 
 def _with_run(parser: Parser) -> None:
-    parser.add_argument("name", metavar="RUN", help="its id, the beginning of its id, or 'last'")
+    add_value(parser, "name", "RUN", "its id, the beginning of its id, or 'last'")
 
 
 def _option(text: str) -> tuple[str, str | None]:
@@ -139,7 +122,7 @@ def _start(args: argparse.Namespace) -> int:
         run = runner.start(args.pack, args.model, **options, **launch, **_hooks(args))
     _warn(run, but=getattr(args, "shown", ()))
     print(run)
-    return 0 if run.status == "succeeded" else _ERROR
+    return 0 if run.status == "succeeded" else 2
 
 
 def _plan(args: argparse.Namespace, runner: Runner, options: dict[str, Any], backend: str, flags: Any) -> int:

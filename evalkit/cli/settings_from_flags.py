@@ -16,13 +16,8 @@ _CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens", "score")
 
 def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Rubric or profile, judges, samples and template: what all of evalkit's judging functions take."""
-    return {
-        "rubric": _rubric_or_profile(args),
-        "judges": _judges(args),
-        "samples": args.samples,
-        "template": args.template,
-        "criteria_per_call": args.criteria_per_call,
-    }
+    asked = {name: getattr(args, name) for name in ("samples", "template", "criteria_per_call")}
+    return {"rubric": _rubric_or_profile(args), "judges": _judges(args)} | asked
 
 
 def data_arguments(args: argparse.Namespace) -> dict[str, Any]:
@@ -54,19 +49,14 @@ def _judges(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
             )
         return "none" if names == ["none"] else None
     if not names and (changes or args.judge_model):
-        raise ConfigError(
-            "--judge-… flags change the settings of a judge, but --judge is missing; name the judge with --judge"
-        )
+        text = "--judge-… flags change the settings of a judge, but --judge is missing; name the judge with --judge"
+        raise ConfigError(text)
     if args.judge_model and all(":" in name or name == "fake" for name in names):
-        raise ConfigError(
-            "--judge-model applies only to a --judge that names just a provider (such as openai), not to "
-            f"{names[0]!r}; remove --judge-model"
-        )
+        fact = "--judge-model applies only to a --judge that names just a provider (such as openai)"
+        raise ConfigError(f"{fact}, not to {names[0]!r}; remove --judge-model")
     if "base_url" in changes and all(name.partition(":")[0] == "fake" for name in names):
-        raise ConfigError(
-            "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server; "
-            "remove it"
-        )
+        fact = "--judge-base-url cannot be set for the judge 'fake', which runs inside evalkit and has no server"
+        raise ConfigError(f"{fact}; remove it")
     return [_judge(name, args.judge_model, changes) for name in names] or None
 
 

@@ -6,16 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.cli.arguments import (
-    Commands,
-    Parser,
-    add_command,
-    add_flags,
-    add_output,
-    meanings,
-    named_number,
-    number_or,
-)
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_value, meanings, named_number, number_or
 from evalkit.cli.reading_and_printing import put, read_items, read_table
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 
@@ -29,37 +20,28 @@ def add(commands: Commands) -> None:
     """Their parsers."""
     text = "the samples of each judge become one vote per item and criterion"
     parser = add_command(commands, "vote", _vote, text, _VOTE)
-    parser.add_argument("judgments", metavar="JUDGMENTS", help="table that 'evalkit judge' wrote; '-': JSONL on stdin")
+    add_value(parser, "judgments", "JUDGMENTS", "table that 'evalkit judge' wrote; '-': JSONL on stdin")
     _add_method(parser, VOTE_RULES)
     add_flags(parser, "ties", "min-self-agreement")
-    parser.add_argument(
-        "--unscored",
-        metavar="drop|NUMBER",
-        type=number_or("drop"),
-        default="drop",
-        help="score that unscored samples get; drop (the default): they are left out",
-    )
-    add_output(parser)
+    text = "score that unscored samples get; drop (the default): they are left out"
+    add_value(parser, "--unscored", "drop|NUMBER", text, type=number_or("drop"), default="drop")
+    parser.add_output()
 
     text = "the votes of all judges become one score per item and criterion"
     parser = add_command(commands, "aggregate", _aggregate, text, _AGGREGATE)
-    parser.add_argument("votes", metavar="VOTES", help="table of 'evalkit vote'; '-': JSONL on stdin")
+    add_value(parser, "votes", "VOTES", "table of 'evalkit vote'; '-': JSONL on stdin")
     _add_method(parser, AGGREGATE_RULES)
     add_flags(parser, "quorum")
-    parser.add_argument(
-        "--weight", metavar="JUDGE=NUMBER", action="append", default=[], type=named_number, help="weight of a judge"
-    )
-    add_output(parser)
+    add_value(parser, "--weight", "JUDGE=NUMBER", "weight of a judge", action="append", default=[], type=named_number)
+    parser.add_output()
 
     text = "one row of figures per criterion, with intervals and coverage"
     parser = add_command(commands, "summarize", _summarize, text, _SUMMARIZE)
-    parser.add_argument("scores", metavar="SCORES", help="table of 'evalkit aggregate'; '-': JSONL on stdin")
-    parser.add_argument("--by", metavar="COLUMN", action="append", help="one row per value of this column")
-    parser.add_argument(
-        "--items", metavar="ITEMS", help="file of items, with the columns that --by names, and group_id for intervals"
-    )
+    add_value(parser, "scores", "SCORES", "table of 'evalkit aggregate'; '-': JSONL on stdin")
+    add_value(parser, "--by", "COLUMN", "one row per value of this column", action="append")
+    add_value(parser, "--items", "ITEMS", "file of items, with the columns that --by names, and group_id for intervals")
     add_flags(parser, "item-id")
-    add_output(parser)
+    parser.add_output()
 
 
 def _add_method(parser: Parser, rules: Mapping[Any, object]) -> None:

@@ -48,18 +48,18 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
+def _is_price(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_number, value))
+
+
+_PRICE = "two numbers (US$ per million prompt and completion tokens), or three (also cached prompt tokens), or None"
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(TEXT_FIELDS, ("a string", lambda value: value is None or isinstance(value, str))),
     "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
     "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
     "weight": ("a number ≥ 0", _is_number),
     "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
-    "price": (
-        "two numbers (US$ per million prompt and completion tokens), or three (also cached prompt tokens), or None",
-        lambda value: (
-            value is None or (isinstance(value, (tuple, list)) and len(value) in (2, 3) and all(map(_is_number, value)))
-        ),
-    ),
+    "price": (_PRICE, lambda value: value is None or _is_price(value)),
     "score": ("'expected', 'mode' or None", lambda value: value is None or value in SCORE_READINGS),
     "params": ("a mapping", lambda value: isinstance(value, Mapping)),
 }
@@ -77,10 +77,8 @@ def with_logprobs(params: Mapping[str, Any], provider: str, score: str | None, w
     if score is None:
         return params
     if not PROVIDERS[provider].logprobs:
-        raise ConfigError(
-            f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or "
-            "serve an open model (as by `vllm serve`) and use the provider 'openai'"
-        )
+        fact = f"{who} gives no log-probabilities, so score={score!r} cannot be read; omit score= and set samples=, or"
+        raise ConfigError(f"{fact} serve an open model (as by `vllm serve`) and use the provider 'openai'")
     if params.get("logprobs", True) is not True:
         raise ConfigError(f"{who}: score={score!r} sets logprobs itself; remove logprobs from params=")
     return _LOGPROBS | dict(params)

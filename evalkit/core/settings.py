@@ -28,11 +28,9 @@ Refresh = bool | float | datetime | date | str
 
 _LIMITS = {
     "concurrency": ("a whole number", "≥", 1),
-    "retries": ("a whole number", "≥", 0),
-    "max_calls": ("a whole number", "≥", 0),
+    **dict.fromkeys(("retries", "max_calls"), ("a whole number", "≥", 0)),
     "budget_usd": ("a number", "≥", 0),
-    "requests_per_minute": ("a number", ">", 0),
-    "tokens_per_minute": ("a number", ">", 0),
+    **dict.fromkeys(("requests_per_minute", "tokens_per_minute"), ("a number", ">", 0)),
 }
 
 
@@ -280,9 +278,8 @@ class Options:
         """Options that a function takes as ``**options``; TypeError for others."""
         unknown = [name for name in options if name not in Options.__slots__]
         if unknown:
-            raise TypeError(
-                f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
-            )
+            text = f"{function}() got unexpected arguments: {listed(unknown)}; allowed: {', '.join(Options.__slots__)}"
+            raise TypeError(text)
         return cls(**options)
 
     def __post_init__(self) -> None:
@@ -302,10 +299,8 @@ class Options:
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
-            raise ConfigError(
-                "refresh (call the judges again) and offline (make no calls) contradict each other; pass only one "
-                "of them"
-            )
+            fact = "refresh (call the judges again) and offline (make no calls) contradict each other"
+            raise ConfigError(f"{fact}; pass only one of them")
 
 
 def _unix_time(stamp: Any) -> float:
@@ -319,10 +314,8 @@ def _unix_time(stamp: Any) -> float:
         if not math.isfinite(seconds):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ConfigError(
-            f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: "
-            "Unix seconds, a datetime, or a string such as 2026-01-31 or 2026-01-31T12:30"
-        ) from None
+        fact = f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: Unix seconds"
+        raise ConfigError(f"{fact}, a datetime, or a string such as 2026-01-31 or 2026-01-31T12:30") from None
     return seconds
 
 
@@ -336,9 +329,8 @@ def shown_address(address: str) -> str:
     with contextlib.suppress(ValueError):  # brackets or a port that no address has
         parts = urlsplit(address)
         if parts.scheme not in ("postgresql", "postgres"):
-            raise CacheError(
-                f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
-            )
+            text = f"a reply store cannot be on {parts.scheme!r}; expected a folder or postgresql://user@host/database"
+            raise CacheError(text)
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
         return f"postgresql://{f'{parts.username}@' if parts.username else ''}{where}{parts.path}"
     raise CacheError("the address of the reply store cannot be read; expected postgresql://user@host:port/database")

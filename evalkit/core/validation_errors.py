@@ -13,13 +13,8 @@ if TYPE_CHECKING:
 
 _MOST_PROBLEMS = 3
 _MOST_CHARACTERS = 60
-_EXPECTED = {
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
-    "list_type": "a list",
-    "tuple_type": "a list",
-}
+_EXPECTED = dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "a mapping")
+_EXPECTED |= dict.fromkeys(("list_type", "tuple_type"), "a list")
 
 
 class Problem(NamedTuple):
@@ -61,9 +56,8 @@ def problems(error: ValidationError, model: type[BaseModel], *, redact: bool = F
     redact
         Quote no received value.
     """
-    listed = [
-        _problem(detail, model, redact=redact) for detail in error.errors(include_url=False, include_context=False)
-    ]
+    details = error.errors(include_url=False, include_context=False)
+    listed = [_problem(detail, model, redact=redact) for detail in details]
     return sorted(listed, key=lambda problem: problem.kind != "extra_forbidden")
 
 

@@ -92,19 +92,14 @@ VOTE_TIES: Mapping[VoteTies, str] = {
 """The vote if samples tie."""
 
 AggregateRule = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
+_DAWID_SKENE = "labels and each judge's error rates estimated together (Dawid and Skene 1979)"
 AGGREGATE_RULES: Mapping[AggregateRule, Rule] = {
     "mean": Rule("weighted mean of the votes", weighted_mean),
     "median": Rule("weighted median of the votes", weighted_median),
     "majority": Rule("label with the most weight", by_label=True),
     "min": Rule("the least good vote; all judges must pass"),
     "max": Rule("the best vote; one judge must pass"),
-    "dawid_skene": Rule(
-        "labels and each judge's error rates estimated together (Dawid and Skene 1979)",
-        by_label=True,
-        all_items=True,
-        fewest_judges=3,
-        most_levels=5,
-    ),
+    "dawid_skene": Rule(_DAWID_SKENE, by_label=True, all_items=True, fewest_judges=3, most_levels=5),
 }
 """From the votes of a jury to one score."""
 

@@ -11,15 +11,13 @@ from functools import lru_cache
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-_NAMES = frozenset({
-    "bearer", "credential", "jwt", "key", "pass", "passphrase", "passwd", "pwd", "sig", "token",
-})  # fmt: skip
+_NAMES = frozenset({"bearer", "credential", "jwt", "key", "pass", "passphrase", "passwd", "pwd", "sig", "token"})
 _ENDS = (
     "accesskey", "accesstoken", "accountkey", "apikey", "apitoken", "auth", "authorization", "authtoken",
     "azureadtoken", "bearertoken", "cookie", "credentials", "functionskey", "ghtoken", "githubtoken", "gitlabtoken",
-    "hftoken",
-    "huggingfacehubtoken", "iamtoken", "idtoken", "masterkey", "password", "privatekey", "privatetoken", "refreshtoken",
-    "secret", "secretkey", "securitytoken", "sessiontoken", "signature", "subscriptionkey", "vaulttoken", "virtualkey",
+    "hftoken", "huggingfacehubtoken", "iamtoken", "idtoken", "masterkey", "password", "privatekey", "privatetoken",
+    "refreshtoken", "secret", "secretkey", "securitytoken", "sessiontoken", "signature", "subscriptionkey",
+    "vaulttoken", "virtualkey",
 )  # fmt: skip
 _VARIABLES = re.compile(r"_(?:KEY|TOKEN|SECRET|PASSWORD)\Z")  # whose long values are keys
 _SHAPES = re.compile(

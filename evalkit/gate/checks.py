@@ -118,9 +118,8 @@ def _schema(given: Mapping[str, Any], folder: Path) -> Any:
         import jsonschema
         from referencing import Registry
     except ImportError:
-        raise MissingExtraError(
-            f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
-        ) from None
+        text = f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
+        raise MissingExtraError(text) from None
     schema, file = given.get("schema"), given.get("schema_file")
     try:
         if file is not None:

@@ -77,9 +77,8 @@ class Expected(_WithChecks):
             fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
-                raise ValueError(
-                    f"{self.type} is a check without a judge; omit {listed(judged)}, which only a judge metric can have"
-                )
+                fact = f"{self.type} is a check without a judge"
+                raise ValueError(f"{fact}; omit {listed(judged)}, which only a judge metric can have")
             if len(given.keys() & allowed.keys()) != 1:
                 raise ValueError(f"{self.type} needs exactly one of {', '.join(allowed)}")
         wrong = sorted(given.keys() - allowed.keys())
@@ -163,13 +162,10 @@ class GateConfig(_Strict):
     def _judged(self) -> GateConfig:
         judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
         if (self.suite or self.baseline is not None) and not judged:
-            raise ValueError(
-                "suite and baseline need a test with a judge metric, but no test has one; omit them or add such a test"
-            )
+            fact = "suite and baseline need a test with a judge metric, but no test has one"
+            raise ValueError(f"{fact}; omit them or add such a test")
         for gate in self.suite:
             if gate.type is not None and gate.type not in judged:
-                raise ValueError(
-                    f"suite sets a bound for {gate.type!r}, but no test expects this metric; the tests expect "
-                    f"{', '.join(sorted(judged))}"
-                )
+                fact = f"suite sets a bound for {gate.type!r}, but no test expects this metric"
+                raise ValueError(f"{fact}; the tests expect {', '.join(sorted(judged))}")
         return self

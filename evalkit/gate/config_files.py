@@ -76,9 +76,8 @@ def _read(path: Path) -> Any:
     except OSError as problem:
         raise ConfigError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     except orjson.JSONDecodeError as problem:
-        raise ConfigError(
-            f"{path}: invalid JSON at line {problem.lineno}, column {problem.colno}: {problem.msg}"
-        ) from None
+        where = f"line {problem.lineno}, column {problem.colno}"
+        raise ConfigError(f"{path}: invalid JSON at {where}: {problem.msg}") from None
     except RubricError as problem:
         raise ConfigError(_DUPLICATE.sub(r"(duplicate key '\1'; keep one)", str(problem))) from None
 

@@ -70,17 +70,13 @@ def to_traces(items: ItemsLike, judgments: pd.DataFrame | Evaluation | None, pat
     frame = as_items(items)
     missing = [name for name in ("question", "answer") if name not in frame.columns]
     if missing:
-        raise InputError(
-            f"the items have no column {' and '.join(map(repr, missing))}; add it, because each trace needs a "
-            "question and an answer"
-        )
+        fact = f"the items have no column {' and '.join(map(repr, missing))}"
+        raise InputError(f"{fact}; add it, because each trace needs a question and an answer")
     by_item = {} if judgments is None else _judgments_by_item(judgments, frame)
     missing = sorted(set(by_item) - set(frame["item_id"]))
     if missing:
-        raise InputError(
-            f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r}); pass all "
-            "items that were judged"
-        )
+        fact = f"{counted(len(missing), 'judged item')} not found among the items (the first: {missing[0]!r})"
+        raise InputError(f"{fact}; pass all items that were judged")
     lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
     write_whole(path, lines)
     return len(lines)
@@ -113,19 +109,15 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         for rubric, raw in (trace.recorded or {}).items():
             samples = raw.get("samples") if isinstance(raw, Mapping) else None
             if not isinstance(samples, list):
-                raise InputError(
-                    f"{path}, line {trace.line}: meta.verdict.judge.{rubric}: expected a mapping with a list "
-                    "of samples; record the trace again"
-                )
+                where = f"{path}, line {trace.line}: meta.verdict.judge.{rubric}"
+                raise InputError(f"{where}: expected a mapping with a list of samples; record the trace again")
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
     items = pd.DataFrame(rows)
     duplicates = items.loc[items["item_id"].duplicated(), "item_id"]
     if len(duplicates):
-        raise InputError(
-            f"{path}: several lines have request_id {duplicates.iloc[0]!r}; give each repeat of a trace a different "
-            "'attempt'"
-        )
+        fact = f"{path}: several lines have request_id {duplicates.iloc[0]!r}"
+        raise InputError(f"{fact}; give each repeat of a trace a different 'attempt'")
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
@@ -137,9 +129,8 @@ def _judgments_by_item(judgments: pd.DataFrame | Evaluation, items: pd.DataFrame
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
-            raise InputError(
-                "the judgments table has duplicate rows, or rows of two rubric versions; keep the rows of one version"
-            )
+            fact = "the judgments table has duplicate rows, or rows of two rubric versions"
+            raise InputError(f"{fact}; keep the rows of one version")
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [
             (table[(table["rubric"] == one).to_numpy()], load_rubric(f"{one}@{version}"), Rules())

@@ -54,8 +54,7 @@ def measure_drift(works: Iterable[Worklist], options: GateOptions) -> list[Suite
         clusters = pd.Series(list(work.clusters), index=[str(at) for at in range(len(work.inputs))])
         sides = [_side(table[there.to_numpy()], work) for table in (before, after)]
         table = drift(*sides, clusters=clusters)
-        left = len(missing[0] | missing[1])
-        tables.append(table.assign(left_out=left, n_tests=len(work.inputs)))
+        tables.append(table.assign(left_out=len(missing[0] | missing[1]), n_tests=len(work.inputs)))
     rows = pd.concat(tables).to_dict("records") if tables else []
     adjusted = holm(np.array([row["change_p"] for row in rows], dtype=np.float64))
     return [*map(_row, rows, adjusted), *found]

@@ -61,16 +61,13 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
         try:
             check_ready(judge)
         except JudgeError as problem:
-            raise ConfigError(
-                f"{problem.fact}; set it, name another variable with {options.flag('judge-api-key-env')}, or use "
-                f"recorded and cached judgments with {options.flag('judge')} none"
-            ) from None
+            variable = f"name another variable with {options.flag('judge-api-key-env')}"
+            way = f"use recorded and cached judgments with {options.flag('judge')} none"
+            raise ConfigError(f"{problem.fact}; set it, {variable}, or {way}") from None
         if options.budget_usd is not None and price_of(judge) is None:
-            raise ConfigError(
-                f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced; "
-                "give it in a profile (price: [US$ per million prompt tokens, per million completion tokens]) or omit "
-                "the budget"
-            )
+            fact = f"the price of judge '{judge.name}' is unknown, so {options.flag('budget-usd')} cannot be enforced"
+            form = "price: [US$ per million prompt tokens, per million completion tokens]"
+            raise ConfigError(f"{fact}; give it in a profile ({form}) or omit the budget")
 
 
 def judged(
@@ -127,14 +124,9 @@ def promoted_keys(judgments: Iterable[Judgment], options: GateOptions) -> set[st
 
 
 def _refuse_promoted(judgments: list[Judgment], options: GateOptions) -> list[Judgment]:
-    refused = promoted_keys(judgments, options)
-    return [
-        replace(
-            judgment,
-            error=f"the judgment uses {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted "
-            "rejects; judge again with --judge-refresh",
-        )
-        if (count := sum(key in refused for key in judgment.keys))
-        else judgment
-        for judgment in judgments
-    ]
+    refused, checked = promoted_keys(judgments, options), list[Judgment]()
+    for judgment in judgments:
+        count = sum(key in refused for key in judgment.keys)
+        fact = f"the judgment uses {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted rejects"
+        checked.append(replace(judgment, error=f"{fact}; judge again with --judge-refresh") if count else judgment)
+    return checked

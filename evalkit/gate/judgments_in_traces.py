@@ -65,8 +65,7 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
     try:
         given = _Recorded.model_validate(raw)
     except ValidationError as problem:
-        text = explain(problem, _Recorded, redact=redact)
-        raise InputError(f"{place}: {text}; record the trace again") from None
+        raise InputError(f"{place}: {explain(problem, _Recorded, redact=redact)}; record the trace again") from None
     if contradiction := _contradiction(given, rubric, rules):
         raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
     names = [name for name in _Recorded.model_fields if name not in ("samples", "keys", "judge", "source")]

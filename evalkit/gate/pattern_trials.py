@@ -17,9 +17,7 @@ from typing import Any
 from evalkit.gate.computing_time import TooSlowError, can_limit, limited
 
 # short ones first: a pattern that does not match them is not tried on the long ones
-_PLAIN = (
-    "", "a", "\n", "0", "-1", "a b\n\nC1", "<b>{}[]()", "!?.,;:'", "\x00\t", "Ж é 中 😀",
-)  # fmt: skip
+_PLAIN = ("", "a", "\n", "0", "-1", "a b\n\nC1", "<b>{}[]()", "!?.,;:'", "\x00\t", "Ж é 中 😀")
 _LONG = ("a " * 20_000, "a\n" * 20_000, "a" * 100_000)
 _SECONDS = 1.0
 _MOST_TEXTS, _MOST_MEMBERS = 24, 12

@@ -60,10 +60,8 @@ class GateOptions(Options):
     def __post_init__(self) -> None:
         Options.__post_init__(self)
         if self.drift and (not isinstance(self.refresh, float) or self.refresh > time.time()):
-            raise ConfigError(
-                "drift compares replies from before and after a date: pass a date in the past, such as "
-                "--drift 2026-01-31 (refresh='2026-01-31')"
-            )
+            fact = "drift compares replies from before and after a date"
+            raise ConfigError(f"{fact}: pass a date in the past, such as --drift 2026-01-31 (refresh='2026-01-31')")
 
     def flag(self, name: str) -> str:
         """A flag of ``evalkit ci``, as messages show it."""
@@ -165,9 +163,8 @@ class Resolver:
             try:
                 self._resolved[known] = self._resolve(expected.type, [*self._places, *in_file])
             except EvalkitError as problem:
-                raise ConfigError(
-                    f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
-                ) from None
+                text = f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
+                raise ConfigError(text) from None
         return self._resolved[known]
 
     def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:
@@ -213,12 +210,10 @@ class Resolver:
         of_profile = own, None if profile is None or not own else f"profile {profile.profile}", bool(own)
         if own and self.options.profile is not None:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
-        named = Settings.of(
-            *(
-                (place, {**values, "judge": None} if values.get("judge") == "none" else values)
-                for place, values in places
-            )
-        )
+        entries = [
+            (place, {**values, "judge": None} if values.get("judge") == "none" else values) for place, values in places
+        ]
+        named = Settings.of(*entries)
         text, model = named.get("judge"), named.get("model")
         if text is None:
             return of_profile if model is None else ([Judge("openai", model)], named.source("model"), False)
@@ -227,10 +222,8 @@ class Resolver:
         order = [place for place, _ in places]
         is_changed = model is not None and order.index(named.source("model")) <= order.index(named.source("judge"))
         if is_changed and (own_model or provider == _PROFILE):
-            raise ConfigError(
-                f"judge {text!r} cannot be combined with model {model!r} (from {named.source('model')}); "
-                "keep one of them"
-            )
+            fact = f"judge {text!r} cannot be combined with model {model!r} (from {named.source('model')})"
+            raise ConfigError(f"{fact}; keep one of them")
         if own_model:
             return [Judge.of(text)], named.source("judge"), False
         if model is not None and provider != _PROFILE and (is_changed or provider != "fake"):
@@ -256,7 +249,6 @@ def _refuse_others(settings: Settings, judges: list[Judge], options: GateOptions
     flag = options.flag("judge")
     shown = {"flag": f"{flag} {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
     whom, judge = ("none of them", "fake:strict") if provider == "fake" else ("one judge", f"{provider}:MODEL")
-    raise ConfigError(
-        f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}; "
-        f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
-    )
+    fact = f"{shown} calls only judges of {provider!r}, but the judges include {listed(others)}"
+    ways = f"to call all judges of the profile, pass {flag} profile; to call {whom}, pass {flag} {judge}"
+    raise ConfigError(f"{fact}; {ways}")

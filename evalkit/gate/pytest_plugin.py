@@ -174,11 +174,9 @@ def _report(metric: MetricResult) -> str:
     lines, judgment = [f"{metric.status}: {metric.type}: {metric.message}"], metric.measured[0].judgment
     if judgment is not None and judgment.samples:
         scored = [one for one in judgment.samples if one is not None]
-        lines.append(
-            f"samples: {len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed; "
-            f"agreement {'NA' if judgment.agreement is None else judgment.agreement}; from {judgment.source}, "
-            f"by {judgment.judge}"
-        )
+        counts = f"{len(scored)} of {len(judgment.samples)} scored, {sum(scored)} passed"
+        agreement = "NA" if judgment.agreement is None else judgment.agreement
+        lines.append(f"samples: {counts}; agreement {agreement}; from {judgment.source}, by {judgment.judge}")
     if judgment is not None and judgment.rationale:
         lines.append(f"the judge: {judgment.rationale}")
     return "\n".join(lines)
@@ -215,7 +213,5 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     from evalkit.core.formatting import money
 
     cost = money(None if tally["n_unpriced"] else tally["cost_usd"], "price unknown")
-    terminalreporter.write_line(
-        f"verdict: {tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live "
-        f"({cost})"
-    )
+    counts = f"{tally['checks']:.0f} checks, {tally['judgments']:.0f} judged, {tally['live']:.0f} of them live"
+    terminalreporter.write_line(f"verdict: {counts} ({cost})")

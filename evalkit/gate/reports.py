@@ -21,18 +21,10 @@ _BAD = ("fail", "flaky", "warn")
 
 def as_json(result: GateResult) -> bytes:
     """The whole result as JSON; `baseline` in a configuration reads it."""
-    values = {
-        "schema_version": 1,
-        "type": "verdict.result",
-        "config": result.name,
-        "exit_code": result.exit_code,
-        "strict": result.strict,
-        "counts": result.counts,
-        "cost_usd": result.cost_usd,
-        "tests": [_test(test) for test in result.tests],
-        "suite": [asdict(suite) for suite in result.suites],
-        "notes": list(result.notes),
-    }
+    values: dict[str, Any] = {"schema_version": 1, "type": "verdict.result", "config": result.name}
+    values |= {name: getattr(result, name) for name in ("exit_code", "strict", "counts", "cost_usd")}
+    values |= {"tests": [_test(test) for test in result.tests], "suite": [asdict(suite) for suite in result.suites]}
+    values["notes"] = list(result.notes)
     return orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
@@ -64,14 +56,10 @@ def as_junit(result: GateResult) -> bytes:
     """
     cases = [_case(result, test.id, test.status, test.message, _detail(test)) for test in result.tests]
     cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
-    figures = {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.find("failure") is not None for case in cases)),
-        "errors": str(sum(case.find("error") is not None for case in cases)),
-    }
+    failures, errors = (str(sum(case.find(tag) is not None for case in cases)) for tag in ("failure", "error"))
+    figures = {"tests": str(len(cases)), "failures": failures, "errors": errors}
     root = ET.Element("testsuites", {"name": "evalkit", **figures})
-    suite_ = ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"})
-    suite_.extend(cases)
+    ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"}).extend(cases)
     ET.indent(root)
     return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
@@ -155,8 +143,7 @@ def _settings(result: GateResult) -> list[str]:
 
 def _cell(text: str) -> str:
     """Text in one line, escaped so that it cannot become markup."""
-    line = " ".join(text.split())
-    return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", line)
+    return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", " ".join(text.split()))
 
 
 def _counted(result: GateResult) -> str:
@@ -184,5 +171,4 @@ def as_text(result: GateResult) -> str:
             lines += [f"{test.status:5}  {test.id}: {test.message}", *_explanation(test)]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     lines.append(_counted(result))
-    shown = "\n".join(" ".join(line.split("\n")) for line in lines)
-    return printable(shown)
+    return printable("\n".join(" ".join(line.split("\n")) for line in lines))

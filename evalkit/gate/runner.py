@@ -68,8 +68,7 @@ class _Part:
         measured = []
         for task in self.tasks:
             if task.judgment is None:
-                check = CHECKS[self.expected.type]
-                outcome = check.status_of(self.check, task.trace.answer, redact=options.redact)
+                outcome = CHECKS[self.expected.type].status_of(self.check, task.trace.answer, redact=options.redact)
             else:
                 outcome = measure(task.judgment, self.expected.min_score)
             place = task.trace.line, task.trace.attempt
@@ -217,17 +216,14 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
         elif not task.resolved.has_judge:
             if task.resolved.live:
-                raise ConfigError(
-                    f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL, set "
-                    "VERDICT_JUDGE_MODEL, or use a profile"
-                )
+                fact = f"the judge has no model, so it cannot be called; pass {options.flag('judge-model')} MODEL"
+                raise ConfigError(f"{fact}, set VERDICT_JUDGE_MODEL, or use a profile")
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
                 "and no judge is named, so the cache cannot be searched"
             )
-            task.judgment = Judgment(
-                rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
-            )
+            error = _with_rejected(task, error)
+            task.judgment = Judgment(rubric.id, rubric.version, error=error, reasons={"not_recorded": 1})
     if options.refresh and any(not task.resolved.live for task in tasks):
         flag, judge = options.flag("drift" if options.drift else "judge-refresh"), options.flag("judge")
         raise ConfigError(f"{flag} needs a judge to call, but the judge is 'none'; name one with {judge}")
@@ -274,17 +270,12 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> Iterator[str]:
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
         yield f"the budget of {limit} was reached; paid replies are stored; run again with a larger budget"
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
-        yield (
-            f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
-            "to request only the missing replies"
-        )
+        fact = f"{counted(n_late, 'sample')} had no reply in time"
+        yield f"{fact}: raise settings.timeout_seconds, or run again to request only the missing replies"
     if n_promoted := len(promoted_keys((one for one in judgments if one.source == "cache"), options)):
-        yield (
-            f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
-            "--no-promoted rejects them"
-        )
-    places = dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks)
-    for place in places:
+        fact = f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version"
+        yield f"{fact}; --no-promoted rejects them"
+    for place in dict.fromkeys(task.resolved.spec.settings.source("calibration") for task in tasks):
         if place != "default":
             yield f"{place} has a calibration, which is not applied: all scores are raw"
     names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
@@ -303,9 +294,8 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
 
 def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions) -> TestResult:
     if found.error is not None:
-        errors = tuple(
-            MetricResult(part.expected.type, "error", found.error, (), part.expected.min_score) for part in parts
-        )
+        expected = [part.expected for part in parts]
+        errors = tuple(MetricResult(item.type, "error", found.error, (), item.min_score) for item in expected)
         return TestResult(name, "error", found.error, errors)
     metrics = [part.result(options) for part in parts]
     status = worst([metric.status for metric in metrics])

@@ -139,9 +139,8 @@ class _Trials:
             if word in ("properties", "patternProperties", "dependentSchemas") and isinstance(value, Mapping):
                 for text, part in value.items():
                     names = _texts_of(text)[:3] if word == "patternProperties" else [text]
-                    yield from (
-                        (part, _with_name(wrap, name) if word == "dependentSchemas" else named(name)) for name in names
-                    )
+                    for name in names:
+                        yield part, _with_name(wrap, name) if word == "dependentSchemas" else named(name)
             elif word in ("additionalProperties", "unevaluatedProperties"):
                 yield value, named("evalkit")
             elif word == "propertyNames":

@@ -52,10 +52,8 @@ def _match(
         mine = by_prompt.get(prompt, [])
     if not mine:
         other = "" if test.request_id or prompt is None else ", and no trace with its prompt"
-        return Match(
-            error=f"{name} has no trace with request_id {test.request_id or test.id!r}{other}; "
-            "add the trace, or set request_id in the test"
-        )
+        fact = f"{name} has no trace with request_id {test.request_id or test.id!r}{other}"
+        return Match(error=f"{fact}; add the trace, or set request_id in the test")
     attempts = [trace.attempt for trace in mine]
     if len(mine) > 1 and (None in attempts or len(set(attempts)) < len(attempts)):
         pair = next(
@@ -64,10 +62,9 @@ def _match(
             for one in mine[:at]
             if None in (one.attempt, other.attempt) or one.attempt == other.attempt
         )
-        return Match(
-            error=f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}; "
-            "give repeats different 'attempt' numbers, and other traces different request_ids"
-        )
+        fact = f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}"
+        advice = "give repeats different 'attempt' numbers, and other traces different request_ids"
+        return Match(error=f"{fact}; {advice}")
     for trace in mine:
         if error := _differs(test, trace, prompt, name, redact=redact):
             return Match(error=error)
@@ -76,14 +73,11 @@ def _match(
 
 def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
     context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
-    pairs = (("prompt", prompt, trace.prompt), ("context", context, trace.context))
-    for field, expected, actual in pairs:
+    for field, expected, actual in (("prompt", prompt, trace.prompt), ("context", context, trace.context)):
         if expected is not None and expected != actual:
             shown = (REDACTED, REDACTED) if redact else (_start(expected), _start(actual))
-            return (
-                f"test {test.id!r} and its trace ({name}, line {trace.line}) differ in {field}: test {shown[0]}, "
-                f"trace {shown[1]}; record the trace again or correct the test"
-            )
+            fact = f"test {test.id!r} and its trace ({name}, line {trace.line}) differ in {field}"
+            return f"{fact}: test {shown[0]}, trace {shown[1]}; record the trace again or correct the test"
     return None
 
 

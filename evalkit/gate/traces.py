@@ -112,10 +112,8 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if empty:
-        raise InputError(
-            f"{path} has no traces; write one trace per line, as JSON with schema_version 1, type verdict.trace, "
-            "prompt and response"
-        )
+        fact = f"{path} has no traces; write one trace per line, as JSON with schema_version 1"
+        raise InputError(f"{fact}, type verdict.trace, prompt and response")
 
 
 def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
@@ -132,10 +130,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     except (RecursionError, orjson.JSONDecodeError) as problem:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None
-        raise InputError(
-            f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep; flatten it (only meta may be nested, "
-            "and not that deep)"
-        ) from None
+        fact = f"{where}: the JSON is nested more than {_MOST_LEVELS} levels deep"
+        raise InputError(f"{fact}; flatten it (only meta may be nested, and not that deep)") from None
     except DuplicateKeyError as problem:
         raise InputError(f"{where}: {problem}; keep one") from None
     if (given.response is None) == (given.text is None):
@@ -148,9 +144,8 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
-        raise InputError(
-            f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
-        )
+        text = f"{where}: meta.verdict.judge: expected a mapping from rubric to judgment, got {type(recorded).__name__}"
+        raise InputError(text)
     context = [given.context] if isinstance(given.context, str) else given.context
     try:
         prompt, texts, answer = canonical([given.prompt, context, given.response or given.text or ""])

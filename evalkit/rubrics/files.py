@@ -88,9 +88,8 @@ def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
     for place in places:
         if place.is_dir():
             return place
-    raise ConfigError(
-        f"folder {' or '.join(map(str, places))}, which ships with evalkit, is missing; install evalkit again"
-    )
+    text = f"folder {' or '.join(map(str, places))}, which ships with evalkit, is missing; install evalkit again"
+    raise ConfigError(text)
 
 
 def read_yaml(path: Path) -> Any:
@@ -154,9 +153,8 @@ def parse_json(text: str, where: object, error: type[EvalkitError]) -> Any:
     except DuplicateKeyError as problem:
         raise error(f"{where}: {problem} in one object; remove one") from None
     except json.JSONDecodeError as problem:
-        raise error(
-            f"{where}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"
-        ) from None
+        text = f"{where}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"
+        raise error(text) from None
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:

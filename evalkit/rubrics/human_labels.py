@@ -66,18 +66,15 @@ def extract_labels(
     for criterion, names in columns.items():
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
-            raise InputError(
-                f"labels= names a column twice for criterion {criterion!r}: {listed(given)}; name one column per "
-                "annotator"
-            )
+            fact = f"labels= names a column twice for criterion {criterion!r}: {listed(given)}"
+            raise InputError(f"{fact}; name one column per annotator")
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(frame["item_id"], frame[name].tolist(), strict=True):
                 if not is_missing(value) and str(value).strip():
-                    label = _label(value, scale, f"item {key!r}, column {name!r}")
-                    rows.append((key, criterion, name, label))
+                    rows.append((key, criterion, name, _label(value, scale, f"item {key!r}, column {name!r}")))
     return check(pd.DataFrame(rows, columns=columns_of("labels"), dtype=object), "labels")
 
 

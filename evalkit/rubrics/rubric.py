@@ -15,24 +15,15 @@ from evalkit.core.formatting import html_text
 from evalkit.core.lists_of_choices import Layout, RubricMode
 from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics import files
 from evalkit.rubrics.criteria import Criterion, FileModel
 from evalkit.rubrics.differences import differences
-from evalkit.rubrics.files import (
-    ID,
-    RESERVED_NAMES,
-    dump_yaml,
-    file_versions,
-    parse_yaml,
-    read_text,
-    save_folder,
-    write_new,
-)
 from evalkit.rubrics.inputs import item_inputs
 from evalkit.rubrics.linting import findings
 from evalkit.tables.items import ItemsLike, as_items
 
 _VERSION = re.compile(r"v[1-9][0-9]*")
-_TEMPLATE = re.compile(rf"{ID.pattern}(@{_VERSION.pattern})?")
+_TEMPLATE = re.compile(rf"{files.ID.pattern}(@{_VERSION.pattern})?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
 
@@ -84,13 +75,13 @@ class Rubric(FileModel):
     @classmethod
     def _check_names(cls, text: str, info: Any) -> str:
         pattern, form = {
-            "id": (ID, "lower-case letters, digits, '_' and '-'"),
+            "id": (files.ID, "lower-case letters, digits, '_' and '-'"),
             "version": (_VERSION, "'v' and a number, such as v1"),
             "template": (_TEMPLATE, "name and version, such as default@v1"),
         }[info.field_name]
         if not pattern.fullmatch(text):
             raise ValueError(f"{text!r} must consist of {form}")
-        if info.field_name == "id" and text in RESERVED_NAMES:
+        if info.field_name == "id" and text in files.RESERVED_NAMES:
             raise ValueError(f"{text!r} is reserved for a folder beside the rubrics; choose another id")
         return text
 
@@ -102,10 +93,8 @@ class Rubric(FileModel):
             raise ValueError("inputs is empty; list the item columns that the prompt shows")
         wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
         if wrong:
-            raise ValueError(
-                f"{listed(wrong)} cannot be the name of an input; use letters, digits and '_', but not "
-                f"{listed(_RESERVED)}"
-            )
+            fact = f"{listed(wrong)} cannot be the name of an input"
+            raise ValueError(f"{fact}; use letters, digits and '_', but not {listed(_RESERVED)}")
         if len(set(names)) < len(names):
             raise ValueError("duplicate column in inputs")
         return inputs
@@ -154,9 +143,8 @@ class Rubric(FileModel):
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
-        raise RubricError(
-            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
-        )
+        text = f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
+        raise RubricError(text)
 
     # -- identity
     @cached_property
@@ -194,7 +182,7 @@ class Rubric(FileModel):
         return hashes
 
     def __str__(self) -> str:
-        return dump_yaml(self.to_dict())
+        return files.dump_yaml(self.to_dict())
 
     def _repr_html_(self) -> str:
         return html_text(str(self))
@@ -230,10 +218,8 @@ class Rubric(FileModel):
         else:
             unknown = [name for name in changes if name not in type(self).model_fields]
             if unknown:
-                raise RubricError(
-                    f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}; "
-                    "to change a criterion, pass its name first: rubric.edit('criterion', …)"
-                )
+                fact = f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}"
+                raise RubricError(f"{fact}; to change a criterion, pass its name first: rubric.edit('criterion', …)")
             values |= changes
         made = Rubric(**values)
         if (made.id, made.version) == (self.id, self.version):
@@ -265,10 +251,8 @@ class Rubric(FileModel):
         for name in dict.fromkeys(examples["criterion"].astype(str)):
             own = [at for at, criterion in enumerate(examples["criterion"].astype(str)) if criterion == name]
             if lacking := [ids[at] for at in own if not set(self.required_inputs) <= set(shown[at])]:
-                raise RubricError(
-                    f"examples {listed(lacking)} lack an input of rubric {self.id!r}; it needs "
-                    f"{listed(self.required_inputs)}"
-                )
+                fact = f"examples {listed(lacking)} lack an input of rubric {self.id!r}"
+                raise RubricError(f"{fact}; it needs {listed(self.required_inputs)}")
             scale, labels = self.criterion(name).scale, examples["label"].tolist()
             codes = [scale.code(label) for label in labels]
             chosen = [
@@ -330,7 +314,7 @@ class Rubric(FileModel):
         if not path.exists():
             raise RubricError(f"rubric file not found: {path}")
         # cached by its text: a file written twice within one tick of the clock keeps its time and size
-        return _parsed(path, read_text(path))
+        return _parsed(path, files.read_text(path))
 
     def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Write the rubric as the next version of its id; existing files never change.
@@ -354,10 +338,10 @@ class Rubric(FileModel):
         RubricError
             When the folder cannot be written.
         """
-        target = save_folder(rubrics_folder)
+        target = files.save_folder(rubrics_folder)
         own = int(self.version[1:])
         while True:
-            versions = file_versions(self.id, further=[target])
+            versions = files.file_versions(self.id, further=[target])
             newest = max(versions, default=0)
             if newest:
                 last = Rubric.of_file(versions[newest])
@@ -366,7 +350,7 @@ class Rubric(FileModel):
             number = own if not self.edited and own > newest else max(own if self.edited else 0, newest) + 1
             made = Rubric(**(self.to_dict() | {"version": f"v{number}"}))
             try:
-                write_new(target / self.id / f"v{number}.yaml", str(made))
+                files.write_new(target / self.id / f"v{number}.yaml", str(made))
             except FileExistsError:
                 continue  # another process saved this number first
             return made
@@ -374,7 +358,7 @@ class Rubric(FileModel):
 
 @lru_cache(maxsize=256)
 def _parsed(path: Path, text: str) -> Rubric:
-    values = parse_yaml(path, text)
+    values = files.parse_yaml(path, text)
     if not isinstance(values, Mapping):
         raise RubricError(f"{path}: expected a mapping with id, version, inputs and criteria")
     try:

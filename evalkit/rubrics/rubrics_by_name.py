@@ -54,26 +54,23 @@ def load_rubric(name: str | Path) -> Rubric:
         return Rubric.of_file(Path(name))
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
-        raise RubricError(
-            f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
-        )
+        text = f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
+        raise RubricError(text)
     versions = file_versions(match[1])
     if not versions:
         ids = rubric_ids()
-        raise RubricError(
-            f"rubric {match[1]!r} not found; {guess(match[1], ids)}available: {listed(ids, most=20)} "
-            f"(searched {', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS)"
-        )
+        searched = f"searched {', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS"
+        available = f"{guess(match[1], ids)}available: {listed(ids, most=20)}"
+        raise RubricError(f"rubric {match[1]!r} not found; {available} ({searched})")
     number = int(match[2] or max(versions))
     if number not in versions:
         known = ", ".join(f"v{known}" for known in versions)
         raise RubricError(f"rubric {match[1]!r} has no version v{number}; available: {known}")
     rubric = Rubric.of_file(versions[number])
     if (rubric.id, rubric.version) != (match[1], f"v{number}"):
-        raise RubricError(
-            f"{versions[number]} contains rubric {rubric.id}@{rubric.version}, but a file at this path must contain "
-            f"{match[1]}@v{number}; rename the file, or change id and version in it"
-        )
+        fact = f"{versions[number]} contains rubric {rubric.id}@{rubric.version}"
+        must = f"a file at this path must contain {match[1]}@v{number}"
+        raise RubricError(f"{fact}, but {must}; rename the file, or change id and version in it")
     return rubric
 
 
@@ -101,13 +98,8 @@ def list_rubrics() -> pd.DataFrame:
         if isinstance(rubric, RubricError):
             row |= {"description": f"broken: {rubric}"}
         else:
-            row |= {
-                "mode": rubric.mode,
-                "criteria": ", ".join(rubric.names),
-                "inputs": ", ".join(rubric.inputs),
-                "template": rubric.template,
-                "description": rubric.description.strip(),
-            }
+            row |= {"mode": rubric.mode, "criteria": ", ".join(rubric.names), "inputs": ", ".join(rubric.inputs)}
+            row |= {"template": rubric.template, "description": rubric.description.strip()}
         rows.append(row)
     names = ["id", "version", "mode", "criteria", "inputs", "template", "description", "path"]
     return pd.DataFrame(rows, columns=names)
@@ -149,9 +141,8 @@ def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str
     """
     match = _NAME.fullmatch(name)
     if not match or match[2] or name in RESERVED_NAMES:
-        raise RubricError(
-            f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
-        )
+        text = f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
+        raise RubricError(text)
     target = save_folder(rubrics_folder)
     while True:
         versions = file_versions(name, further=[target])

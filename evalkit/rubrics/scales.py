@@ -124,17 +124,15 @@ class Scale(Mapping[Code, str]):
             raise RubricError(f"duplicate code on the scale: {listed(codes)}")
         if len(codes) < 2:
             raise RubricError(f"the scale has only one level, {codes[0]!r}; add at least one more")
-        scale = cls(codes, tuple(text for _, text in pairs), level, better)
-        return scale._with_rule(pass_at, pass_if)
+        return cls(codes, tuple(text for _, text in pairs), level, better)._with_rule(pass_at, pass_if)
 
     def _with_rule(self, pass_at: Any, pass_if: Any) -> Scale:
         if pass_at is not None and pass_if is not None:
             raise RubricError("pass_at and pass_if exclude each other; keep only one of them")
         if pass_at is not None:
             if self.level == "nominal":
-                raise RubricError(
-                    "pass_at cannot be used with a nominal scale, which has no order; use pass_if with a list of labels"
-                )
+                fact = "pass_at cannot be used with a nominal scale, which has no order"
+                raise RubricError(f"{fact}; use pass_if with a list of labels")
             at = self.code(pass_at)
             if at is None:
                 raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed: {self._allowed()}")
@@ -145,9 +143,8 @@ class Scale(Mapping[Code, str]):
             found = [self.code(code) for code in pass_if]
             wrong = [given for given, code in zip(pass_if, found, strict=True) if code is None]
             if wrong or not found:
-                raise RubricError(
-                    f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed: {self._allowed()}"
-                )
+                text = f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed: {self._allowed()}"
+                raise RubricError(text)
             # in the scale's order: a set, or the same codes named otherwise, is the same rule
             order = self.codes.index if self.level == "nominal" else float
             pass_if = tuple(sorted(set(found), key=cast(Any, order)))
@@ -313,8 +310,6 @@ def _code(code: object, level: Level) -> Code:
         return text
     value = number(code)
     if value is None:
-        raise RubricError(
-            f"the scale's code {code!r} must be a number, because level is {level!r}; use level: nominal for codes "
-            "that are strings"
-        )
+        fact = f"the scale's code {code!r} must be a number, because level is {level!r}"
+        raise RubricError(f"{fact}; use level: nominal for codes that are strings")
     return value

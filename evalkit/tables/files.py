@@ -34,9 +34,8 @@ def _form(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     form = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes[-1] if suffixes else "")
     if form not in _FORMS:
-        raise InputError(
-            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
-        )
+        text = f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, each optionally followed by .gz"
+        raise InputError(text)
     return form
 
 
@@ -289,16 +288,13 @@ def _load_hub(source: str, *, split: str, name: str | None) -> Any:
     try:
         import datasets
     except ImportError:
-        raise MissingExtraError(
-            f"{source!r} is not a file; loading it as a Hugging Face data set needs the package datasets: "
-            f"{advise_extra('datasets')}"
-        ) from None
+        fact = f"{source!r} is not a file; loading it as a Hugging Face data set needs the package datasets"
+        raise MissingExtraError(f"{fact}: {advise_extra('datasets')}") from None
     try:
         return datasets.load_dataset(source, name, split=split)
     except (OSError, ValueError) as problem:
-        raise InputError(
-            f"{source!r} is not a file, and loading it as a Hugging Face data set failed: {problem}"
-        ) from None
+        text = f"{source!r} is not a file, and loading it as a Hugging Face data set failed: {problem}"
+        raise InputError(text) from None
 
 
 def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
@@ -322,8 +318,7 @@ def typed_table(frame: pd.DataFrame, source: str | Path, name: str, *others: str
     """A table as `read_table` returns it, from a DataFrame of cells that was read from `source`."""
     if not len(frame.columns):
         return empty(name)
-    fits = (one for one in (name, *others) if set(required_columns(one)) <= set(frame.columns))
-    name = next(fits, name)
+    name = next((kind for kind in (name, *others) if set(required_columns(kind)) <= set(frame.columns)), name)
     texts = [column for column in TABLES[name] if column in frame.columns and column != "explanation"]
     blank = {
         column: frame[column].mask(frame[column] == "", None)

@@ -49,8 +49,7 @@ class Groups:
 
     def rows(self) -> list[Ints]:
         """The rows of each group."""
-        order = np.argsort(self.codes, kind="stable")
-        return np.split(order, np.cumsum(self.count())[:-1]) if len(self) else []
+        return np.split(np.argsort(self.codes, kind="stable"), np.cumsum(self.count())[:-1]) if len(self) else []
 
     def total(self, values: Floats, rows: Flags | None = None) -> Floats:
         """Sum of `values` (one per row) per group, over the rows marked in `rows`."""
@@ -100,9 +99,8 @@ def _key_numbers(frame: pd.DataFrame, keys: Sequence[str], may_miss: Sequence[st
         missing = found < 0
         if missing.any():
             if key not in may_miss:
-                raise InputError(
-                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
-                )
+                text = f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
+                raise InputError(text)
             found = np.where(missing, np.int64(n_values), found)
         if n_numbers * (n_values + 1) > _MOST:
             numbers = pd.factorize(numbers)[0].astype(np.int64)
@@ -121,10 +119,9 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
         several = " or, if the rows come from several runs, give the judges of each run different names"
-        raise InputError(
-            f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row (the first: "
-            f"{listed(rows.tolist())}); remove the duplicates{several if 'judge' in keys else ''}"
-        )
+        fact = f"{doubled} of {len(frame)} rows of the {what} table have the same key as another row"
+        advice = f"remove the duplicates{several if 'judge' in keys else ''}"
+        raise InputError(f"{fact} (the first: {listed(rows.tolist())}); {advice}")
 
 
 def small(codes: Ints) -> Ints:

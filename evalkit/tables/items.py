@@ -75,10 +75,8 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     if len(set(ids)) < len(ids):
         where = "the index" if name is None else f"column {name!r}"
         doubled = pd.Index(ids)[pd.Index(ids).duplicated()]
-        raise InputError(
-            f"ids must be unique; repeated in {where}: {listed(doubled.unique())}; "
-            "pass another column as item_id, or number the rows with reset_index"
-        )
+        fact = f"ids must be unique; repeated in {where}: {listed(doubled.unique())}"
+        raise InputError(f"{fact}; pass another column as item_id, or number the rows with reset_index")
     wanted = None if columns is None else set(columns)
     made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
     for column in frame.columns:
@@ -105,9 +103,8 @@ def as_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
         if wrong is not None:
-            raise InputError(
-                f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
-            )
+            text = f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
+            raise InputError(text)
         # built column by column: the constructor would turn whole numbers with gaps into floats
         names = dict.fromkeys(name for row in source for name in row)
         return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
@@ -120,10 +117,8 @@ def as_frame(source: Any) -> pd.DataFrame:
 def _from_hub(source: Any) -> pd.DataFrame:
     """A `datasets.Dataset` with the names of its classes, whose numbers are no codes of a scale."""
     if isinstance(source.column_names, Mapping):
-        raise InputError(
-            f"this is a {type(source).__name__} with the splits {listed(source.column_names)}; choose one of them, as "
-            f"in data[{next(iter(source.column_names), 'train')!r}]"
-        )
+        fact = f"this is a {type(source).__name__} with the splits {listed(source.column_names)}"
+        raise InputError(f"{fact}; choose one of them, as in data[{next(iter(source.column_names), 'train')!r}]")
     frame = pd.DataFrame(source.to_pandas())
     for name, feature in source.features.items():
         if type(feature).__name__ == "ClassLabel":
@@ -153,10 +148,8 @@ def id_texts(source: Any, name: str | None) -> list[str]:
                 raise InputError("the items' index has several levels; pass the id column as item_id")
             raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         if isinstance(value, (float, np.floating)) and abs(float(value)) >= 2**53:
-            raise InputError(
-                f"row {at} has the id {value!r} in {where}, which was rounded when it was read, so that ids may be "
-                "confused; store ids of so many digits as strings"
-            )
+            fact = f"row {at} has the id {value!r} in {where}, which was rounded when it was read"
+            raise InputError(f"{fact}, so that ids may be confused; store ids of so many digits as strings")
         ids.append(str(text))
     return ids
 
@@ -230,9 +223,8 @@ def canonical(value: Any) -> Any:
         return None
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
-    raise InputError(
-        f"a field of an item cannot have the type {type(value).__name__}; use strings, numbers, lists or dicts"
-    )
+    text = f"a field of an item cannot have the type {type(value).__name__}; use strings, numbers, lists or dicts"
+    raise InputError(text)
 
 
 def _unboxed(value: Any) -> Any:

@@ -96,15 +96,12 @@ def _files(folder: Path) -> list[Path]:
         n_parts = _n_parts(counts) if counts.exists() else 0
         parts = {part_name(number) for number in range(n_parts)}
         if manifests - parts:
-            raise InputError(
-                f"judge_files has not finished with {folder}; wait until it has, or repeat the call: what was judged "
-                "is kept"
-            )
+            fact = f"judge_files has not finished with {folder}"
+            raise InputError(f"{fact}; wait until it has, or repeat the call: what was judged is kept")
         if missing := sorted(parts - (tables & manifests)):
-            raise InputError(
-                f"{folder} has only {n_parts - len(missing)} of {counted(n_parts, 'part')}, without "
-                f"{listed(missing, most=5)}; repeat the call of judge_files: it judges what is missing"
-            )
+            fact = f"{folder} has only {n_parts - len(missing)} of {counted(n_parts, 'part')}"
+            advice = "repeat the call of judge_files: it judges what is missing"
+            raise InputError(f"{fact}, without {listed(missing, most=5)}; {advice}")
     if not files:
         raise InputError(f"{folder} has no parquet files; expected a folder of judgments, such as judge_files writes")
     return files
@@ -114,9 +111,8 @@ def _n_parts(file: Path) -> int:
     try:
         return int(orjson.loads(file.read_bytes())["n_parts"])
     except (ValueError, KeyError, TypeError) as problem:
-        raise InputError(
-            f"{file} was not written by evalkit ({problem}); remove it and repeat the call of judge_files"
-        ) from None
+        text = f"{file} was not written by evalkit ({problem}); remove it and repeat the call of judge_files"
+        raise InputError(text) from None
 
 
 def part_name(number: int) -> str:

@@ -37,10 +37,8 @@ def list_in(text: str) -> list[Any] | None:
 def _python_list(text: str) -> list[Any] | None:
     try:
         kinds = [one.type for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in _BETWEEN]
-        if any(
-            a == b == tokenize.STRING for a, b in pairwise(kinds)
-        ):  # of numpy, without commas: Python would join them
-            return None
+        if any(a == b == tokenize.STRING for a, b in pairwise(kinds)):
+            return None  # of numpy, without commas: Python would join them
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, tokenize.TokenError):
         return None

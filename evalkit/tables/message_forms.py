@@ -487,8 +487,7 @@ def _cut_data(text: str) -> Any:
     """A text with images and recordings in it as parts, these as marks; the text if it holds none."""
     parts: list[Any] = []
     end = 0
-    found = [*_DATA.finditer(text), *_PICTURE.finditer(text)]
-    for match in sorted(found, key=re.Match.start):
+    for match in sorted([*_DATA.finditer(text), *_PICTURE.finditer(text)], key=re.Match.start):
         media, data = match.groups() if match.re is _DATA else ("image", match[0].rstrip())
         kind = _MEDIA.get(media, _MEDIA.get(media.partition("/")[0]))
         if kind is None or match.start() < end:

@@ -9,19 +9,9 @@ import orjson
 import pandas as pd
 
 from evalkit.errors import InputError
+from evalkit.tables import message_forms as forms
 from evalkit.tables.items import canonical, is_missing
-from evalkit.tables.message_forms import (
-    Message,
-    is_plain,
-    is_result,
-    is_unseen,
-    read_messages,
-    said,
-    shown_value,
-    speakers,
-    text_of,
-    unseen,
-)
+from evalkit.tables.message_forms import Message
 
 QUESTION: Message = {"role": "question", "content": "(The question, which is shown apart, stood here.)"}
 """Stands in a conversation where the question stood, if something came between it and the answer."""
@@ -88,7 +78,7 @@ def messages_of(cell: Any) -> list[Message]:
         value = _of_log(value)
     if value in (None, []) or (isinstance(value, str) and not value.strip()):
         return []
-    found = read_messages([_named(one) for one in value]) if isinstance(value, list) else None
+    found = forms.read_messages([_named(one) for one in value]) if isinstance(value, list) else None
     if found is None:
         raise InputError(f"expected a list of messages with role and content, got {str(cell)[:60]!r}")
     return found
@@ -109,18 +99,18 @@ def conversation_value(value: Any) -> Any:
     An object or a JSON text that holds messages becomes a list; a JSON text of nothing but texts stays as it is, since
     judges have read such chats as JSON.
     """
-    if isinstance(value, list) and is_plain(value):
+    if isinstance(value, list) and forms.is_plain(value):
         return value
     parsed = value
     if isinstance(value, str):
         try:
             parsed = canonical(orjson.loads(value)) if value.lstrip()[:1] in ("[", "{") else value
         except (orjson.JSONDecodeError, InputError):
-            return shown_value(value)
+            return forms.shown_value(value)
     given = _of_log(parsed) if isinstance(parsed, Mapping) else parsed
-    found = read_messages(given) if isinstance(given, list) else None
+    found = forms.read_messages(given) if isinstance(given, list) else None
     if found is None or (found == parsed and isinstance(value, str)):
-        return shown_value(value)
+        return forms.shown_value(value)
     return found
 
 
@@ -143,7 +133,7 @@ def split(
     asked = max((n for n, one in enumerate(messages[:at]) if is_question(one)), default=-1)
     end = next((n for n in range(at + is_there, len(messages)) if is_question(messages[n])), len(messages))
     shown: Any = answer
-    if answer is None and speakers(messages):
+    if answer is None and forms.speakers(messages):
         shown = _told(messages[at]["content"]) if is_there else ""
     elif is_there and words(messages[at]["content"]) == words(answer):
         shown = _told(messages[at]["content"])
@@ -159,21 +149,20 @@ def split(
         after = [*([calls] if calls["tool_calls"] else []), *turn[place + 1 :]]
         earlier = turn[:place]
         if answer is not None and words(mine["content"]) != words(answer):  # the rest of it stands amid calls
-            earlier = [one if one["role"] != mine["role"] or is_result(one) else _without_words(one) for one in earlier]
+            earlier = [
+                one if one["role"] != mine["role"] or forms.is_result(one) else _without_words(one) for one in earlier
+            ]
         turn = earlier + ([ANSWER, *after] if after else [])
     if before and asked >= 0 and "question" in wanted:
         before[-1:] = [QUESTION] if turn else []
-    return {
-        "question": None if asked < 0 else _told(messages[asked]["content"]),
-        "answer": shown,
-        "conversation": [*before, *turn] or None,
-    }
+    question = None if asked < 0 else _told(messages[asked]["content"])
+    return {"question": question, "answer": shown, "conversation": [*before, *turn] or None}
 
 
 def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[int, bool]:
     """The number of the message that is the answer and True, or of the message that follows it and False."""
-    roles = speakers(messages)
-    mine = [n for n, one in enumerate(messages) if one["role"] in roles and not is_result(one)]
+    roles = forms.speakers(messages)
+    mine = [n for n, one in enumerate(messages) if one["role"] in roles and not forms.is_result(one)]
     if answer is not None:
         same = [n for n in mine if words(messages[n]["content"]) == words(answer)]
         if same:
@@ -187,7 +176,7 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
         return len(messages), False
     # of the assistant's last turn, what it said last; if it only called tools, it said nothing at the end of the turn
     start = max((n for n, one in enumerate(messages[: mine[-1]]) if is_question(one)), default=-1)
-    spoken = [n for n in mine if n > start and (said(messages[n]["content"]) or "tool_calls" not in messages[n])]
+    spoken = [n for n in mine if n > start and (forms.said(messages[n]["content"]) or "tool_calls" not in messages[n])]
     if spoken:
         return spoken[-1], True
     return next((n for n in range(mine[-1], len(messages)) if is_question(messages[n])), len(messages)), False
@@ -196,24 +185,24 @@ def _place_of_answer(messages: Sequence[Message], answer: str | None) -> tuple[i
 def words(content: Any) -> str:
     """The texts of a content, stripped."""
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(text for part in parts if (text := text_of(part)) is not None).strip()
+    return "\n".join(text for part in parts if (text := forms.text_of(part)) is not None).strip()
 
 
 def _without_words(message: Message) -> Message:
     content = message["content"]
-    kept = [part for part in content if text_of(part) is None] if isinstance(content, list) else []
+    kept = [part for part in content if forms.text_of(part) is None] if isinstance(content, list) else []
     return {**message, "content": kept or ""}
 
 
 def _told(content: Any) -> Any:
     """What is said in a content: a text, or a list if images or files stand in it."""
-    value = said(content)
-    return value if isinstance(value, str) or unseen(value) else content_text(value)
+    value = forms.said(content)
+    return value if isinstance(value, str) or forms.unseen(value) else content_text(value)
 
 
 def is_question(message: Message) -> bool:
     """Whether the user says something in a message, which may be a question."""
-    return message["role"].lower() in ("user", "human") and not is_result(message)
+    return message["role"].lower() in ("user", "human") and not forms.is_result(message)
 
 
 def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
@@ -233,7 +222,7 @@ def turns(messages: Sequence[Message]) -> Iterator[tuple[int, str, str]]:
         further = {
             name: value
             for name, value in message.items()
-            if name not in ("role", "content", "tool_calls") and not (is_result(message) and name in _OF_RESULTS)
+            if name not in ("role", "content", "tool_calls") and not (forms.is_result(message) and name in _OF_RESULTS)
         }
         blocks = list(_blocks(message, names))
         if not blocks and (further or not calls):
@@ -252,25 +241,25 @@ _OF_RESULTS = ("tool_call_id", "name", "error")
 def _blocks(message: Message, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Heading and text of what a message says: texts in a row together, reasoning and marks by themselves."""
     heading = str(message["role"])
-    error = message.get("error") if is_result(message) else None
-    if is_result(message) and "tool_call_id" in message:
+    error = message.get("error") if forms.is_result(message) else None
+    if forms.is_result(message) and "tool_call_id" in message:
         numbers = str(message["tool_call_id"])
         called = [str(message.get("name") or names.get(numbers, ""))]
         heading += ": " + ", ".join([f"result of call {numbers}", *filter(None, called), *(["error"] if error else [])])
-    elif is_result(message):
+    elif forms.is_result(message):
         heading += f": {message['name']}" if message.get("name") else ""
     content = message["content"]
-    parts = content if isinstance(content, list) else [content] if content or error or is_result(message) else []
+    parts = content if isinstance(content, list) else [content] if content or error or forms.is_result(message) else []
     texts: list[str] = []
     for part in parts:
         is_reasoning = isinstance(part, Mapping) and part.get("type") == "reasoning"
-        if not is_reasoning and not is_unseen(part):
+        if not is_reasoning and not forms.is_unseen(part):
             texts.append(_text(part))
             continue
         if texts:
             yield heading, "\n".join(texts)
         texts = []
-        if is_unseen(part):
+        if forms.is_unseen(part):
             yield f"{heading}: {part['type']}, not shown", part["unseen"]
         else:
             yield f"{heading}: reasoning", part.get("text") or "(not shown)"
@@ -289,7 +278,7 @@ def _text(part: Any) -> str:
 def content_text(parts: Iterable[Any]) -> str:
     """The parts of a content as one text, with marks in place of images and files."""
     return "\n".join(
-        f"({part['type']}, not shown: {part['unseen']})" if is_unseen(part) else _text(part) for part in parts
+        f"({part['type']}, not shown: {part['unseen']})" if forms.is_unseen(part) else _text(part) for part in parts
     )
 
 
@@ -319,14 +308,14 @@ def value_text(value: Any, name: str = "") -> str:
         return "" if is_missing(value) else str(value)
     try:
         canonical_value = canonical(value)
-        shown = conversation_value(canonical_value) if name == "conversation" else shown_value(canonical_value)
+        shown = conversation_value(canonical_value) if name == "conversation" else forms.shown_value(canonical_value)
     except InputError:
         return str(value)
     if isinstance(shown, list):
-        if (messages := read_messages(shown)) is not None:
+        if (messages := forms.read_messages(shown)) is not None:
             return "\n\n".join(f"{heading}: {text}" for _, heading, text in turns(messages))
-        return content_text(shown) if any(map(is_unseen, shown)) else "\n\n".join(map(value_text, shown))
-    if is_unseen(shown):
+        return content_text(shown) if any(map(forms.is_unseen, shown)) else "\n\n".join(map(value_text, shown))
+    if forms.is_unseen(shown):
         return content_text([shown])
     return orjson.dumps(shown).decode() if isinstance(shown, dict) else str(shown)
 

@@ -72,14 +72,11 @@ def _pattern(form: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(source)
     except re.error as problem:
-        raise RubricError(
-            f"the reply form {form!r} is not a valid regular expression for Python's re module: {problem}"
-        ) from None
+        text = f"the reply form {form!r} is not a valid regular expression for Python's re module: {problem}"
+        raise RubricError(text) from None
     if "score" not in pattern.groupindex and pattern.groups != 1:
-        raise RubricError(
-            f"the reply form {form!r} must have exactly one group, or a group named score as in (?P<score>…), got "
-            f"{pattern.groups} groups"
-        )
+        fact = f"the reply form {form!r} must have exactly one group"
+        raise RubricError(f"{fact}, or a group named score as in (?P<score>…), got {pattern.groups} groups")
     return pattern
 
 
@@ -181,9 +178,8 @@ def _prepared(form: str | re.Pattern[str] | Named, scale: Scale, name: str) -> P
         check_form(form)
     quick: Callable[[str], Parsed | None] = _nothing
     if form == "json":
-        quick = partial(
-            _exact_json, scale, {code: code for code in scale.codes}, "label" if scale.level == "nominal" else "score"
-        )
+        key = "label" if scale.level == "nominal" else "score"
+        quick = partial(_exact_json, scale, {code: code for code in scale.codes}, key)
     elif form in FORMS:
         quick = _reader(scale).exact.get
 

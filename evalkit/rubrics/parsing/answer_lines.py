@@ -13,15 +13,7 @@ from typing import NamedTuple
 from evalkit.rubrics.parsing import verdict_patterns as like
 from evalkit.rubrics.parsing.mask_quotations import masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
-from evalkit.rubrics.parsing.values_on_scale import (
-    AMBIGUOUS,
-    LONGEST,
-    OFF_SCALE,
-    UNREADABLE,
-    Parsed,
-    Reader,
-    Reading,
-)  # fmt: skip
+from evalkit.rubrics.parsing.values_on_scale import AMBIGUOUS, LONGEST, OFF_SCALE, UNREADABLE, Parsed, Reader, Reading
 
 _WINDOW, _LEAD, _EARLIER = 400, 72, 4_000
 _SAFE_REST, _SHORT_LINE, _MOST_LINES, _NEAR = 12, 80, 400, 44

@@ -36,8 +36,7 @@ def parser_of_group(scale: Scale, name: str, group: tuple[str, ...]) -> Parser:
     def read(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if (refusal and refusal.strip()) or is_withheld(finish_reason) or not (text and text.strip()):
             return parse(text, finish_reason, refusal)
-        cut = is_cut(finish_reason)
-        entries, lost = _parts(text, group, cut)
+        entries, lost = _parts(text, group, is_cut(finish_reason))
         parts = list(dict.fromkeys(part for key, part in entries if key == name))
         if not parts:
             return Parsed(None, "", lost)

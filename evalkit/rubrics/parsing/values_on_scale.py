@@ -109,10 +109,8 @@ class Reader:
         if self.is_number:
             self.names = ({"true": 1, "false": 0} if self.binary else {}) | _names(scale)
             names = _alternatives(self.names)
-            also, some = (
-                rf"(?P<number>{like.NUMBER}|{like.one_of(like.WORDS)})",
-                f"{like.DIGITS}|{'|'.join(like.WORDS)}",
-            )
+            also = rf"(?P<number>{like.NUMBER}|{like.one_of(like.WORDS)})"
+            some = f"{like.DIGITS}|{'|'.join(like.WORDS)}"
         else:
             exact = {folded(text): code for text, code in zip(plain, scale.codes, strict=True)}
             bare = {name.strip(_DECORATION): code for name, code in reversed(exact.items())}  # of equal ones the first

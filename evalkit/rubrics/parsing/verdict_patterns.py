@@ -14,6 +14,10 @@ def one_of(words: Iterable[str]) -> str:
     return rf"(?:{'|'.join(words)})\b"
 
 
+def _any_case(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -22,35 +26,30 @@ OPEN = rf"(?:\$?\\(?:boxed|text|mathbf|textbf)\{{|<(?=[^<>\s]{{1,60}}>)|[\s*_`(\
 CLOSE = rf"[*_`)\]}}{CLOSING}]{{0,12}}\$?"
 DIGITS = r"(?:\d+(?:[.,]\d+)?|[.,]\d+)"
 NUMBER = rf"[+\-−]?{DIGITS}"
-NUMBER_WORD = re.compile(rf"(?<!\w){one_of(WORDS)}", re.IGNORECASE)
+NUMBER_WORD = _any_case(rf"(?<!\w){one_of(WORDS)}")
 BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?(?!\w)")
 CUT_IN_TWO = re.compile(r"\w|[.,:]\d|[  ']\d")
-UNIT = re.compile(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}", re.IGNORECASE)
+UNIT = _any_case(rf"\s{{0,3}}-?{word_lists.UNITS}{CLOSE}")
 # "4/5", "4 (out of 5)", "4 (strong match)/5", "4 on a scale of 1 to 5", "4 (1-5)"
-MOST = re.compile(
+MOST = _any_case(
     rf"(?:\s{{0,3}}\((?P<gloss>[^()\n]{{1,60}})\))?(?P<open>\s{{0,3}}[(\[])?\s{{0,3}}"
     rf"(?:(?:/|out\s+of\s|满分|(?:of|von|sur|de|su|av|из)\s|max(?:imum)?\.?(?:\sof)?\s|on\s(?:a|the)\sscale\s(?:of|to)\s)\s{{0,3}}{OPEN}"
     rf"(?P<most>{DIGITS}|{one_of(WORDS)})"
     rf"|(?:(?:on\s)?(?:a\s|the\s)?scale\s(?:of\s|from\s)|(?:по\s)?шкале\s(?:от\s)?|on\s(?:a|the)\s|(?(open)|(?!)))"
     rf"{DIGITS}\s?(?:-|–|—|to|до)\s?(?P<top>{DIGITS})(?:\sscale)?|on\s(?:a|the)\s(?P<points>{DIGITS})-point\sscale)"
-    rf"分?(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}",
-    re.IGNORECASE,
+    rf"分?(?!\w|[.,]\d|\s?[-–]\s?\d|\s(?:to|до)\s\d){CLOSE}"
 )
-FOR = re.compile(
+FOR = _any_case(
     r"\s(?:from\s(?:me|us)|overall|in total|(?:for|in terms of|on|за|по)\s(?:\w{1,20}\s){0,2}\w{1,20})"
-    r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)",
-    re.IGNORECASE,
+    r"(?=[.;:!]|,(?!\s\d)|\s(?:because|since|as)\b|\s[-–—(]|\s?\n|\s{0,3}\Z)"
 )
 END = re.compile(r"[\s.!;:,。…]*\Z")
 OWN = re.compile(r"[^\S\n]{0,3}(?:[-–—:=,;]{1,2}\s{0,3}|[(\[]\s{0,2})?")
 SET_OFF = re.compile(r"\s{0,3}(?:[.,;:!?)\]|…/<*]|\Z|\n|[-–—](?=\s)|\b(?:because|since|потому|so)\b)")
-OR = re.compile(
-    r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?", re.IGNORECASE
-)
+OR = _any_case(r"[^\S\n]{0,3}(?:[-–—/|,;&+]|(?:or|to|and|vs\.?|versus|или|до|и|либо)\b)\s{0,3}(?:an?\s)?")
 SIGN = re.compile(r"\s{0,3}(?P<sign>=+|≈|≡|>+|<+)\s{0,3}")
-OPERATOR = re.compile(
-    r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)",
-    re.IGNORECASE,
+OPERATOR = _any_case(
+    r"\s{0,3}(?:[%‰+×÷=≤≥≈≡~^±√→⇒>]|-{1,2}>|<(?![/|!a-z])|[*x]\s?\d|[-−]\s?\d|(?:plus|minus|times|less|percent|per\scent|процент\w*|минус|плюс)\b)"
 )
 JOINT = re.compile(
     r"\s{0,3}[:,;](?!\d)|\s{1,3}[-–—]{1,2}(?=\s|\w)|[-–—]{1,2}(?=\s)|[–—](?=\w)|\s{0,3}(?P<bracket>[(\[])"
@@ -59,30 +58,25 @@ RUNS_ON = re.compile(r"\s{0,3}[(\[][^()\[\]\n]{0,80}[)\]]\s(?!(?:because|since|a
 _YES = rf"{one_of(word_lists.YES_NO)}(?=\W*\Z|\s{{0,2}}[.,;:!)\]…]|\s[-–—]\s)"
 _QUANTITY = rf"[+\-−<>=≈~]{{0,2}}\s?{DIGITS}"
 _LEADS = rf"[\s*_`(\[{OPENING}]{{0,6}}"
-ALTERED = re.compile(
-    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)",
-    re.IGNORECASE,
+ALTERED = _any_case(
+    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|(?:{one_of(WORDS)}|{one_of(word_lists.DENIES)})\W*\Z)"
 )
-DENIED = re.compile(
-    rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|{one_of(word_lists.DENIES)})", re.IGNORECASE
-)
-WEIGHED = re.compile(
+DENIED = _any_case(rf"{_LEADS}(?:{_QUANTITY}|{_YES}|{one_of(word_lists.ALTERS)}|{one_of(word_lists.DENIES)})")
+WEIGHED = _any_case(
     rf"{_LEADS}(?:(?:it|this|that|he|she|which|the\s\w{{1,20}}|он|она|оно|это)\s)?(?:(?:is|was|seems|looks|has)\s)?"
     rf"(?:(?:much|far|clearly|slightly|rather|a bit|so|very|гораздо|намного)\s)?(?:the\s)?"
     rf"{one_of(word_lists.WEIGHS)}(?!,?\s(?:than|чем))"
-    r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)",
-    re.IGNORECASE,
+    r"|.{0,40}\b(?:worse|weaker|хуже|слабее),?\s(?:than|чем)"
 )
 _RIVAL = (
     rf"(?:(?:the\s)?(?:{word_lists.KINDS})\s)?[*_`(\[\"']{{0,3}}(?:\w{{1,2}}|the\sother(?:\sone)?)\b[*_`)\]\"']{{0,3}}"
 )
 _SURELY = rf"(?:{one_of(word_lists.SURELY)}\s){{0,3}}"
 # "A is better than B.", "A over B", "4 is fair"
-WINS = re.compile(
+WINS = _any_case(
     rf"\s(?:(?:is|was|seems|appears)\s{_SURELY}(?:{one_of([word_lists.BETTER])}|(?P<fits>{one_of([word_lists.FITTING])}))"
     rf"(?:\s(?:one|{word_lists.KINDS}|score|rating|grade))?(?:\s(?:than|to)\s{_RIVAL})?(?:\s(?:overall|here))?"
-    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{word_lists.BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))",
-    re.IGNORECASE,
+    rf"|(?:wins|(?:outperforms|beats|over|rather\sthan|instead\sof)\s{_RIVAL}))(?=\s{{0,3}}(?:[.!*]|\Z|\n)|,?\s{{1,2}}{word_lists.BECAUSE}|(?(fits)\s{{1,3}}[-–—(]|(?!)))"
 )
 # a sentence up to its level: "Therefore, …", "I think …", "The reply is …"
 OPENS = re.compile(
@@ -92,35 +86,31 @@ OPENS = re.compile(
     rf"(?:(?P<is>(?:it|this|that|(?:the|this)\s(?:{word_lists.KINDS}|{word_lists.JUDGED}))\s(?:is|was)\s{_SURELY})|(?:the\s)?(?:{word_lists.KINDS})\s|an?\s)?[*_`(\[\"]{{0,4}}\Z"
 )
 # a sentence goes on behind a level, which is not given then
-GOES_ON = re.compile(
+GOES_ON = _any_case(
     r"[^\S\n](?!(?:because|since|due|as|given|for|from|overall|in|on|out|of|points?|stars?|pts|or|to|and|vs|max\w*|"
-    r"из|балл\w*|зв\w+|очк\w+|потому|так|поскольку|ибо|по|на|за|или|до|и)\b)[^\W\d_]",
-    re.IGNORECASE,
+    r"из|балл\w*|зв\w+|очк\w+|потому|так|поскольку|ибо|по|на|за|или|до|и)\b)[^\W\d_]"
 )
-BUT = re.compile(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?", re.IGNORECASE)
-IS_NOT = re.compile(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z", re.IGNORECASE)
+BUT = _any_case(rf"{_LEADS}(?:but|though|although|yet|and|но|а|хотя)\s(?:an?\s(?=\d))?")
+IS_NOT = _any_case(r"\W{0,4}(?:\w{1,20}\s){0,3}(?:is|does|was|did|do|are)(?:\snot|n['’]t)\W*\Z")
 BE = re.compile(r"\s(?:is|was|has|wins)\b")
 VALUED = re.compile(r"\s{0,3}[:=(]|\s[-–—]\s")
-NEGATION = re.compile(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z", re.IGNORECASE)
-SAID_NO = re.compile(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)", re.IGNORECASE)
+NEGATION = _any_case(r"\b(?:not|never|hardly|isn['’]?t|не)\s(?:\w{1,20}\s){0,3}\Z")
+SAID_NO = _any_case(rf"[.…]{{0,3}}{_LEADS}(?:{_YES}|(?:not|never|hardly|не)\b(?:\s\w{{1,20}})?\W*\Z)")
 _LABEL = rf"(?:{'|'.join(word_lists.VERDICT_WORDS)})[*_`\"]{{0,4}}(?:\s{{0,3}}[:：=]|\s(?:is|now|to))"
-STOP = re.compile(
-    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}",
-    re.IGNORECASE,
+STOP = _any_case(
+    rf"[.!。…]++(?!\w)|\s{{0,3}}\n|\s{{0,3}}<(?=[/|!]|[a-z][\w-]{{0,30}}[\s/>])|\s{{1,3}}(?={_LABEL})|,?\s{{1,2}}{word_lists.BECAUSE}"
 )
-RETRACTED = re.compile(
+RETRACTED = _any_case(
     rf"(?:(?:\A|[.!?;,:(\n—–-])\W{{0,4}}{one_of(word_lists.RETRACTS)}(?:[^!?\n]{{0,50}}|\W{{0,4}})"
-    rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z",
-    re.IGNORECASE,
+    rf"|(?<!\w){_LABEL}[ \t*_`]{{0,4}}(?:an?\s)?)\Z"
 )
-COMPARED = re.compile(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z", re.IGNORECASE)
-NEEDS = re.compile(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b", re.IGNORECASE)
-NO_LABEL = re.compile(rf"(?<!\w){one_of(word_lists.NOT_A_VERDICT)}", re.IGNORECASE)
-RANGE = re.compile(
-    rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s",
-    re.IGNORECASE,
+COMPARED = _any_case(rf"(?<!\w){one_of(word_lists.COMPARES)}\s(?:\w{{1,20}}\s){{0,4}}\Z")
+NEEDS = _any_case(r"\W{0,3}(?:would|needs?|requires?|demands?|means|calls|потребовал\w*|нуж\w+)\b")
+NO_LABEL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_A_VERDICT)}")
+RANGE = _any_case(
+    rf"(?:between|either|from|both|от|между|либо|или)\s{OPEN}{NUMBER}{CLOSE}\s(?:and|or|to|и|или|до|либо)\s"
 )
-NOT_FINITE = re.compile(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*\Z", re.IGNORECASE)
+NOT_FINITE = _any_case(rf"{OPEN}[+\-−]?(?:nan|inf(?:inity)?|∞){CLOSE}[\s.!]*\Z")
 # "Yes, 1" and "Rather good (4)": yes or no, or a few words, and a number
 PREFIXED = re.compile(
     rf"{OPEN}(?P<word>[^\d\n()]{{1,60}}?){CLOSE}\s?(?:[,;:–—-]\s?|(?P<bracket>\(\s?)){OPEN}(?P<number>{NUMBER}){CLOSE}[\s.!]*\Z"
@@ -146,11 +136,11 @@ LABEL_ENDS = re.compile(
 )
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
 IS = r"(?:[ \t](?:is|was|would be))?"
-QUALITY = re.compile(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}", re.IGNORECASE)
+QUALITY = _any_case(rf"{BULLET}[^\W\d_]{{2,20}}(?:ness|ity|ence|ance|acy|ость){_COLON}")
 LABELLED = re.compile(
     rf"{BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}){NOTE}{_COLON}"
 )
-EXPLAINED = re.compile(rf"\b{one_of(word_lists.EXPLAINS)}", re.IGNORECASE)
+EXPLAINED = _any_case(rf"\b{one_of(word_lists.EXPLAINS)}")
 _OBJECT = (
     r"(?:(?:it|him|this|that|these|the|my|ему|его|это|этот|этому|ответ\w{0,2}|за)\s(?:\w{1,20}\s){0,2}?)?"
     r"(?:(?:as|at|with|just|an?|the|to|be|(?:score|rating|grade|mark|verdict)(?:\sof)?|на|в|оценк[уи]|балл)\s){0,4}"
@@ -170,34 +160,29 @@ CLAUSE = re.compile(
 )
 UNGIVEN = re.compile(rf"(?<!\w){one_of(word_lists.NOT_GIVEN)}")
 # "… to earn a perfect score of 5" is no verdict
-FULL = re.compile(rf"(?<!\w){one_of(word_lists.NOT_GIVEN_BEFORE)}\s\Z", re.IGNORECASE)
-IF = re.compile(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z", re.IGNORECASE)
-WOULD, WHO = (re.compile(rf"(?<!\w)(?:{who})\b", re.IGNORECASE) for who in ("would|бы", "i|we|this|it|я|мы"))
-SOMEONE = re.compile(
-    r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z", re.IGNORECASE
-)
+FULL = _any_case(rf"(?<!\w){one_of(word_lists.NOT_GIVEN_BEFORE)}\s\Z")
+IF = _any_case(r"(?<!\w)(?:if|unless|если)\b[^.!?\n]*\Z")
+WOULD, WHO = (_any_case(rf"(?<!\w)(?:{who})\b") for who in ("would|бы", "i|we|this|it|я|мы"))
+SOMEONE = _any_case(r"['’]s\s\Z|\b(?:correct|right|true|his|her|its|their|candidate|student|given|reference)\s\Z")
 LAST_WORDS = re.compile(r"(?:\w{1,20}\s){0,2}\Z")
 SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 AFTER_INLINE = re.compile(r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\))?[\s.!*_`]{0,6}(?:\Z|\n)")
-MARK = re.compile(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+", re.IGNORECASE)
+MARK = _any_case(r"(?:[-*+•#–—★⭐][ \t]+|#+|(?:so|thus|hence|therefore|итак)[,:][ \t])+")
 LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
 CATEGORIES = re.compile(word_lists.GUARD_CATEGORIES)
 
 # -- tags, and patterns of users
 
-RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
-NEXT_TAG = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
-FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
-NAMED = re.compile(
-    r"\A\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]", re.IGNORECASE
-)
+RESULT = _any_case(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?")
+NEXT_TAG = _any_case(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]")
+FEEDBACK = _any_case(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?")
+NAMED = _any_case(r"\A\s{0,3}[*_`]{0,4}(?:final\s)?(?:score|rating|grade|verdict|оценка|балл)[*_`]{0,4}\s?[:=]")
 AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
 QUOTES = frozenset(MARKS + "`~>")
-LEFT_OF_NUMBER = re.compile(
+LEFT_OF_NUMBER = _any_case(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
-    r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z",
-    re.IGNORECASE,
+    r"(?:(?<![^\W\d_])[+\-−])?(?:\d|(?<=\d)[.,](?=\d|\Z)){0,40}\Z"
 )
 DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
 DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
@@ -213,9 +198,7 @@ REMARK = re.compile(r"\s(?://|#).*")
 
 # -- quotations
 
-ANY_MARK = re.compile(
-    rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)", re.IGNORECASE
-)
+ANY_MARK = _any_case(rf"[{OPENING}`~<>＞]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {{4}}|\t)")
 FENCE = re.compile(
     rf"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){{0,3}}?)(?P<opened>[{OPENING}(\[]{{0,3}})(?P<marks>`{{3,}}+|~{{3,}}+)"
     rf"(?P<info>[ \t]{{0,4}}(?:[\w.+#{{(-][^`\n]{{0,200}}?)?)(?P<closed>[{CLOSING})\].,*_]{{0,3}})[ \t]*\r?$",
@@ -247,13 +230,12 @@ ELEMENT = re.compile(
 HAS_ELEMENT = re.compile("[<\\[]|``|\"\"\"|'''|[\\\\]begin")
 
 # the speaker that the line before a block names
-THEIR_WORDS = re.compile(word_lists.THEIRS, re.IGNORECASE)
-MY_WORDS = re.compile(word_lists.MINE, re.IGNORECASE)
+THEIR_WORDS = _any_case(word_lists.THEIRS)
+MY_WORDS = _any_case(word_lists.MINE)
 # "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
-ABOUT_THEM = re.compile(word_lists.ABOUT, re.IGNORECASE)
-POINTS_BACK = re.compile(
+ABOUT_THEM = _any_case(word_lists.ABOUT)
+POINTS_BACK = _any_case(
     r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
-    r"|(?:это|так|вот что)\s)",
-    re.IGNORECASE,
+    r"|(?:это|так|вот что)\s)"
 )
 NO_BREAK = re.compile(r"[^\n]")

@@ -10,96 +10,71 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-EXPLAINS = _words(r"""
-    explanation reason reasons rationale rational feedback reasoning analysis justification comment comments
-    thoughts thought explain critique обоснование объяснение пояснение комментарий анализ
-""")
+EXPLAINS = _words(r"""explanation reason reasons rationale rational feedback reasoning analysis justification comment
+    comments thoughts thought explain critique обоснование объяснение пояснение комментарий анализ""")
 """Names that judges use for their reasons, as JSON keys and before a colon."""
 
-VERDICT_WORDS = _words(r"""
-    score rating grade verdict mark judgment judgement label conclusion winner overall preference evaluation
-    assessment classification pick status outcome
+VERDICT_WORDS = _words(r"""score rating grade verdict mark judgment judgement label conclusion winner overall preference
+    evaluation assessment classification pick status outcome
     (?:better|best|preferred|winning)\s(?:one|answer|response|output|choice) оценка балл баллы вердикт рейтинг вывод
-    выбор метка итог победитель
-""")
+    выбор метка итог победитель""")
 """Words before a colon, or within a sentence, that name a judge's own verdict."""
 
-ECHO_WORDS = _words(r"""
-    answer result value choice decision response output ответ результат значение решение
-""")
+ECHO_WORDS = _words(r"""answer result value choice decision response output ответ результат значение решение""")
 """Words that also name what was judged: they count only where nothing else is labelled."""
 
-VERDICT_KEYS = _words(r"""
-    score label rating grade verdict final_score final_verdict overall_score judgment judgement winner safety
-    user_safety response_safety оценка балл вердикт
-""")
+VERDICT_KEYS = _words(r"""score label rating grade verdict final_score final_verdict overall_score judgment judgement
+    winner safety user_safety response_safety оценка балл вердикт""")
 """JSON keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
-ECHO_KEYS = _words(r"""
-    result answer value choice decision результат ответ
-""")
+ECHO_KEYS = _words(r"""result answer value choice decision результат ответ""")
 """JSON keys that may also repeat what was judged: they count only if no other key may hold the verdict."""
 
-INPUT_KEYS = _words(r"""
-    context contexts conversation input prompt question reference references source вопрос
-""")
+INPUT_KEYS = _words(r"""context contexts conversation input prompt question reference references source вопрос""")
 """JSON keys of an item that a judge repeats."""
 
-WRAPPER_KEYS = _words(r"""
-    arguments assessment data evaluation evaluations grading json output parameters ratings response result results
-    review scores
-""")
+WRAPPER_KEYS = _words(r"""arguments assessment data evaluation evaluations grading json output parameters ratings
+    response result results review scores""")
 """JSON keys of an object that holds the answer one level below."""
 
-QUOTED_KEYS = _words(r"""
-    answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question context reference
-    source prompt ответ цитат кандидат пример
-""")
+QUOTED_KEYS = _words(r"""answer candidate quot cit(?:e|ation) repl(?:y|ies) respon text example original input question
+    context reference source prompt ответ цитат кандидат пример""")
 """Parts of JSON keys under which a judge quotes."""
 
-GUARD_LABELS = _words(r"""
-    safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety
-""")
+GUARD_LABELS = _words(r"""safety safety\srating safety\sassessment user\ssafety response\ssafety content\ssafety""")
 """What guard models call their verdicts."""
 
-BEFORE_WORDS = _words(r"""
-    the my our so thus hence therefore final overall total numeric numerical итоговая
-    итоговый итог общая общий моя мой финальная финальный окончательная окончательный лучший
-""")
+BEFORE_WORDS = _words(r"""the my our so thus hence therefore final overall total numeric numerical итоговая итоговый
+    итог общая общий моя мой финальная финальный окончательная окончательный лучший""")
 """Words that may stand before a verdict word on its line."""
 
-NOT_A_VERDICT = _words(r"""
-    los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)? runner second
-    third not no never non un(?:chosen|certain\w*|sure|likely) fail(?:ed|ures?|s)? deduct\w* penalt(?:y|ies) minus
-    plus bonus subtract\w* reduc\w+ missing missed lack\w* confiden\w+ certain\w* doubt\w* probabilit\w+ likelihood
-    chance odds margin varian\w+ threshold cut-?off max\w* min(?:imum)? limit\w* upper lower highest lowest bound\w*
-    range scale target goal baseline possible average mean median weight\w* step(?:s)? expect\w* reference gold\w*
-    truth human\w* user\w* annotator\w* expert\w* rater\w* other\w* another peer\w* previous\w* prior initial\w*
-    original\w* first draft old claim\w* request\w* demand\w* desired wanted candidate\w* student\w* author\w* their
-    his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w* total sum
-    question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs? points
-    years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples? version\w*
-    difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
+NOT_A_VERDICT = _words(r"""los(?:er|ers|es|ing|s|t) wors(?:e|t) weak(?:er|est|ness|nesses)? inferior reject(?:ed|ion|s)?
+    runner second third not no never non un(?:chosen|certain\w*|sure|likely) fail(?:ed|ures?|s)? deduct\w*
+    penalt(?:y|ies) minus plus bonus subtract\w* reduc\w+ missing missed lack\w* confiden\w+ certain\w* doubt\w*
+    probabilit\w+ likelihood chance odds margin varian\w+ threshold cut-?off max\w* min(?:imum)? limit\w* upper lower
+    highest lowest bound\w* range scale target goal baseline possible average mean median weight\w* step(?:s)? expect\w*
+    reference gold\w* truth human\w* user\w* annotator\w* expert\w* rater\w* other\w* another peer\w* previous\w* prior
+    initial\w* original\w* first draft old claim\w* request\w* demand\w* desired wanted candidate\w* student\w*
+    author\w* their his her its self correct error\w* mistake\w* issue\w* typo\w* flaw\w* problem\w* count\w* number\w*
+    total sum question\w* sentence\w* words? tokens? characters? facts? examples? sources? lines? pages? paragraphs?
+    points years? dates? times? note\w* id item\w* index section\w* chapter\w* part\w* rank\w* votes? samples?
+    version\w* difference\w* gap length temperature context prompt input criteri\w+ severit\w+ risk\w* difficult\w+
     correction\w* alternativ\w+ category categories refus\w+ request option\w* turns? days? months? hours? minutes?
     attempts? iterations? rounds? size cost price ideal official stated batch amount age duration they he she say\w*
-    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+
-    вероятн\w+ сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w*
-    ошиб\w+ числ\w+ количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w*
-    строк\w* стран\w+ вопрос\w* поправк\w* разниц\w+ втор\w+
-""")
+    said час(?:ов|а|ы)? дней лет снят\w* потер\w+ проиг\w+ хуж\w+ худш\w+ вычет\w* штраф\w* сниж\w+ уверен\w+ вероятн\w+
+    сомнен\w+ порог\w* максим\w+ миним\w+ прежн\w+ предыдущ\w+ ожида\w+ эталон\w* эксперт\w* шаг\w* ошиб\w+ числ\w+
+    количеств\w+ отверг\w+ не другой другая кандидат\w* автор\w* цел\w+ средн\w+ фактов пункт\w* строк\w* стран\w+
+    вопрос\w* поправк\w* разниц\w+ втор\w+""")
 """Words of loss, doubt, bound, other rater or count: a label that has one names no verdict."""
 
 KINDS = "option|answer|response|output|assistant|label|choice|candidate|model|system|text|вариант|ответ|ассистент"
 """What levels that are names may be called: ``Answer A``."""
 
-TIES = _words(r"""
-    tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну
-""")
+TIES = _words(r"""tie tied draw equal equally even same ничья равны равноценны одинаково одинаковы поровну""")
 """Words of a level that says that neither is better."""
 
-YES_NO = _words(r"""
-    yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно неверно ага
-""")
+YES_NO = _words(r"""yes no true false yeah yep nope correct incorrect ja nein oui non sí sim não да нет верно неверно
+    ага""")
 """Answers to a level's name: ``Harmful: No``."""
 
 UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?:а|ы)?|очк(?:о|а|ов)|分)(?!\w)"
@@ -108,76 +83,58 @@ UNITS = r"(?:stars?|points?|pts|★|⭐|балл(?:а|ов|ы)?|зв[её]зд(?
 BECAUSE = r"(?:because|since|due|as|given|потому|так как|поскольку|ибо)\b"
 """Words after which prose explains a verdict."""
 
-ALTERS = _words(r"""
-    or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously initially
-    originally before after sorry wait rather actually if unless except\w* once would assuming provided
+ALTERS = _words(r"""or minus less plus maybe perhaps possibly probably borderline down up was were formerly previously
+    initially originally before after sorry wait rather actually if unless except\w* once would assuming provided
     at\s(?:most|best|least) tops max between could might
     (?:only\s)?(?:partly|partially|in\spart)(?!\s(?:because|due|since))
     not\s(?:yet|really|quite|entirely|fully|completely|exactly|always|deserved|earned|given|warranted|justified|sure|a|an|at\sall)\b|not(?=\W*\Z)
-    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning
-    i\smean или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее
-    почти максимум минимум пока нет
-""")
+    never no\s(?:wait|way|longer|more|less|doubt|it|i|that|this|sorry|actually|rather|make|idea) closer leaning i\smean
+    или либо минус плюс возможно может наверное было был была если точнее вернее не\sсовсем хотя\sнет скорее почти
+    максимум минимум пока нет""")
 """What changes a number or a labelled level if it begins the words joined to it."""
 
-DENIES = _words(r"""
-    no not never none nothing neither nor hardly barely scarcely partly partially in\spart somewhat almost nearly
-    half unlikely doubtful unclear only lacks? without isn['’]?t doesn['’]?t wasn['’]?t far\sfrom less too mostly
-    kind\sof sort\sof to\ssome\sextent не нет ни никак никогда едва отчасти частично почти без совсем\sне вовсе\sне
-""")
+DENIES = _words(r"""no not never none nothing neither nor hardly barely scarcely partly partially in\spart somewhat
+    almost nearly half unlikely doubtful unclear only lacks? without isn['’]?t doesn['’]?t wasn['’]?t far\sfrom less too
+    mostly kind\sof sort\sof to\ssome\sextent не нет ни никак никогда едва отчасти частично почти без совсем\sне
+    вовсе\sне""")
 """What denies or weakens a level's name if it begins the words joined to it."""
 
-WEIGHS = _words(r"""
-    wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad poor better right
-    good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+
-""")
+WEIGHS = _words(r"""wors(?:e|t) wrong incorrect weak(?:er)? los(?:es|t) inferior fail(?:s|ed)? miss(?:es|ed) bad poor
+    better right good strong(?:er)? best w[io]n(?:s|ner)? хуже лучше слаб\w+ сильн\w+""")
 """What weighs one of two answers: ``A: it is worse`` speaks of A, and gives no verdict."""
 
-RETRACTS = _words(r"""
-    correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection) i\smean[t]?
-    (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that) rather
-    instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
-    вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть
-""")
+RETRACTS = _words(r"""correction corrected or wait actually scratch\sthat on\s(?:second\sthoughts?|reflection)
+    i\smean[t]? (?:i|let\sme)\s(?:change|revise|correct|take|lower|raise|amend|reconsider|fix)\w* make\s(?:it|that)
+    rather instead sorry no my\smistake reconsider\w* revised updated? change\w* apolog\w+ better\sstill поправка точнее
+    вернее нет исправл\w+ передума\w+ скорее извин\w+ пересм\w+ хотя ой то\sесть""")
 """How a judge takes a verdict back, before it names another level."""
 
-COMPARES = _words(r"""
-    than beyond above below under over unlike not to to\sbe for reach earn merit short\sof from beats against чем до
-    выше ниже для на от past like toward
-""")
+COMPARES = _words(r"""than beyond above below under over unlike not to to\sbe for reach earn merit short\sof from beats
+    against чем до выше ниже для на от past like toward""")
 """What stands before a level to which the verdict is compared: ``better than a 3``."""
 
-NOT_GIVEN = _words(r"""
-    not \w+n['’]t cannot never no nor neither none only if unless should could might may must ask\w* demand\w*
-    claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
-    without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier
-    requir\w* need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда
-    ни если только лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+
-    ожида\w+ почти нужн\w+ нужен
-""")
+NOT_GIVEN = _words(r"""not \w+n['’]t cannot never no nor neither none only if unless should could might may must ask\w*
+    demand\w* claim\w* want\w* request\w* expect\w* says said insist\w* beg\w* plead\w* hop(?:e|es|ed|ing) wish\w* short
+    without instead rubric to\s(?:get|earn|reach|receive|achieve|deserve|merit|win|have) previous\w* earlier requir\w*
+    need\w* have had almost nearly tempted considered whether suggest\w* argu\w+ propos\w* не нет никогда ни если только
+    лишь прос[ия]т\w* требу\w+ хо[чт]\w+ должн\w+ мог\w* можно прежн\w+ якобы чтобы утвержда\w+ ожида\w+ почти нужн\w+
+    нужен""")
 """Words in the clause of a closing sentence whose level is not given."""
 
-NOT_GIVEN_BEFORE = _words(r"""
-    perfect full max(?:imum)? min(?:imum)? possible higher highest lower lowest top better best no not \w+n['’]t
-    claimed requested demanded expected previous original prior высш\w+ максимальн\w+ прежн\w+ лучш\w+
-""")
+NOT_GIVEN_BEFORE = _words(r"""perfect full max(?:imum)? min(?:imum)? possible higher highest lower lowest top better
+    best no not \w+n['’]t claimed requested demanded expected previous original prior высш\w+ максимальн\w+ прежн\w+
+    лучш\w+""")
 """Words right before ``a score of 5`` that make it no verdict."""
 
-FIRST_PERSON = _words(r"""
-    (?:i|we)(?:\s(?:would|will|shall|do|can))? i['’](?:d|ll|m) i\sam we['’]d я(?:\sбы)?
-""")
+FIRST_PERSON = _words(r"""(?:i|we)(?:\s(?:would|will|shall|do|can))? i['’](?:d|ll|m) i\sam we['’]d я(?:\sбы)?""")
 """How a judge begins a sentence that gives a level."""
 
-GIVES = _words(r"""
-    giv(?:e|ing) say consider find classify settle\son score rate grade assign award choose pick select prefer label
-    judge call mark vote\sfor go\swith
-""")
+GIVES = _words(r"""giv(?:e|ing) say consider find classify settle\son score rate grade assign award choose pick select
+    prefer label judge call mark vote\sfor go\swith""")
 """What the judge does in such a sentence."""
 
-GIVES_RU = _words(r"""
-    выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю оценил[аи]? выбираю
-    присваиваю даю предпочитаю
-""")
+GIVES_RU = _words(r"""выставляю поставил[аи]?\sбы оценил[аи]?\sбы поставлю поставил[аи]? ставлю оцениваю оценю
+    оценил[аи]? выбираю присваиваю даю предпочитаю""")
 """The same in Russian, where it needs no pronoun."""
 
 BETTER = "better|best|stronger|strongest|superior|preferable|preferred|favou?red|winner"
@@ -187,16 +144,13 @@ FITTING = r"fair|appropriate|justified|suitable|warranted|reasonable|adequate|fi
 JUDGED = "reply|statement|comment|content|message|claim|summary|translation|conversation|sentence|post|review|quality"
 """What was judged, beside `KINDS`: ``The reply is harmful``."""
 
-SURELY = _words(r"""
-    clearly definitely therefore thus indeed overall very obviously completely fully entirely simply much far
-    slightly still the an?
-""")
+SURELY = _words(r"""clearly definitely therefore thus indeed overall very obviously completely fully entirely simply
+    much far slightly still the an?""")
 """What may stand between ``is`` and a verdict."""
 
 EARNS = _words(r"""
     (?:gets?|earns?|deserves?|receives?|merits?|warrants?)\s(?:an?|the)(?:\s(?:\w{1,12}\s)?(?:score|rating|grade|mark)\sof)?
-    заслуживает(?:\sоценки)? получает\sоценку (?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?
-""")
+    заслуживает(?:\sоценки)? получает\sоценку (?:this|that|it)(?:\sis|['’]s|\smakes\sit)\sa(?:\ssolid|\sclear)?""")
 """What the judged answer does in a sentence that gives a level."""
 
 _THOUGHT = r"(?:\w{1,20}[:_-]|ant)?(?:think(?:ing)?|thoughts?|reason(?:ing)?|analysis|scratchpad|reflection|monologue)"
@@ -230,23 +184,17 @@ INVISIBLE = (
 GUARD_CATEGORIES = r"\s*[A-Z]{1,3}\d{1,2}(?:\s*,\s*[A-Z]{1,3}\d{1,2}){0,30}\s*\Z"
 """The line below a guard model's verdict: ``S1,S10``."""
 
-CUT = _words(r"""
-    context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens max_tokens
-    model_context_window_exceeded model_length repetition token_limit
-""")
+CUT = _words(r"""context_length_exceeded incomplete length limit max_completion_tokens max_length max_output_tokens
+    max_tokens model_context_window_exceeded model_length repetition token_limit""")
 """Finish reasons, in lower case, of a reply that a limit cut off: asked again, it would be cut off again."""
 
-WITHHELD = _words(r"""
-    blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation refusal safety
-    sensitive spii
-""")
+WITHHELD = _words(r"""blocklist content_filter content_filtered guardrail_intervened prohibited_content recitation
+    refusal safety sensitive spii""")
 """Finish reasons, in lower case, of a reply that the server or the model refused."""
 
-ENDED = _words(r"""
-    </s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext eos eos_token
-    finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok stop
-    stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word
-""")
+ENDED = _words(r"""</s> <|eot_id|> <|im_end|> <|return|> complete completed done end end_of_turn end_turn endoftext eos
+    eos_token finish finish_reason_stop finish_reason_unspecified finished function_call none normal null ok stop
+    stop_sequence stop_token stop_word succeeded success tool_call tool_calls tool_use unknown unspecified word""")
 """Finish reasons, in lower case, of a whole reply, or that say nothing. After any other one it broke off."""
 
 REFUSES = (

@@ -63,10 +63,8 @@ def build_prompt(
     values = item_inputs(chosen, columns, 1)[0]
     missing = [name for name in chosen.required_inputs if name not in values]
     if missing:
-        raise InputError(
-            f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs; "
-            f"it has {listed(column_names(item), most=30)}"
-        )
+        fact = f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs"
+        raise InputError(f"{fact}; it has {listed(column_names(item), most=30)}")
     if builder.template.commits:
         values[OWN_ANSWER] = "(the judge's own answer, which it gives before it sees this)"
     return builder.prompt(chosen.criterion(criterion), values)

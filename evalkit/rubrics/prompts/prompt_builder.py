@@ -95,10 +95,8 @@ class Template:
         try:
             found = _HEADER.match(source)
             if not found:
-                raise RubricError(
-                    "the header is missing; a template starts with three lines: '{#- evalkit', 'form: json' (or "
-                    "another form) and '-#}'"
-                )
+                fact = "the header is missing; a template starts with three lines"
+                raise RubricError(f"{fact}: '{{#- evalkit', 'form: json' (or another form) and '-#}}'")
             lines = [line.partition(":") for line in found[1].strip().splitlines() if line.strip()]
             header = {key.strip(): value.strip() for key, _, value in lines}
             form = header.pop("form", "")
@@ -183,16 +181,13 @@ class Template:
         names = self._syntax.names
         unknown = names - _VISIBLE - set(inputs) - ({OWN_ANSWER} if self.commits else set())
         if unknown:
-            raise RubricError(
-                f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it; "
-                f"available: rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
-            )
+            available = f"rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
+            fact = f"template {self.label} uses {listed(sorted(unknown))}, which is not available to it"
+            raise RubricError(f"{fact}; available: {available}")
         unused = [] if self._syntax.uses_all else [name for name in inputs if name not in names]
         if unused:
-            raise RubricError(
-                f"template {self.label} does not show the input {listed(unused)} of the rubric; remove it from the "
-                "rubric's inputs, or choose another template"
-            )
+            fact = f"template {self.label} does not show the input {listed(unused)} of the rubric"
+            raise RubricError(f"{fact}; remove it from the rubric's inputs, or choose another template")
 
 
 def _filled(texts: list[str], fence: Callable[[str], str]) -> str:
@@ -227,9 +222,8 @@ def load_template(name: str) -> Template:
         searched = ", ".join(str(folder / "templates") for folder in rubric_folders())
         known = list_templates()
         meant = guess(match[1], [label.partition("@")[0] for label in known])
-        raise RubricError(
-            f"template {name!r} not found; {meant}available: {listed(known, most=20)} (searched {searched})"
-        )
+        text = f"template {name!r} not found; {meant}available: {listed(known, most=20)} (searched {searched})"
+        raise RubricError(text)
     # cached by its text: a file written twice within one tick of the clock keeps its time and size
     return Template.of(match[1], f"v{number}", read_text(versions[number]))
 
@@ -394,9 +388,8 @@ class PromptBuilder:
 
         def fence(name: str) -> str:
             if name not in self.rubric.input_names and not (name == OWN_ANSWER and self.template.commits):
-                raise RubricError(
-                    f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
-                )
+                text = f"template {self.template.label} calls fence({name!r}), but the rubric has no input of this name"
+                raise RubricError(text)
             return fenced(name, inputs[name]) if name in inputs else ""
 
         return self.template.blocks({**inputs, **views}, fence, known)
@@ -428,12 +421,8 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
     else:
         whole = all(isinstance(code, int) for code in scale.codes)
         name, answer = "score", {"type": "integer" if whole else "number", "enum": list(scale.codes)}
-    return {
-        "type": "object",
-        "properties": {"explanation": {"type": "string"}, name: answer},
-        "required": ["explanation", name],
-        "additionalProperties": False,
-    }
+    properties = {"explanation": {"type": "string"}, name: answer}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
 def fenced(name: str, value: Any) -> str:

@@ -55,10 +55,9 @@ def _charge(amount: int) -> None:
     left = _left.get() - amount
     _left.set(left)
     if left < 0:
-        raise SecurityError(
-            f"the template reads and writes more characters than the limit ({_WORK:,}, and {WORK_PER_CHARACTER} "
-            "more for each character of item, rubric and template); use fewer loops and shorter strings"
-        )
+        limit = f"{_WORK:,}, and {WORK_PER_CHARACTER} more for each character of item, rubric and template"
+        fact = f"the template reads and writes more characters than the limit ({limit})"
+        raise SecurityError(f"{fact}; use fewer loops and shorter strings")
 
 
 @contextlib.contextmanager
@@ -93,9 +92,8 @@ def _shown(_: Any, value: Any) -> Any:
     """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
-    raise SecurityError(
-        f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
-    )
+    text = f"a template cannot print a value of type {type(value).__name__}; print an input with fence('NAME')"
+    raise SecurityError(text)
 
 
 def _text(value: Any) -> str:
@@ -104,10 +102,8 @@ def _text(value: Any) -> str:
 
 def _each(values: Any, cost: int) -> Any:
     if not isinstance(values, (list, tuple, StrictUndefined)):
-        raise SecurityError(
-            "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list; "
-            f"got a {type(values).__name__}"
-        )
+        fact = "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list"
+        raise SecurityError(f"{fact}; got a {type(values).__name__}")
     _charge(cost * len(values))
     return values
 
@@ -154,24 +150,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 # Where templates are compiled: only the allowed filters and tests, no globals
+# Not optimized: constants would be computed before anything is counted.
 _ENVIRONMENT = _Sandbox(
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    autoescape=False,
-    finalize=_shown,
-    optimized=False,  # constants would be computed before anything is counted
+    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, finalize=_shown, optimized=False
 )
 _ENVIRONMENT.globals.clear()
 _ENVIRONMENT.filters = {name: _limited(_ENVIRONMENT.filters[name]) for name in _FILTERS}
-_ENVIRONMENT.filters |= {
-    "replace": _replace,
-    "join": _join,
-    "string": _text,
-    "tojson": _limited(lambda value: str(htmlsafe_json_dumps(value))),
-    _CHARGED: _charged,
-    _EACH: _each,
-}
+_ENVIRONMENT.filters |= {"replace": _replace, "join": _join, "string": _text, _CHARGED: _charged, _EACH: _each}
+_ENVIRONMENT.filters["tojson"] = _limited(lambda value: str(htmlsafe_json_dumps(value)))
 _ENVIRONMENT.tests = {name: _ENVIRONMENT.tests[name] for name in _TESTS}
 
 
@@ -234,11 +220,8 @@ def _check_tree(tree: nodes.Template) -> None:
         node, depth, loops, line = waiting.pop()
         line, loops = node.lineno or line, loops + isinstance(node, nodes.For)
         if depth > _DEEPEST or loops > _MOST_LOOPS:
-            raise TemplateSyntaxError(
-                f"the template is nested too deeply; allowed: {_MOST_LOOPS} loops and {_DEEPEST} constructs inside "
-                "each other",
-                line,
-            )
+            allowed = f"{_MOST_LOOPS} loops and {_DEEPEST} constructs inside each other"
+            raise TemplateSyntaxError(f"the template is nested too deeply; allowed: {allowed}", line)
         if problem := _problem(node):
             raise TemplateSyntaxError(problem, line)
         waiting.extend((child, depth + 1, loops, line) for child in node.iter_child_nodes())
@@ -270,24 +253,19 @@ def _check_blocks(tree: nodes.Template) -> None:
         return
     names = {block.name for block in blocks}
     if names - {"system", "commit"} not in _LAYOUTS:
-        raise TemplateSyntaxError(
-            f"the blocks {', '.join(sorted(names))} cannot be combined; use either 'user', or 'task' and 'item' "
-            "(optionally with 'closing'). 'system' and 'commit' may be added to both",
-            blocks[0].lineno,
-        )
+        fact = f"the blocks {', '.join(sorted(names))} cannot be combined"
+        ways = "use either 'user', or 'task' and 'item' (optionally with 'closing')"
+        raise TemplateSyntaxError(f"{fact}; {ways}. 'system' and 'commit' may be added to both", blocks[0].lineno)
     for node in tree.body:
         blank = (
             isinstance(node, nodes.Output) and not "".join(getattr(part, "data", "x") for part in node.nodes).strip()
         )
         if not blank and not isinstance(node, nodes.Block):
-            raise TemplateSyntaxError(
-                "text or settings outside the template's blocks would never be used; move them into a block",
-                node.lineno,
-            )
+            fact = "text or settings outside the template's blocks would never be used"
+            raise TemplateSyntaxError(f"{fact}; move them into a block", node.lineno)
     if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
-        raise TemplateSyntaxError(
-            "a block inside another block would be sent twice; put the blocks one after the other", blocks[0].lineno
-        )
+        fact = "a block inside another block would be sent twice"
+        raise TemplateSyntaxError(f"{fact}; put the blocks one after the other", blocks[0].lineno)
 
 
 class _Metering(NodeTransformer):
