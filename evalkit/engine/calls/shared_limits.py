@@ -103,9 +103,9 @@ class SharedBudget(Budget):
         return Amount(self.usd + self._reserved_usd, self.calls + self._reserved_calls)
 
     def _fits(self, usd: float) -> bool:
-        held, most, leased = self._held, self._most, self._leased
-        return (math.isinf(most.usd) or held.usd + usd <= leased.usd) and (
-            math.isinf(most.calls) or held.calls + 1 <= leased.calls
+        reserved, limit, leased = self._held, self._most, self._leased
+        return (math.isinf(limit.usd) or reserved.usd + usd <= leased.usd) and (
+            math.isinf(limit.calls) or reserved.calls + 1 <= leased.calls
         )
 
     async def _renew(self, need: Amount) -> Granted:
@@ -116,13 +116,13 @@ class SharedBudget(Budget):
 
     async def _exchange(self, need: Amount) -> Granted:
         # the renewal gives back what is free, so from now on nothing is
-        self._leased = held = self._held
+        self._leased = reserved = self._held
         ahead = Amount(self._wanted_usd + _CALLS_AHEAD * need.usd, self._wanted_calls + _CALLS_AHEAD * need.calls)
         lease = BudgetLease(
-            str(self._options.run), self._holder, held, need, ahead, self._most, in_flight=self._reserved_calls > 0
+            str(self._options.run), self._holder, reserved, need, ahead, self._most, in_flight=self._reserved_calls > 0
         )
         granted: Granted = await self._store.lease(lease)
-        self._leased = Amount(held.usd + granted.amount.usd, held.calls + granted.amount.calls)
+        self._leased = Amount(reserved.usd + granted.amount.usd, reserved.calls + granted.amount.calls)
         self._others = granted.others
         return granted
 
