@@ -170,8 +170,8 @@ class FunctionClient:
         return outcome
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
-        said = " ".join(str(without_keys(str(error)[:4000])).split())
-        raised = f"the function raised {type(error).__name__}" + (f": {said}" if said else "")
+        message = " ".join(str(without_keys(str(error)[:4000])).split())
+        raised = f"the function raised {type(error).__name__}" + (f": {message}" if message else "")
         detail = without_prompt(raised[:_LONGEST_DETAIL], prompt)
         kind: ProblemKind = "connection"
         if isinstance(error, TimeoutError):

@@ -207,8 +207,8 @@ def proxy_of(base_url: str) -> Secret | None:
     url = urlsplit(base_url)
     if urllib.request.proxy_bypass(url.hostname or ""):
         return None
-    found = urllib.request.getproxies()
-    address = Secret(found.get(url.scheme) or found.get("all") or "")
+    proxies = urllib.request.getproxies()
+    address = Secret(proxies.get(url.scheme) or proxies.get("all") or "")
     return address or None
 
 
@@ -219,9 +219,9 @@ def ssl_context() -> ssl.SSLContext:
     try:
         return httpx2.create_ssl_context()
     except OSError as error:
-        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        path = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise ProviderError(
-            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {named!r}, which cannot be used: {error}"
+            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {path!r}, which cannot be used: {error}"
         ) from None
 
 
