@@ -115,7 +115,7 @@ class BudgetLease:
                 connection.execute("DELETE FROM leases WHERE run = ? AND holder = ?", [self.run, self.holder])
             return Granted(NOTHING, used, fits=True, may_return=False)
         n_alive = sum(bool(row[3]) for row in other_rows)
-        amount = self._part(used, n_alive + 1)
+        amount = self._granted_amount(used, n_alive + 1)
         fits = amount is not None
         amount = amount or NOTHING
         lease_s = LEASE_S if self.in_flight or any(amount) else 0.0
@@ -123,7 +123,7 @@ class BudgetLease:
         connection.execute(_RENEW.format(clock=connection.clock), [self.run, self.holder, usd, calls, lease_s])
         return Granted(amount, used, fits, may_return=n_alive > 0)
 
-    def _part(self, used: Amount, n_processes: int) -> Amount | None:
+    def _granted_amount(self, used: Amount, n_processes: int) -> Amount | None:
         """What is granted: of what is left at most one half, shared by the live processes, but at least what is needed.
 
         None if that does not fit.

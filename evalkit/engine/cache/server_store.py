@@ -85,7 +85,7 @@ class ServerStore(ReplyStore):
         return [*self.claims.abandon_after_fork(), *super().abandon_after_fork()]
 
     @cached_property
-    def _kept(self) -> ReplyStore:
+    def _local_store(self) -> ReplyStore:
         """The local store of replies that the server could not take."""
         folder = self.folder
         if network_file_system(folder) is not None:
@@ -98,7 +98,7 @@ class ServerStore(ReplyStore):
             return
         copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
         try:
-            local_store = self._kept
+            local_store = self._local_store
             for job in copies:
                 local_store._writer.submit(job)
             for job in copies:
@@ -115,7 +115,7 @@ class ServerStore(ReplyStore):
         keys = sorted({row.key for job in jobs for row in job.rows})
         logged = [job.evaluation[:1] for job in jobs if job.evaluation]
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
-            local_database = self._kept.database
+            local_database = self._local_store.database
             with local_database.writer() as connection, local_database.transaction(connection):
                 list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
                 for evaluation in logged:
@@ -123,7 +123,7 @@ class ServerStore(ReplyStore):
 
     def write_kept(self) -> None:
         """Write what earlier processes of this machine kept."""
-        local_store = self._kept
+        local_store = self._local_store
         jobs: list[Job] = []
         with local_store.database.reading() as connection:
             if connection is not None:

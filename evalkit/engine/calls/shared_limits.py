@@ -95,15 +95,15 @@ class SharedBudget(Budget):
         if self._renewing is not None or self._renewals is not None:
             with contextlib.suppress(CacheError):
                 await self._renew(NOTHING)  # without limits here nothing was leased yet, but it counts for the others
-                lease = BudgetLease(str(self._options.run), self._holder, self._held, ended=True)
+                lease = BudgetLease(str(self._options.run), self._holder, self._reserved, ended=True)
                 await asyncio.shield(self._store.lease(lease))
 
     @property
-    def _held(self) -> Amount:
+    def _reserved(self) -> Amount:
         return Amount(self.usd + self._reserved_usd, self.calls + self._reserved_calls)
 
     def _fits(self, usd: float) -> bool:
-        reserved, limit, leased = self._held, self._most, self._leased
+        reserved, limit, leased = self._reserved, self._most, self._leased
         return (math.isinf(limit.usd) or reserved.usd + usd <= leased.usd) and (
             math.isinf(limit.calls) or reserved.calls + 1 <= leased.calls
         )
@@ -116,7 +116,7 @@ class SharedBudget(Budget):
 
     async def _exchange(self, need: Amount) -> Granted:
         # the renewal gives back what is free, so from now on nothing is
-        self._leased = reserved = self._held
+        self._leased = reserved = self._reserved
         ahead = Amount(self._wanted_usd + _CALLS_AHEAD * need.usd, self._wanted_calls + _CALLS_AHEAD * need.calls)
         lease = BudgetLease(
             str(self._options.run), self._holder, reserved, need, ahead, self._most, in_flight=self._reserved_calls > 0

@@ -88,9 +88,9 @@ class VerdictColumns:
         return {
             "score": self._score,
             "score_norm": self._norm,
-            "label": _named(self._label, list(self._labels)),
+            "label": _categorical(self._label, list(self._labels)),
             "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
-            "error": _named(self._error, REASONS),
+            "error": _categorical(self._error, REASONS),
         }
 
 
@@ -275,8 +275,8 @@ class Columns(VerdictColumns):
             "sample": np.tile(np.arange(n_samples), n // n_samples),
             **self.columns(),
             "explanation": self._text("explanation"),
-            "source": _named(self._source, _SOURCES),
-            "model": _named(self._model, list(self._models)),
+            "source": _categorical(self._source, _SOURCES),
+            "model": _categorical(self._model, list(self._models)),
             "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
             "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
             "cost_usd": self.cost,
@@ -295,7 +295,7 @@ class Columns(VerdictColumns):
         if has_remarks:
             columns["remark"] = remarks
         if self._fingerprints:
-            columns["fingerprint"] = _named(self._fingerprint, list(self._fingerprints))
+            columns["fingerprint"] = _categorical(self._fingerprint, list(self._fingerprints))
         judgments = table("judgments", columns)
         for note in remark_notes(judgments) if has_remarks else ():
             warnings.warn(note, EvalkitWarning, stacklevel=2)
@@ -304,7 +304,7 @@ class Columns(VerdictColumns):
         return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
 
 
-def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
+def _categorical(codes: Any, names: Sequence[str]) -> pd.Categorical:
     """Codes with their names as a categorical with only the names in use."""
     used = np.unique(codes[codes >= 0])
     new_codes = np.full(len(names) + 1, -1, dtype=np.int32)

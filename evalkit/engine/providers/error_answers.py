@@ -336,9 +336,9 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
     for name in names:
         value = body[name]
         if name in ("n", "top_logprobs"):
-            return name, _most(text, value)
-        if name == "logprobs" and "top_logprobs" in body and _most(text, 21):
-            return "top_logprobs", _most(text, 21)
+            return name, _highest_allowed(text, value)
+        if name == "logprobs" and "top_logprobs" in body and _highest_allowed(text, 21):
+            return "top_logprobs", _highest_allowed(text, 21)
         if name in ("logprobs", "response_format"):
             return name, None
         if name == "temperature" and not _is_out_of_range(text, value):
@@ -352,7 +352,7 @@ def _instead_of_length(text: str, value: Any, *, refuses: bool) -> str | int | N
     """What to send instead of `max_tokens`; None if it is out of a range that the error does not state."""
     if refuses and not _RANGE.search(text):
         return "max_completion_tokens"
-    return _most(text, value) if isinstance(value, int) else None
+    return _highest_allowed(text, value) if isinstance(value, int) else None
 
 
 def instead_of(name: str, other: str | int | None) -> str:
@@ -374,7 +374,7 @@ def _has_system(messages: Any) -> bool:
     return messages is None or any(message.get("role") == "system" for message in messages)
 
 
-def _most(text: str, sent: Any) -> int | None:
+def _highest_allowed(text: str, sent: Any) -> int | None:
     """The highest number that is allowed, if it is over 1 and below what was sent; else None."""
     for match in _MOST.finditer(text):
         limit = int(match[1][:9]) - bool(match[2])

@@ -309,7 +309,7 @@ class _ModelThread:
             model = self._load(self._judge)
         except Exception as error:  # noqa: BLE001
             # not an error of one call: it opens the judge's breaker, so that loading is not tried for each call
-            detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
+            detail = f"the model {self._judge.model!r} could not be loaded: {_message(error)}"
             with self._changed:  # calls that waited for this attempt do not wait for another one
                 waiting = self._next(_ALL)
             self._fail(waiting, ProviderError("unknown_model", detail))
@@ -385,10 +385,10 @@ def _replies(call: Call, written: Sequence[Written], model: Model) -> list[Reply
 
 def failed_with(error: Exception) -> ProviderError:
     """The problem of calls whose computation raised an error of a library."""
-    return ProviderError("client_error", f"the model failed with {_said(error)}")
+    return ProviderError("client_error", f"the model failed with {_message(error)}")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

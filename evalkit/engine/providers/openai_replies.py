@@ -152,7 +152,7 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
     if not message:
         return None
     value = message.get("content")
-    text = _text(value if isinstance(value, (str, list, type(None))) else _shown(value), secret)
+    text = _text(value if isinstance(value, (str, list, type(None))) else _json_text(value), secret)
     if text:
         return text
     calls = message.get("tool_calls")
@@ -162,7 +162,7 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    return _text("\n".join(_shown(value) for value in arguments), secret) if arguments else text
+    return _text("\n".join(_json_text(value) for value in arguments), secret) if arguments else text
 
 
 def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
@@ -223,7 +223,7 @@ def json_of(content: bytes) -> Any:
         pass
     try:
         text = content.decode(json.detect_encoding(content), "replace")
-        return json.loads(text, strict=False, parse_int=_whole)
+        return json.loads(text, strict=False, parse_int=_whole_number)
     except (ValueError, RecursionError):
         return None
 
@@ -242,7 +242,7 @@ def json_bytes(value: Any) -> bytes:
         return json.dumps(value).encode()
 
 
-def _whole(digits: str) -> int | None:
+def _whole_number(digits: str) -> int | None:
     """A whole number of up to 18 digits, else None."""
     return int(digits) if len(digits) < 19 else None
 
@@ -254,7 +254,7 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
         written = [text for text in texts if isinstance(text, str)]
         objects = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
-        value = "".join(written) if written or not objects else _shown(objects[0] if len(objects) == 1 else objects)
+        value = "".join(written) if written or not objects else _json_text(objects[0] if len(objects) == 1 else objects)
         value = value if parts else None
     if not isinstance(value, str):
         return None
@@ -327,11 +327,11 @@ def _from_body(
     """The `ProviderError` for an error that came with status 200; its code may be that of HTTP."""
     error_text = ErrorText.of(found)
     codes = [int(code) for code in error_text.codes if code.isdecimal() and len(code) == 3 and "400" <= code <= "599"]
-    text = f"error from {answer.origin}: {error_text.text or _shown(found.get('error'))}"
+    text = f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}"
     return _problem(codes[0] if codes else 500, text, error_text, answer, judge, body, secret)
 
 
-def _shown(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """A string unchanged, another value as JSON; blank if it is nested too deeply."""
     if isinstance(value, str):
         return value

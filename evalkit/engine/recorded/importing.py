@@ -219,7 +219,7 @@ class _Coder:
         self._function = None if codes is None or isinstance(codes, Mapping) else codes
         self._named: dict[Any, tuple[Any, str | None]] = {}
         for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
-            outcome = self._meant(meaning)
+            outcome = self._code_or_reason(meaning)
             if outcome == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
                 raise ConfigError(
@@ -250,13 +250,13 @@ class _Coder:
             except Exception as error:
                 message = f"codes= raised {type(error).__name__} ({error}) for {excerpt}"
                 raise values.error(at, message) from error
-        outcome = self._meant(meaning)
+        outcome = self._code_or_reason(meaning)
         if outcome == (None, None):
             result = excerpt if self._function is None else f"codes= returned {_start(meaning)} for {excerpt}, which"
             raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
         return outcome
 
-    def _meant(self, meaning: Any) -> tuple[Any, str | None]:
+    def _code_or_reason(self, meaning: Any) -> tuple[Any, str | None]:
         """The code or the reason that a value stands for."""
         code = self._scale.code(meaning)
         if code is None and isinstance(meaning, str):
