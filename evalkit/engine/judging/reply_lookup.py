@@ -291,11 +291,11 @@ def miss_offline(lookup: Lookup) -> None:
         row = next(iter(lookup.missing))
         item = worklist.items["item_id"].iloc[worklist.place(row)[0]]
         near = nearest(worklist, store, row) or {}
-        fields = "; ".join(f"{name}: {cached!r} cached, {needed!r} needed" for name, (cached, needed) in near.items())
-        fields = fields or "nothing is stored for this input, and nothing recorded for this item id"
+        difference = "; ".join(f"{name}: {cached!r} cached, {new!r} needed" for name, (cached, new) in near.items())
+        difference = difference or "nothing is stored for this input, and nothing recorded for this item id"
         raise CacheMiss(
             f"{len(lookup.missing)} of {counted(worklist.n_rows, 'judgment is', 'judgments are')} not in the cache at "
-            f"{store.where} (first: item {item!r}; {fields}); run without offline to call the judges"
+            f"{store.where} (first: item {item!r}; {difference}); run without offline to call the judges"
         )
     if not store.database.n_bytes():
         _log.warning("the cache %s does not exist: check cache= (--cache) or EVALKIT_CACHE", store.place)
