@@ -22,7 +22,7 @@ EMPTY = {
 MOST = {
     "cli": 32,
     "core": 32,
-    "engine": 356,
+    "engine": 8,
     "errors": 4,
     "evaluation": 138,
     "gate": 129,

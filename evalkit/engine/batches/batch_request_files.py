@@ -107,27 +107,27 @@ class FileWriter:
         `alive` is called now and then.
         """
         judge = requests[0].judge
-        facts, price, at = self._store.facts(judge.service, judge.model), batch_price_of(judge), 0
+        facts, price, file_number = self._store.facts(judge.service, judge.model), batch_price_of(judge), 0
         file: BatchFile | None = None
         stream: BinaryIO | None = None
         try:
             for number, request in enumerate(_apart(requests, service, facts)):
                 if number % 500 == 0:
                     alive()
-                most = None if price is None else upper_bound(request, len(request.samples), price)
-                if self._budget_usd is not None and self.usd_at_most + (most or 0.0) > self._budget_usd:
+                usd_at_most = None if price is None else upper_bound(request, len(request.samples), price)
+                if self._budget_usd is not None and self.usd_at_most + (usd_at_most or 0.0) > self._budget_usd:
                     self.left_out.append(request)
                     continue
-                self.usd_at_most += most or 0.0
+                self.usd_at_most += usd_at_most or 0.0
                 if file is not None:
-                    line = service.line(f"{self._ticket}-{at}_{len(file.requests)}", request, facts)
+                    line = service.line(f"{self._ticket}-{file_number}_{len(file.requests)}", request, facts)
                 if file is None or len(file.requests) >= limits[0] or file.n_bytes + len(line.content) > limits[1]:
                     if stream is not None:
                         stream.close()
-                    at, file = len(self.files), BatchFile(judge, next(paths))
+                    file_number, file = len(self.files), BatchFile(judge, next(paths))
                     self.files.append(file)
                     stream = file.part.open("wb")
-                    line = service.line(f"{self._ticket}-{at}_0", request, facts)
+                    line = service.line(f"{self._ticket}-{file_number}_0", request, facts)
                 assert stream is not None
                 stream.write(line.content)
                 file.sha256.update(line.content)
@@ -136,14 +136,14 @@ class FileWriter:
                 self.keys.update(request.keys)
                 parts = request.parts
                 call = self._call(request, line.sent)
-                file.requests.append([call, parts.input_hash, parts.order, request.samples, most])
-                if most is None or price is None or file.usd is None:
+                file.requests.append([call, parts.input_hash, parts.order, request.samples, usd_at_most])
+                if usd_at_most is None or price is None or file.usd is None:
                     file.usd = file.usd_at_most = None
                 else:
                     length = TOKENS_PER_CRITERION * max(1, len(request.prompt.together))
                     reply_usd = min(length, judge.max_tokens or length) * price[1] / 1e6
                     file.usd += upper_bound(request, 0, price) / BYTES_PER_TOKEN + len(request.samples) * reply_usd
-                    file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + most
+                    file.usd_at_most = None if judge.max_tokens is None else (file.usd_at_most or 0.0) + usd_at_most
         finally:
             if stream is not None:
                 stream.close()
@@ -161,10 +161,10 @@ def keys_in(manifest: Mapping[str, Any], at: int) -> list[bytes]:
     """The reply keys that the file with this number asks for."""
     calls, requests, makers = manifest.get("calls", []), manifest.get("requests", []), dict[int, SampleKeys]()
     keys: list[bytes] = []
-    for number, shown, order, samples, *_ in requests[at] if at < len(requests) else ():
+    for number, input_hash, order, samples, *_ in requests[at] if at < len(requests) else ():
         if number not in makers:
             makers[number] = SampleKeys(orjson.loads(calls[number][0]))
-        keys += makers[number](shown, order, samples)
+        keys += makers[number](input_hash, order, samples)
     return keys
 
 

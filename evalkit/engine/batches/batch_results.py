@@ -67,18 +67,18 @@ class BatchResults:
                 self._failed[int(number)] = answer
             return False
         self._answered.add(int(number))
-        call, shown, order, samples, *_ = self._requests[int(number)]
+        call, input_hash, order, samples, *_ = self._requests[int(number)]
         parts, sent = self._calls[call]
         for sample, reply in zip(samples, answer, strict=False):
             self._rows.append(
                 (
-                    replace(parts, input_hash=shown, order=order).of_sample(sample),
+                    replace(parts, input_hash=input_hash, order=order).of_sample(sample),
                     replace(reply, source="batch", sent=sent),
                 )
             )
             self.n_stored += 1
-            known = self.cost_usd is not None and reply.cost_usd is not None
-            self.cost_usd = self.cost_usd + reply.cost_usd if known else None  # type: ignore[operator]
+            has_cost = self.cost_usd is not None and reply.cost_usd is not None
+            self.cost_usd = self.cost_usd + reply.cost_usd if has_cost else None  # type: ignore[operator]
         if len(samples) > 1:
             self._learn("n_supported", len(answer) >= len(samples))
         return len(self._rows) >= _REPLIES_PER_WRITE
@@ -111,8 +111,8 @@ class BatchResults:
         if self.cost_usd is None or by_tokens > self.cost_usd:
             return by_tokens or None
         free = self._answered | {number for number, problem in self._failures() if not problem.maybe_paid}
-        seen = self._answered | self._failed.keys()
-        lost = ({*range(len(self._requests))} if len(seen) < n_answered else seen) - free
+        resolved = self._answered | self._failed.keys()
+        lost = ({*range(len(self._requests))} if len(resolved) < n_answered else resolved) - free
         return self.cost_usd + math.fsum(usd or 0.0 for number in lost for usd in self._requests[number][4:])
 
     @property

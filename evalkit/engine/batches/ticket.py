@@ -92,17 +92,17 @@ class Ticket:
             return f"nothing to send: {self.why_none}"
         sums = self.table[["n_replies", "n_stored"]].sum()
         age = max(0.0, time.time() - self.created)
-        shown = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
+        age_text = f"{age / 3600:.1f} h" if age >= 3600 else f"{age / 60:.0f} min"
         cost = self.table["cost_usd"].sum(skipna=False)
         running = self.table[~self.table["state"].isin(["ended", "unsent"])]
-        usd, most = (running[name].sum(skipna=False) for name in ("usd", "usd_at_most"))
+        usd, usd_at_most = (running[name].sum(skipna=False) for name in ("usd", "usd_at_most"))
         expected = "" if not self.is_open or math.isnan(usd) else f", expected {figure(usd, digits=4)}"
-        expected += "" if not expected or math.isnan(most) else f", at most {figure(most, digits=4)}"
-        left = f"; {counted(self.n_left_out, 'reply', 'replies')} not sent, to stay within budget_usd"
+        expected += "" if not expected or math.isnan(usd_at_most) else f", at most {figure(usd_at_most, digits=4)}"
+        left_out_text = f"; {counted(self.n_left_out, 'reply', 'replies')} not sent, to stay within budget_usd"
         return (
             f"ticket {self.id}: {int(sums['n_stored'])} of {counted(int(sums['n_replies']), 'reply', 'replies')} "
-            f"stored (US$ {figure(cost, digits=4)}{expected}), {'open' if self.is_open else 'ended'}, {shown} old"
-            f"{left if self.n_left_out else ''}"
+            f"stored (US$ {figure(cost, digits=4)}{expected}), {'open' if self.is_open else 'ended'}, {age_text} old"
+            f"{left_out_text if self.n_left_out else ''}"
         )
 
     def _rows(self) -> list[dict[str, str]]:
@@ -122,9 +122,9 @@ class Ticket:
 
     def _problems(self) -> list[str]:
         return [
-            f"{one['judge']}, {one['batch'] or one['state']}: {one['problem']}"
-            for one in self.table.to_dict("records")
-            if one["problem"]
+            f"{row['judge']}, {row['batch'] or row['state']}: {row['problem']}"
+            for row in self.table.to_dict("records")
+            if row["problem"]
         ]
 
 

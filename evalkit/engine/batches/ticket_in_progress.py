@@ -111,17 +111,17 @@ class OpenTicket:
         If another process changed other batches in the meantime, these changes stay; if it changed this one,
         TicketChangedError.
         """
-        seen = self.batches[at]
+        old_record = self.batches[at]
         while True:
             batches = [*self.batches]
-            batches[at] = replace(seen, **changes, at=time.time())
+            batches[at] = replace(old_record, **changes, at=time.time())
             ended = not any(batch.is_open for batch in batches)
             try:
                 self.change(batches=tuple(batches), free=free, ended=ended)
                 break
             except TicketChangedError:
                 self._read(self.store.ticket(self.stored.ticket))
-                if self.stored.state != "open" or self.batches[at] != seen:
+                if self.stored.state != "open" or self.batches[at] != old_record:
                     raise
 
     def _read(self, stored: StoredTicket) -> None:
@@ -129,10 +129,10 @@ class OpenTicket:
 
     def lease(self, need: Amount = NOTHING, budget_usd: float | None = None) -> Granted:
         """Reserve money of the run that the ticket belongs to; the answer has what others spent."""
-        most = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
-        held, need = (need, NOTHING) if budget_usd is None else (NOTHING, need)  # without a limit, all of it fits
-        asked = BudgetLease(str(self.record.run), self.stored.ticket, held, need, NOTHING, most)
-        return wait_for(self._lease(asked))
+        limit = Amount(math.inf if budget_usd is None else budget_usd, math.inf)
+        reserved, need = (need, NOTHING) if budget_usd is None else (NOTHING, need)  # without a limit, all of it fits
+        lease = BudgetLease(str(self.record.run), self.stored.ticket, reserved, need, NOTHING, limit)
+        return wait_for(self._lease(lease))
 
     async def _lease(self, lease: BudgetLease) -> Granted:
         return await self.store.lease(lease)  # type: ignore[no-any-return]
@@ -141,8 +141,8 @@ class OpenTicket:
         if self.record.run is None:
             return
         spent = sum(batch.spent_usd for batch in self.batches)
-        held = Amount(spent, sum(batch.n_requests for batch in self.batches))
-        wait_for(self._lease(BudgetLease(self.record.run, self.stored.ticket, held, ended=True)))
+        reserved = Amount(spent, sum(batch.n_requests for batch in self.batches))
+        wait_for(self._lease(BudgetLease(self.record.run, self.stored.ticket, reserved, ended=True)))
 
     def _judge(self, at: int) -> Judge:
         fields = self.batches[at].judge
@@ -151,10 +151,10 @@ class OpenTicket:
         if provider.url_variable:  # written out: the environment may name another server now
             url = url or f"https://{provider.host}/v1"
         judge = Judge.of({**fields, "base_url": url})
-        named = {None, *self._servers, os.environ.get(provider.url_variable or "")}
-        known = url in named or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
+        servers = {None, *self._servers, os.environ.get(provider.url_variable or "")}
+        is_known_url = url in servers or host_of(url) == "local" or f"{url}/".startswith(f"https://{provider.host}/")
         secret = judge.api_key_env or judge.headers_env
-        if secret and not known and self.batches[at].state != "file":  # a file is sent nowhere
+        if secret and not is_known_url and self.batches[at].state != "file":  # a file is sent nowhere
             raise ConfigError(
                 f"ticket {self.stored.ticket} in {self.store.place} would send the key in {secret} to "
                 f"{judge.base_url}; if this is your server, pass base_url={judge.base_url!r}"
@@ -176,15 +176,15 @@ class OpenTicket:
 
     def send(self, at: int) -> None:
         """Upload a batch's file and create the batch; what goes wrong is in its record."""
-        part, created, batch = self.batches[at], False, None
+        record, created, batch = self.batches[at], False, None
         try:
             try:
                 self.note(at, state="sending")
-                uploaded = self._ask(at, "upload", self._name(at), Path(part.path), until=self._until(at))
+                uploaded = self._ask(at, "upload", self._name(at), Path(record.path), until=self._until(at))
                 self.note(at, uploaded=uploaded)  # only the process that wrote this may go on
                 created = True
-                named = self._name(at), self._last_id(at), self.stored.created, uploaded
-                batch = self._ask(at, "create", *named, until=self._until(at))
+                arguments = self._name(at), self._last_id(at), self.stored.created, uploaded
+                batch = self._ask(at, "create", *arguments, until=self._until(at))
                 self._run(at, batch)
             except ProviderError as problem:
                 if created and problem.maybe_paid:  # it may exist: `advance` looks for it
@@ -233,23 +233,23 @@ class OpenTicket:
         is_old = cancel or time.time() - self.record.at > CERTAIN_S
         if not self.batches and self.stored.state == "open" and is_old:  # its process ended while writing the files
             self.change(ended=True)
-        for at in range(len(self.batches)):
+        for number in range(len(self.batches)):
             try:
-                self._advance(at, cancel=cancel)
-                self._n_failed[at] = self._n_cut[at] = 0
+                self._advance(number, cancel=cancel)
+                self._n_failed[number] = self._n_cut[number] = 0
             except TicketChangedError:  # another process collects it too
                 self._read(self.store.ticket(self.stored.ticket))
             except ProviderError as problem:
-                self._n_failed[at] += 1
+                self._n_failed[number] += 1
                 # what answers, but not as a batch service does, is no outage
-                lasts = self._n_cut[at] > 0 or (problem.kind == "malformed" and not self._is_overdue())
-                most = _CANCEL_TRIES if ends else _CUT_TRIES if lasts else math.inf
-                is_transient = problem.kind in _TRANSIENT or (self._n_cut[at] and problem.status in _GONE)
-                if patient and is_transient and self._n_failed[at] < most:
+                lasts = self._n_cut[number] > 0 or (problem.kind == "malformed" and not self._is_overdue())
+                limit = _CANCEL_TRIES if ends else _CUT_TRIES if lasts else math.inf
+                is_transient = problem.kind in _TRANSIENT or (self._n_cut[number] and problem.status in _GONE)
+                if patient and is_transient and self._n_failed[number] < limit:
                     _log.warning("ticket %s: %s; trying again", self.stored.ticket, problem.detail)
                     continue
-                said = f"{problem.detail}{self._advice(at, problem)}"
-                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {said}")
+                detail = f"{problem.detail}{self._advice(number, problem)}"
+                failed = failed or JudgeError(f"ticket {self.stored.ticket}: {detail}")
             except (ConfigError, JudgeError) as error:  # such as a key that is not set
                 failed = failed or error
             if self.stored.state != "open":
@@ -269,21 +269,21 @@ class OpenTicket:
 
     def _look_for(self, at: int, age: float, *, cancel: bool) -> None:
         """Look for a batch that was sent by a process that ended."""
-        part = self.batches[at]
-        why = part.problem if part.when_sent is None else part.when_sent
+        record = self.batches[at]
+        why = record.problem if record.when_sent is None else record.when_sent
         try:
-            found = self._ask(at, "find", self._name(at), self._last_id(at), self.stored.created, part.uploaded)
+            answer = self._ask(at, "find", self._name(at), self._last_id(at), self.stored.created, record.uploaded)
         except ProviderError:
             if not (cancel and self._is_surely_over()):
                 raise
-            found = None
-        if isinstance(found, Batch):
-            self._run(at, found)
+            answer = None
+        if isinstance(answer, Batch):
+            self._run(at, answer)
             self._advance(at, cancel=cancel)
-        elif found is None and age > CERTAIN_S:
+        elif answer is None and age > CERTAIN_S:
             self._give_up(at, why or "the process ended before the batch was created")
-        elif found is not None and found != part.problem:
-            self.note(at, problem=found, when_sent=why)
+        elif answer is not None and answer != record.problem:
+            self.note(at, problem=answer, when_sent=why)
 
     def _is_overdue(self) -> bool:
         return self.record.is_overdue(self.stored.created)
@@ -293,43 +293,43 @@ class OpenTicket:
 
     def _get(self, at: int, *, cancel: bool) -> Batch | None:
         """A batch as it is now, cancelled if it is to be; None if it is given up, since the provider has it no more."""
-        part, sent = self.batches[at], False
+        record, sent = self.batches[at], False
         try:
-            batch: Batch = self._ask(at, "get", part.batch)
+            batch: Batch = self._ask(at, "get", record.batch)
         except ProviderError as problem:
             if not cancel:
                 raise
             try:  # what does not show a batch may still cancel it
-                batch, sent = self._ask(at, "cancel", part.batch), True
+                batch, sent = self._ask(at, "cancel", record.batch), True
             except ProviderError:
                 if problem.status not in _GONE and not self._is_surely_over():
                     raise problem from None
                 self.note(at, state="ended", problem=problem.detail, billed_usd=None, free=self._keys(at))
                 return None
-        if cancel and not part.cancelled and (sent or batch.state == "running"):
-            batch = batch if sent else self._ask(at, "cancel", part.batch)
+        if cancel and not record.cancelled and (sent or batch.state == "running"):
+            batch = batch if sent else self._ask(at, "cancel", record.batch)
             self.note(at, cancelled=True)
         return batch
 
     def _advance(self, at: int, *, cancel: bool) -> None:
-        part = self.batches[at]
-        state, age = part.state, time.time() - (part.at or self.record.at)
+        record = self.batches[at]
+        state, age = record.state, time.time() - (record.at or self.record.at)
         if state == "written" and (cancel or age > CERTAIN_S):
             self._give_up(at, "the process ended before it was sent")
         elif state == "sending":
-            self._give_up(at, why) if (why := part.gives_up) else self._look_for(at, age, cancel=cancel)
+            self._give_up(at, why) if (why := record.gives_up) else self._look_for(at, age, cancel=cancel)
         elif state == "running" and (batch := self._get(at, cancel=cancel)) is not None:
-            part = self.batches[at]
+            record = self.batches[at]
             if batch.state == "ended":
                 self._take(at, batch, cancel=cancel)
-            elif (batch.word, batch.n_done) != (part.word, part.n_done):
+            elif (batch.word, batch.n_done) != (record.word, record.n_done):
                 self.note(at, word=batch.word, n_done=batch.n_done)
         elif state == "file" and cancel:
             self.note(at, state="ended", free=self._keys(at))
 
     def _take(self, at: int, batch: Batch, *, cancel: bool) -> None:
         """Store the replies of a batch that has ended; if some are missing, it is cancelled or tried again."""
-        part = self.batches[at]
+        record = self.batches[at]
         if not batch.files and (batch.n_done or batch.word == _COMPLETED) and self._waits_for_rest(at, batch):
             return  # it has ended, but its counts and the file of its replies are not there yet
         problem, n_answered = batch.problem or ("" if batch.files else f"{batch.word} without replies"), batch.n_done
@@ -349,14 +349,14 @@ class OpenTicket:
             self._n_cut[at] += is_gone or incomplete.kind in ("malformed", "connection")
             if not cancel or (incomplete.kind != "malformed" and not is_gone):
                 raise
-            problem, n_answered = incomplete.detail, part.n_requests
+            problem, n_answered = incomplete.detail, record.n_requests
         else:
             n_missing = results.n_missing() - batch.n_failed
             if batch.word == _COMPLETED and n_missing > 0 and not cancel and self._waits_for_rest(at, batch):
                 results.store_rows()
                 return
             if batch.word == _COMPLETED and n_missing > 0:
-                problem, n_answered = problem or f"{n_missing} requests have no line in the results", part.n_requests
+                problem, n_answered = problem or f"{n_missing} requests have no line in the results", record.n_requests
         billed_usd = results.billed_usd(batch.tokens, n_answered)
         self._end(at, results, billed_usd=billed_usd, word=batch.word, n_done=batch.n_done, problem=problem)
         self._remove(at)
@@ -396,10 +396,10 @@ class OpenTicket:
                 self.take_files(files)
             while True:
                 self.advance(cancel=cancel, patient=wait, ends=cancel and math.isinf(until))
-                shown = self.shown()
-                show(shown)
+                ticket = self.shown()
+                show(ticket)
                 if not wait or not self.waits or time.monotonic() >= until:
-                    return shown
+                    return ticket
                 time.sleep(pause)
                 pause = min(1.5 * pause, _LONGEST_POLL_S)
         except KeyboardInterrupt:
@@ -409,24 +409,24 @@ class OpenTicket:
 
     def take_files(self, files: Sequence[Path]) -> None:
         """Store the replies in files of results."""
-        found: dict[int, BatchResults] = {}
-        secrets = [key_in(part.judge["api_key_env"]) for part in self.batches]
+        results_of: dict[int, BatchResults] = {}
+        secrets = [key_in(record.judge["api_key_env"]) for record in self.batches]
         ours = re.compile(rf"{self.stored.ticket}-(\d+)_\d+")
         for file in files:
             for line in json_lines(file, *secrets):
                 match = ours.fullmatch(str(line.get("custom_id"))) if line.keys() & {"response", "error"} else None
-                at = int(match[1]) if match else -1
-                if not 0 <= at < len(self.batches) or self.batches[at].state != "file":
+                number = int(match[1]) if match else -1
+                if not 0 <= number < len(self.batches) or self.batches[number].state != "file":
                     continue
-                if at not in found:
-                    found[at] = self._results(at)
-                answer = answer_of(line, self._judge(at))
-                if answer is not None and found[at].add(line["custom_id"], answer):
-                    found[at].store_rows()
-        if not found:
+                if number not in results_of:
+                    results_of[number] = self._results(number)
+                answer = answer_of(line, self._judge(number))
+                if answer is not None and results_of[number].add(line["custom_id"], answer):
+                    results_of[number].store_rows()
+        if not results_of:
             raise InputError(
                 f"{listed(files)} answers no open request of ticket {self.stored.ticket}; pass the file of answers "
                 "that your batch program wrote for this ticket"
             )
-        for at, results in found.items():
-            self._end(at, results, billed_usd=results.billed_usd(), n_done=results.n_answered)
+        for number, results in results_of.items():
+            self._end(number, results, billed_usd=results.billed_usd(), n_done=results.n_answered)

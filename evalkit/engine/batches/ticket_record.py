@@ -153,4 +153,4 @@ class TicketRecord:
 
 def _of(cls: type[T], values: Mapping[str, Any]) -> T:
     """A record from those of the values that it knows."""
-    return cls(**{one.name: values[one.name] for one in fields(cls) if one.name in values})
+    return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})

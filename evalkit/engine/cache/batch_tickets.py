@@ -86,12 +86,12 @@ class Tickets(Lookups):
 
     def open_ticket(self, details: Mapping[str, Any], keys: Iterable[bytes]) -> tuple[StoredTicket, set[bytes]]:
         """A new ticket that asks for those of the keys that no open ticket asks for already; and which these are."""
-        ticket, text, wanted = secrets.token_hex(12), _text(details), sorted(set(keys))
+        ticket, text, sorted_keys = secrets.token_hex(12), _text(details), sorted(set(keys))
         while True:
             try:
                 with self.database.writer() as connection, self.database.transaction(connection):
-                    held = {key for key, _ in connection.rows_in(_HELD, wanted)}
-                    free = [key for key in wanted if key not in held]
+                    held_keys = {key for key, _ in connection.rows_in(_HELD, sorted_keys)}
+                    free = [key for key in sorted_keys if key not in held_keys]
                     connection.execute(_OPEN.format(clock=connection.clock), [ticket, text])
                     connection.insert("ticket_keys", ("key", "ticket"), [(key, ticket) for key in free])
                 break
@@ -144,13 +144,13 @@ class Tickets(Lookups):
 
     def ticket(self, start: str) -> StoredTicket:
         """The one ticket whose id begins with `start`; InputError if there is none, or more than one."""
-        found = self.tickets(start) if start and set(start) <= set("0123456789abcdef") else []
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise InputError(f"{len(found)} tickets begin with {start!r}: {listed([one.ticket for one in found])}")
-        known = [one.ticket for one in self.tickets(only_open=True)]
-        open_ones = f"open tickets: {listed(known)}" if known else "no open tickets"
+        stored = self.tickets(start) if start and set(start) <= set("0123456789abcdef") else []
+        if len(stored) == 1:
+            return stored[0]
+        if stored:
+            raise InputError(f"{len(stored)} tickets begin with {start!r}: {listed([row.ticket for row in stored])}")
+        open_ids = [row.ticket for row in self.tickets(only_open=True)]
+        open_ones = f"open tickets: {listed(open_ids)}" if open_ids else "no open tickets"
         raise InputError(
             f"ticket {start!r} not found in {self.place} ({open_ones}); name the cache that submit used, because it "
             "contains the ticket"

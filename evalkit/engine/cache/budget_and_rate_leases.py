@@ -104,18 +104,18 @@ class BudgetLease:
         """Renew or end the lease, inside a transaction."""
         connection.execute(_LOCK, [self.run, _SPENT])
         rows = connection.execute(_HELD.format(clock=connection.clock), [self.run]).fetchall()
-        others = [row for row in rows if row[0] != self.holder]
-        used = Amount(math.fsum(row[1] for row in others), sum(row[2] for row in others))
+        other_rows = [row for row in rows if row[0] != self.holder]
+        used = Amount(math.fsum(row[1] for row in other_rows), sum(row[2] for row in other_rows))
         if self.ended:
-            if len(others) < len(rows):
+            if len(other_rows) < len(rows):
                 connection.execute(
                     "UPDATE leases SET usd = usd + ?, calls = calls + ? WHERE run = ? AND holder = ?",
                     [float(self.held.usd), int(self.held.calls), self.run, _SPENT],
                 )
                 connection.execute("DELETE FROM leases WHERE run = ? AND holder = ?", [self.run, self.holder])
             return Granted(NOTHING, used, fits=True, may_return=False)
-        n_alive = sum(bool(row[3]) for row in others)
-        amount = self._part(used, n_alive + 1)
+        n_alive = sum(bool(row[3]) for row in other_rows)
+        amount = self._granted_amount(used, n_alive + 1)
         fits = amount is not None
         amount = amount or NOTHING
         lease_s = LEASE_S if self.in_flight or any(amount) else 0.0
@@ -123,18 +123,18 @@ class BudgetLease:
         connection.execute(_RENEW.format(clock=connection.clock), [self.run, self.holder, usd, calls, lease_s])
         return Granted(amount, used, fits, may_return=n_alive > 0)
 
-    def _part(self, used: Amount, n_processes: int) -> Amount | None:
+    def _granted_amount(self, used: Amount, n_processes: int) -> Amount | None:
         """What is granted: of what is left at most one half, shared by the live processes, but at least what is needed.
 
         None if that does not fit.
         """
-        left = [most - spent - held for most, spent, held in zip(self.most, used, self.held, strict=True)]
+        rests = [limit - spent - reserved for limit, spent, reserved in zip(self.most, used, self.held, strict=True)]
         # a process that is over the limit itself may still renew what it holds
-        if any(need > max(0.0, rest) for need, rest in zip(self.need, left, strict=True)):
+        if any(need > max(0.0, rest) for need, rest in zip(self.need, rests, strict=True)):
             return None
         usd, calls = (
             0.0 if math.isinf(rest) else max(need, min(need + wish, rest / (2 * n_processes)))
-            for need, wish, rest in zip(self.need, self.wish, left, strict=True)
+            for need, wish, rest in zip(self.need, self.wish, rests, strict=True)
         )
         return Amount(usd, math.floor(calls))
 

@@ -106,17 +106,17 @@ class Claims:
         """As `take` for what several calls ask for: those that were granted."""
         self._open()
         granted = []
-        for one in asked:
-            taken: list[bytes] = []
-            for key in one.keys:
+        for claim in asked:
+            locked_keys: list[bytes] = []
+            for key in claim.keys:
                 offset = int.from_bytes(key[:8]) >> 2
                 if key in self._held or not self._lock(offset):
-                    self.release(taken)
+                    self.release(locked_keys)
                     break
                 self._held[key] = offset
-                taken.append(key)
+                locked_keys.append(key)
             else:
-                granted.append(one)
+                granted.append(claim)
         return granted
 
     def release(self, keys: Iterable[bytes]) -> None:

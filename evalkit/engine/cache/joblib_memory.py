@@ -160,10 +160,10 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
                     # looked up again: the reply may have come between the look-up and the start of this call
                     resolve(self.store_backend.find(call_id) or self._ask(args, kwargs))
             reply = future.result()  # None: the thread that made the call was interrupted
-        return self._shown(call_id, reply, shelving)
+        return self._result_and_metadata(call_id, reply, shelving)
 
     def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._shown(call_id, self._ask(args, kwargs, overwrite=True), shelving)
+        return self._result_and_metadata(call_id, self._ask(args, kwargs, overwrite=True), shelving)
 
     def _ask(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
         self._before_ask(args, kwargs)
@@ -180,7 +180,7 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
         parts = _parts_of(args, kwargs)
         return backend.store.put(parts, reply, overwrite=overwrite, newer_than=backend.since)
 
-    def _shown(self, call_id: Any, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
+    def _result_and_metadata(self, call_id: Any, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
         return (self._get_memorized_result(call_id) if shelving else reply), {}
 
     def _key_in_flight(self, call_id: Any) -> tuple[str, str, float | None, bool]:
@@ -214,14 +214,14 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
                 _tasks.add(task)
                 task.add_done_callback(_tasks.discard)
             reply = await asyncio.wrap_future(future)  # None: the loop that made the call ended before the call did
-        return self._shown(call_id, reply, shelving)
+        return self._result_and_metadata(call_id, reply, shelving)
 
     async def _start(self, key: object, call_id: Any, args: Any, kwargs: Any) -> None:
         with _resolving(key) as resolve:
             resolve(self.store_backend.find(call_id) or await self._ask_awaited(args, kwargs))
 
     async def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._shown(call_id, await self._ask_awaited(args, kwargs, overwrite=True), shelving)
+        return self._result_and_metadata(call_id, await self._ask_awaited(args, kwargs, overwrite=True), shelving)
 
     async def _ask_awaited(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
         self._before_ask(args, kwargs)

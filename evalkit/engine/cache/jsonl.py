@@ -140,27 +140,27 @@ def export(connection: Connection | None, path: Path, chosen: Chosen, *, fresh: 
 
     With `fresh` an existing file is an error.
     """
-    there = path if fresh else Path(os.path.realpath(path))  # a link stays a link
-    part = there.with_name(f".{there.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    target = path if fresh else Path(os.path.realpath(path))  # a link stays a link
+    part_path = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     n_lines = 0
     try:
-        with part.open("wb") as file:
+        with part_path.open("wb") as file:
             for line in _lines(connection, chosen):
                 file.write(line)
                 n_lines += 1
             file.flush()
             os.fsync(file.fileno())
         if fresh:
-            place(part, there)
+            place(part_path, target)
         else:
-            part.replace(there)
+            part_path.replace(target)
     except FileExistsError:
         raise CacheError(f"{path} already exists; choose another path for export_to; no replies were removed") from None
     except OSError as problem:
         raise CacheError(f"replies could not be exported to {path}: {problem}") from problem
     finally:
         with contextlib.suppress(OSError):
-            part.unlink()
+            part_path.unlink()
     return n_lines
 
 

@@ -181,12 +181,12 @@ class Lookups:
 
     def generations(self, keys: Collection[bytes]) -> dict[bytes, list[bytes]]:
         """All stored replies of these keys, as JSON bytes, the oldest first."""
-        found: dict[bytes, list[bytes]] = {}
+        values: dict[bytes, list[bytes]] = {}
         with self.database.reading() as connection:
             if connection is not None and keys:
                 for key, value in connection.rows_in(_VALUES, sorted(keys)):
-                    found.setdefault(key, []).append(value)
-        return found
+                    values.setdefault(key, []).append(value)
+        return values
 
     def get_by_content(
         self,
@@ -222,12 +222,12 @@ class Lookups:
         any combination.
         """
         requested = orjson.loads(parts.shared_json())
-        others = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
+        other_samples = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
         with self.database.reading() as connection:
             calls = {} if connection is None else call_parts(connection)
         # no index is needed: the key of this input is computed for each known combination, the newest first
         combinations = [calls[number] for number in sorted(calls, reverse=True)]
-        for samples in ([parts.sample], others):
+        for samples in ([parts.sample], other_samples):
             candidates = {
                 key: (shared, sample)
                 for shared in combinations

@@ -86,10 +86,10 @@ class PruneReport:
 
     def __str__(self) -> str:
         size = f"{counted(self.n_replies, 'reply', 'replies')} of {counted(self.n_keys, 'key')}"
-        what = f"{size} ({self.n_bytes / 1e6:.1f} MB, {money(self.cost_usd)})"
+        summary = f"{size} ({self.n_bytes / 1e6:.1f} MB, {money(self.cost_usd)})"
         if self.applied:
-            return f"removed {what}; they are kept in {self.exported_to}"
-        return f"would remove {what}; nothing was removed; pass apply=True (--apply) to remove them"
+            return f"removed {summary}; they are kept in {self.exported_to}"
+        return f"would remove {summary}; nothing was removed; pass apply=True (--apply) to remove them"
 
 
 class Maintenance(Lookups):
@@ -114,8 +114,8 @@ class Maintenance(Lookups):
         sums: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {_JUDGE: {}, _RUBRIC: {}}
         for number, _, _, n, cost in groups:
             for names, entries in sums.items():
-                named = {name: calls[number][name] for name in names}
-                entry = entries.setdefault(tuple(named.values()), named | {"n_replies": 0, "cost_usd": 0.0})
+                fields = {name: calls[number][name] for name in names}
+                entry = entries.setdefault(tuple(fields.values()), fields | {"n_replies": 0, "cost_usd": 0.0})
                 entry["n_replies"] += n
                 entry["cost_usd"] += cost
         return Stats(
@@ -226,8 +226,8 @@ class Maintenance(Lookups):
                 for input_hash, order, sample, *rest in newest.values():
                     (key,) = keys_of(input_hash.hex(), order, (sample,))
                     copies.append((key, 0, number, input_hash, order, sample, *rest))
-                there = {key for (key,) in connection.rows_in(_THERE, sorted(copy[0] for copy in copies))}
-                added = [copy for copy in copies if copy[0] not in there]
+                stored_keys = {key for (key,) in connection.rows_in(_THERE, sorted(copy[0] for copy in copies))}
+                added = [copy for copy in copies if copy[0] not in stored_keys]
                 connection.insert("replies", REPLIES, added)
                 n_written += len(added)
             return n_written
@@ -279,12 +279,12 @@ class Maintenance(Lookups):
         CacheError
             If `confirm` is not ``"delete N replies"`` with the present number.
         """
-        found = self._remove(Chosen(), apply=False, export_to=None)
-        expected = f"delete {found.n_replies} replies"
+        report = self._remove(Chosen(), apply=False, export_to=None)
+        expected = f"delete {report.n_replies} replies"
         if confirm != expected:
             raise CacheError(
-                f"nothing was removed: clear() would remove all {counted(found.n_replies, 'reply', 'replies')} of "
-                f"{self.place}, which cost {money(found.cost_usd)}; to remove all, use "
+                f"nothing was removed: clear() would remove all {counted(report.n_replies, 'reply', 'replies')} of "
+                f"{self.place}, which cost {money(report.cost_usd)}; to remove all, use "
                 f"clear(confirm={expected!r}), and to remove some, prune()"
             )
         return self._remove(Chosen(), apply=True, export_to=None)

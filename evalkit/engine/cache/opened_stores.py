@@ -45,8 +45,8 @@ def open_store(cache: Path | str | None = None, *, read_only: bool = False) -> R
     folder = Path(cache).expanduser().resolve()
     path = folder / FILE_NAME
     with gate.opening:
-        there = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
-        writable = not read_only and there[-1].is_dir() and all(os.access(one, os.W_OK) for one in there)
+        existing = (path, folder) if path.exists() else (next(parent for parent in path.parents if parent.exists()),)
+        writable = not read_only and existing[-1].is_dir() and all(os.access(entry, os.W_OK) for entry in existing)
         store = _open.get((folder, read_only))
         # a folder whose permissions were corrected is to be writable without a new process
         if store is None or store.read_only == writable:

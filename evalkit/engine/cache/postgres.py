@@ -131,10 +131,10 @@ def _watched(steps: Any, connection: Any) -> Generator[Any, Any, Any]:
     look_at, ready = time.monotonic() + _SILENT_S, None
     while True:
         try:
-            wanted = steps.send(ready)
+            wait = steps.send(ready)
         except StopIteration as end:
             return end.value
-        ready = yield wanted
+        ready = yield wait
         if ready:
             look_at = time.monotonic() + _SILENT_S
         elif connection.on_silence is not None and time.monotonic() > look_at:
@@ -187,8 +187,8 @@ class Connection:
     def schema(self) -> int:
         """See `database_protocol.Connection`; 0 while there is no store."""
         # not to_regclass, which may not know yet what another process made while this one waited for its lock
-        there = "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'evalkit' AND tablename = 'store'"
-        if self.execute(there).fetchone() is None:
+        query = "SELECT true FROM pg_catalog.pg_tables WHERE schemaname = 'evalkit' AND tablename = 'store'"
+        if self.execute(query).fetchone() is None:
             return 0
         return int(self.execute("SELECT schema FROM evalkit.store").fetchone()[0])
 
@@ -239,11 +239,11 @@ class PostgresDatabase:
                 return
         with self._pooled() as connection, connection.raw.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(?)", [APPLICATION_ID])
-            found = self._check(connection)  # another process may have been faster
-            if not found:
+            version = self._check(connection)  # another process may have been faster
+            if not version:
                 connection.raw.execute(_TABLES)
                 connection.execute("INSERT INTO evalkit.store VALUES (?)", [SCHEMA])
-            for number in range(found or SCHEMA, SCHEMA):
+            for number in range(version or SCHEMA, SCHEMA):
                 connection.raw.execute(_MIGRATIONS[number])
                 connection.execute("UPDATE evalkit.store SET schema = ?", [number + 1])
 
@@ -320,14 +320,14 @@ class PostgresDatabase:
         return inherited
 
     def _check(self, connection: Connection) -> int:
-        found = connection.schema()
-        if found > SCHEMA:
-            newer = f"table form {found}, this one reads up to {SCHEMA}"
+        version = connection.schema()
+        if version > SCHEMA:
+            newer = f"table form {version}, this one reads up to {SCHEMA}"
             raise CacheError(
                 f"{self.place} was written by a newer evalkit ({newer}) and was left untouched; upgrade evalkit, or "
                 "set EVALKIT_CACHE to another database"
             )
-        return found
+        return version
 
     @contextlib.contextmanager
     def _pooled(self) -> Iterator[Connection]:

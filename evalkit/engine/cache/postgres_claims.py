@@ -56,9 +56,9 @@ class PostgresClaims:
         The future returns those of their replies that are stored already and were received since `since`; None if
         another call, here or in another process, holds one of the keys.
         """
-        asked = _Asked(tuple(keys), since, Future())
-        self._put(asked)
-        return asked.answer
+        claim = _Asked(tuple(keys), since, Future())
+        self._put(claim)
+        return claim.answer
 
     def take(self, keys: Iterable[bytes]) -> bool:
         """As `ask`, and wait: whether the keys are claimed."""
@@ -96,12 +96,12 @@ class PostgresClaims:
                 while jobs[-1] is not None:
                     jobs.append(self._jobs.get_nowait())
             going = jobs[-1] is not None
-            asked = [job for job in jobs if isinstance(job, _Asked) and job.answer.set_running_or_notify_cancel()]
+            pending = [job for job in jobs if isinstance(job, _Asked) and job.answer.set_running_or_notify_cancel()]
             granted: list[_Asked] = []
             answers: dict[_Asked, dict[bytes, bytes]] = {}
             try:
                 self._release([key for job in jobs if isinstance(job, tuple) for key in job])
-                granted = self._take(asked)
+                granted = self._take(pending)
                 for since in {job.since for job in granted}:
                     some = [job for job in granted if job.since == since]
                     stored = self.look_up({key for job in some for key in job.keys}, since=since, recorded=False)
@@ -109,10 +109,10 @@ class PostgresClaims:
             # every error goes to those who wait: nothing else reports it
             except Exception as problem:  # noqa: BLE001
                 self._release([key for job in granted for key in job.keys])
-                for job in asked:
+                for job in pending:
                     job.answer.set_exception(problem)
                 continue
-            for job in asked:
+            for job in pending:
                 job.answer.set_result(answers.get(job))
         if self._connection is not None:
             self._connection.raw.close()
@@ -129,19 +129,19 @@ class PostgresClaims:
 
     def _take(self, asked: Sequence[_Asked]) -> list[_Asked]:
         """Those whose keys are all claimed now."""
-        wanted: dict[bytes, int] = {}
+        numbers: dict[bytes, int] = {}
         free: list[_Asked] = []
         for job in asked:
-            if not any(key in self._held or key in wanted for key in job.keys):
+            if not any(key in self._held or key in numbers for key in job.keys):
                 free.append(job)
-                wanted |= {key: int.from_bytes(key[:8], signed=True) for key in job.keys}
-        if not wanted:
+                numbers |= {key: int.from_bytes(key[:8], signed=True) for key in job.keys}
+        if not numbers:
             return []
-        got = self._locked(wanted)
+        got = self._locked(numbers)
         granted = [job for job in free if all(key in got for key in job.keys)]
-        self._held |= {key: wanted[key] for key in got}
-        kept = {key for job in granted for key in job.keys}
-        self._release([key for key in got if key not in kept])
+        self._held |= {key: numbers[key] for key in got}
+        granted_keys = {key for job in granted for key in job.keys}
+        self._release([key for key in got if key not in granted_keys])
         return granted
 
     def _locked(self, wanted: dict[bytes, int]) -> set[bytes]:
@@ -173,9 +173,9 @@ class PostgresClaims:
         (session,) = connection.execute("SELECT pg_backend_pid()").fetchone()
         if session == connection.raw.info.backend_pid:
             return
-        other = self.database.connect()
-        with contextlib.closing(other.raw), other.raw.transaction():
-            if other.execute("SELECT pg_backend_pid()").fetchone() == (session,):
+        second_connection = self.database.connect()
+        with contextlib.closing(second_connection.raw), second_connection.raw.transaction():
+            if second_connection.execute("SELECT pg_backend_pid()").fetchone() == (session,):
                 connection.raw.close()
                 raise CacheError(
                     f"reply store {self.database.place} is reached through a pooler in transaction mode, which breaks "

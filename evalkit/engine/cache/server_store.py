@@ -56,11 +56,11 @@ class ServerStore(ReplyStore):
 
     async def claim(self, keys: Sequence[bytes], *, since: float | None) -> dict[bytes, bytes] | None:
         """See `ReplyStore.claim`."""
-        asked = self.claims.ask(keys, since)
+        future = self.claims.ask(keys, since)
         try:
-            return await asyncio.wrap_future(asked)
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            asked.add_done_callback(lambda answer: self.claims.release(keys) if was_granted(answer) else None)
+            future.add_done_callback(lambda answer: self.claims.release(keys) if was_granted(answer) else None)
             raise
 
     @waiting_for_server
@@ -85,7 +85,7 @@ class ServerStore(ReplyStore):
         return [*self.claims.abandon_after_fork(), *super().abandon_after_fork()]
 
     @cached_property
-    def _kept(self) -> ReplyStore:
+    def _local_store(self) -> ReplyStore:
         """The local store of replies that the server could not take."""
         folder = self.folder
         if network_file_system(folder) is not None:
@@ -98,9 +98,9 @@ class ServerStore(ReplyStore):
             return
         copies = [replace(job, waiter=Future(), lease=None) for job in jobs]
         try:
-            kept = self._kept
+            local_store = self._local_store
             for job in copies:
-                kept._writer.submit(job)
+                local_store._writer.submit(job)
             for job in copies:
                 job.waiter.result()
         except (CacheError, OSError) as problem:
@@ -108,24 +108,24 @@ class ServerStore(ReplyStore):
         else:
             self._n_kept += sum(len(job.rows) + bool(job.evaluation) for job in jobs)
             text = "%s cannot store replies or evaluations now (%d so far); they wait in %s"
-            self.database.say(text, self.place, self._n_kept, kept.folder)
+            self.database.say(text, self.place, self._n_kept, local_store.folder)
 
     def _forget(self, jobs: Sequence[Job]) -> None:
         """Remove what the server has taken from the local disk."""
         keys = sorted({row.key for job in jobs for row in job.rows})
         logged = [job.evaluation[:1] for job in jobs if job.evaluation]
         with contextlib.suppress(CacheError, OSError):  # then the next process writes them once more
-            kept = self._kept.database
-            with kept.writer() as connection, kept.transaction(connection):
+            local_database = self._local_store.database
+            with local_database.writer() as connection, local_database.transaction(connection):
                 list(connection.rows_in("DELETE FROM replies WHERE key IN ({})", keys))
                 for evaluation in logged:
                     connection.execute("DELETE FROM evaluations WHERE evaluation = ?", evaluation)
 
     def write_kept(self) -> None:
         """Write what earlier processes of this machine kept."""
-        kept = self._kept
+        local_store = self._local_store
         jobs: list[Job] = []
-        with kept.database.reading() as connection:
+        with local_store.database.reading() as connection:
             if connection is not None:
                 rows = [Row(*row) for row in connection.execute(_KEPT)]
                 jobs = [Job(Future(), [row], newer_than=row.created) for row in rows]
@@ -139,7 +139,7 @@ class ServerStore(ReplyStore):
             _log.warning(
                 "%d replies and evaluations could not be written to the server yet and are kept in %s: %s",
                 len(jobs),
-                kept.folder,
+                local_store.folder,
                 problem,
             )
         else:

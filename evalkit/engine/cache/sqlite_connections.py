@@ -100,11 +100,11 @@ class Connections:
         """
         with gate.using(self.path):
             with self._guard:
-                seen = self.identity()
-                if seen != self._seen:
-                    seen = self._check_other_file(seen)
+                identity = self.identity()
+                if identity != self._seen:
+                    identity = self._check_other_file(identity)
                 connection = None
-                if seen is not None:
+                if identity is not None:
                     connection = self._idle.pop() if self._idle else self._connect()
                     self._used[id(connection)] = connection
             if connection is None:
@@ -121,7 +121,7 @@ class Connections:
                 with self._guard:
                     if self._used.pop(id(connection), None) is None:
                         pass  # taken before a fork: it belongs to the parent
-                    elif seen == self._seen:
+                    elif identity == self._seen:
                         self._idle.append(connection)
                     else:
                         self.let_go(connection)
@@ -263,13 +263,13 @@ class Connections:
                 connection.schema(self.path)
         with contextlib.closing(self._connect()) as connection:
             with connection.snapshot():  # another process may migrate it at this moment
-                found = connection.schema(self.path)
-                schema.check_objects(self.path, connection, found)
-            if found < schema.SCHEMA and not self.read_only:
+                version = connection.schema(self.path)
+                schema.check_objects(self.path, connection, version)
+            if version < schema.SCHEMA and not self.read_only:
                 with self.transaction(connection):
-                    found = connection.schema()  # another process may have been faster
-                    if found < schema.SCHEMA:
-                        schema.migrate(self.path, connection, found)
+                    version = connection.schema()  # another process may have been faster
+                    if version < schema.SCHEMA:
+                        schema.migrate(self.path, connection, version)
         self._seen = self.identity()
         return self._seen
 

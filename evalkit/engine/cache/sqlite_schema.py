@@ -168,7 +168,7 @@ def check_file(path: Path) -> int:
         except OSError as problem:
             raise cache_error(path, problem) from problem
         page_size, pages, schema, application = struct.unpack(">16xH10xI28xI4xI28x", header.ljust(100, b"\0"))
-        whole = max(100, pages * (65536 if page_size == 1 else page_size))
+        length = max(100, pages * (65536 if page_size == 1 else page_size))
         if not header.startswith(_MAGIC) and not (len(header) < 100 and _MAGIC.startswith(header[:16])):
             problem_text = f"is not a SQLite file: {_ELSEWHERE}"
         elif len(header) == 100 and application != APPLICATION_ID:
@@ -176,8 +176,8 @@ def check_file(path: Path) -> int:
         elif schema > SCHEMA:
             problem_text = newer_text(schema)
         # with a log beside it a shorter file is right: its end may still be in the log
-        elif len(header) < 100 or (size < whole and not log_size(path)):
-            problem_text = f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
+        elif len(header) < 100 or (size < length and not log_size(path)):
+            problem_text = f"is truncated to {size} of {length} bytes: restore it, or move it away and import an export"
         else:
             return int(schema)
         # another process may be moving its log into the file at this moment
@@ -207,13 +207,13 @@ def newer_text(schema: int) -> str:
 
 def check_objects(path: Path, connection: sqlite3.Connection, schema: int) -> None:
     """Reject a file with more than evalkit's tables: a trigger in it would run at every write."""
-    found = {
+    objects = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
         if not name.startswith("sqlite_")
     }
-    for kind, name in sorted(found ^ (_OBJECTS - ADDED.get(schema, set()))):
-        state = "holds" if (kind, name) in found else "lacks"
+    for kind, name in sorted(objects ^ (_OBJECTS - ADDED.get(schema, set()))):
+        state = "holds" if (kind, name) in objects else "lacks"
         raise CacheError(
             f"{path} {state} the {kind} {name!r}, so it was not written by evalkit and was left unchanged; {_ELSEWHERE}"
         )
@@ -284,20 +284,20 @@ def migrate(path: Path, connection: sqlite3.Connection, found: int) -> None:
         If a step is missing or fails; the store is unchanged, and the copy is beside it.
     """
     copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
-    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    part.touch(0o600, exist_ok=False)
-    part.chmod(path.stat().st_mode & 0o666)
-    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
+    part_path = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    part_path.unlink(missing_ok=True)
+    part_path.touch(0o600, exist_ok=False)
+    part_path.chmod(path.stat().st_mode & 0o666)
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part_path)) as target:
         source.backup(target)
-    part.replace(copy)
+    part_path.replace(copy)
     try:
         for number in range(found, SCHEMA):
             MIGRATIONS[number](connection)
     except (KeyError, sqlite3.Error) as problem:
-        what = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
+        reason = f"no update from file format {problem}" if isinstance(problem, KeyError) else str(problem)
         raise CacheError(
-            f"{path} could not be updated from file format {found} to {SCHEMA} ({what}) and is unchanged; a copy "
+            f"{path} could not be updated from file format {found} to {SCHEMA} ({reason}) and is unchanged; a copy "
             f"of it is {copy}"
         ) from problem
     connection.execute(f"PRAGMA user_version = {SCHEMA}")

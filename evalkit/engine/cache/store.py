@@ -148,10 +148,10 @@ class ReplyStore(Maintenance, Tickets):
     ) -> list[bytes]:
         """As `put` for many replies; returns the stored JSON in their order once all is on disk."""
         self.check_writable()
-        made = (row_of(parts, reply) for parts, reply in rows)
+        new_rows = (row_of(parts, reply) for parts, reply in rows)
         stored: list[bytes] = []
         waiters: deque[Future[list[bytes]]] = deque()
-        while portion := list[Row](islice(made, _ROWS_PER_JOB)):
+        while portion := list[Row](islice(new_rows, _ROWS_PER_JOB)):
             waiters.append(Future())
             self._writer.submit(Job(waiters[-1], portion, overwrite=overwrite, newer_than=newer_than))
             if len(waiters) > _JOBS_AHEAD:
@@ -183,39 +183,39 @@ class ReplyStore(Maintenance, Tickets):
         waiting = self._claiming.setdefault(loop, [])
         if not waiting:
             loop.call_soon(self._claim_all, waiting)
-        asked = Asked(keys, since, loop.create_future())
-        waiting.append(asked)
+        claim = Asked(keys, since, loop.create_future())
+        waiting.append(claim)
         try:
-            return await asked.answer  # type: ignore[no-any-return]
+            return await claim.answer  # type: ignore[no-any-return]
         except asyncio.CancelledError:
-            if was_granted(asked.answer):
+            if was_granted(claim.answer):
                 self.claims.release(keys)
             raise
 
     def _claim_all(self, waiting: list[Asked]) -> None:
         """Claim what was asked for, as much of it as is free, and look up its stored replies all at once."""
-        asked = [one for one in waiting if not one.answer.done()]
+        pending = [claim for claim in waiting if not claim.answer.done()]
         waiting.clear()
-        granted: list[Asked] = []
+        grants: list[Asked] = []
         try:
-            granted = self.claims.take_all(asked)
-            found = {
+            grants = self.claims.take_all(pending)
+            stored_since = {
                 since: self.stored_or_asked(
-                    {key for one in granted if one.since == since for key in one.keys}, since=since, recorded=False
+                    {key for claim in grants if claim.since == since for key in claim.keys}, since=since, recorded=False
                 )
-                for since in {one.since for one in granted}
+                for since in {claim.since for claim in grants}
             }
         # every error goes to those who wait: nothing else reports it
         except Exception as problem:  # noqa: BLE001
-            self.claims.release([key for one in granted for key in one.keys])
-            for one in asked:
-                one.answer.set_exception(problem)
+            self.claims.release([key for claim in grants for key in claim.keys])
+            for claim in pending:
+                claim.answer.set_exception(problem)
             return
-        held = {id(one) for one in granted}
-        for one in asked:
-            stored = found.get(one.since, {})
-            values = {key: stored[key] for key in one.keys if key in stored}
-            one.answer.set_result(values if id(one) in held else None)
+        granted_ids = {id(claim) for claim in grants}
+        for claim in pending:
+            stored = stored_since.get(claim.since, {})
+            values = {key: stored[key] for key in claim.keys if key in stored}
+            claim.answer.set_result(values if id(claim) in granted_ids else None)
 
     def log_evaluation(self, evaluation: str, created: float, summary: str, settings: str) -> Future[list[bytes]]:
         """Append an evaluation to the log: its id (64 hexadecimal digits), Unix time, figures and settings (JSON).

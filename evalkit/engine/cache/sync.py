@@ -45,21 +45,21 @@ def sync(
     for store in (source, target):
         store.flush()
     report, last = ImportReport(0, 0, 0, 0), b""
-    with source.database.reading() as there:
-        if there is None:
+    with source.database.reading() as source_connection:
+        if source_connection is None:
             return report
-        while keys := [key for (key,) in there.execute(_KEYS, (last, _KEYS_AT_ONCE))]:
+        while keys := [key for (key,) in source_connection.execute(_KEYS, (last, _KEYS_AT_ONCE))]:
             last = keys[-1]
-            n_lines, n_added, n_conflicts = _copy(there, target.database, keys)
+            n_lines, n_added, n_conflicts = _copy(source_connection, target.database, keys)
             n_lines, n_added = report.n_lines + n_lines, report.n_added + n_added
             n_conflicts += report.n_conflicts
             report = ImportReport(n_lines, n_added, n_lines - n_added - n_conflicts, n_conflicts)
             if on_progress is not None:
                 on_progress(report)
-        logged = [] if there.schema() in ADDED else list(there.execute(_LOGGED))
-    with target.database.writer() as here, target.database.transaction(here):
+        logged = [] if source_connection.schema() in ADDED else list(source_connection.execute(_LOGGED))
+    with target.database.writer() as target_connection, target.database.transaction(target_connection):
         for row in logged:
-            here.execute(LOG, row)
+            target_connection.execute(LOG, row)
     return report
 
 
@@ -68,15 +68,15 @@ def _copy(there: Connection, database: Database, keys: Collection[bytes]) -> tup
     theirs = _places(there, keys)
     while True:
         try:
-            with database.writer() as here, database.transaction(here):
-                ours = _places(here, keys)
-                others = {place[0] for place in theirs.keys() & ours.keys() if theirs[place] != ours[place]}
-                missing = {place for place in theirs.keys() - ours.keys() if place[0] not in others}
+            with database.writer() as target_connection, database.transaction(target_connection):
+                ours = _places(target_connection, keys)
+                conflicts = {entry[0] for entry in theirs.keys() & ours.keys() if theirs[entry] != ours[entry]}
+                missing = {entry for entry in theirs.keys() - ours.keys() if entry[0] not in conflicts}
                 rows = list(there.rows_in(_ROWS, sorted({key for key, _ in missing})))
-                ids = {parts: call_id(here, parts) for parts in {row[2] for row in rows}}
+                ids = {parts: call_id(target_connection, parts) for parts in {row[2] for row in rows}}
                 added = [(*row[:2], ids[row[2]], *row[3:]) for row in rows if row[:2] in missing]
-                here.insert("replies", REPLIES, added)
-            return len(theirs), len(added), sum(key in others for key, _ in theirs)
+                target_connection.insert("replies", REPLIES, added)
+            return len(theirs), len(added), sum(key in conflicts for key, _ in theirs)
         except ConflictError:  # another process wrote some of them in the meantime
             continue
 

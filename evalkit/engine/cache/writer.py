@@ -83,9 +83,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     CacheError
         If the reply contains something that is not a JSON value.
     """
-    shown, order, sample = parts.input_hash, parts.order, parts.sample
-    if len(shown) != 64 or not set(shown) <= _HEX_DIGITS:
-        raise InputError(f"input_hash {shown!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
+    digest, order, sample = parts.input_hash, parts.order, parts.sample
+    if len(digest) != 64 or not set(digest) <= _HEX_DIGITS:
+        raise InputError(f"input_hash {digest!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
     for name, value in reply.as_dict().items():
         expected = _EXPECTED.get(name, "")
         if expected == _TEXT:
@@ -105,9 +105,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
         reply = replace(reply, created=time.time())
     call = parts.shared_json()
     key_of, content_key_of = key_makers(call)
-    (key,), (content_key,) = key_of(shown, order, (sample,)), content_key_of(shown, order, (sample,))
+    (key,), (content_key,) = key_of(digest, order, (sample,)), content_key_of(digest, order, (sample,))
     return Row(
-        key, call.decode(), bytes.fromhex(shown), order, sample, content_key, reply.created, reply.source,
+        key, call.decode(), bytes.fromhex(digest), order, sample, content_key, reply.created, reply.source,
         reply.cost_usd, promoted_from, encoded(reply),
     )  # fmt: skip
 
@@ -127,8 +127,8 @@ def encoded(reply: Reply) -> bytes:
             text = canonical_json(values)
         except TypeError:
             # servers send half of a surrogate pair, which is not valid text, and the reply was paid for
-            whole = json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-            text = canonical_json(orjson.loads(whole))
+            utf8 = json.dumps(values, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+            text = canonical_json(orjson.loads(utf8))
     except (TypeError, ValueError) as problem:
         raise CacheError(
             f"a reply of {reply.model or 'a judge'} contains something that is not a JSON value: {problem}"
@@ -276,7 +276,7 @@ class Writer:
                     self._calls.clear()
                     self._known_by = connection
                 newest = {key: _Stored(*stored) for key, *stored in connection.rows_in(_NEWEST, keys)}
-                for place, job in enumerate(jobs):
+                for index, job in enumerate(jobs):
                     for row in job.rows:
                         stored = newest.get(row.key)
                         if stored is None or job.supersedes(row, stored):
@@ -287,7 +287,7 @@ class Writer:
                             if row.call not in self._calls:
                                 self._calls[row.call] = call_id(connection, row.call)
                             appended.append((row.key, generation, self._calls[row.call], *row[2:]))
-                        values[place].append(stored.value)
+                        values[index].append(stored.value)
                 if appended:
                     connection.insert("replies", REPLIES, appended)
                 for job in jobs:
@@ -296,9 +296,9 @@ class Writer:
                     if job.evaluation:
                         connection.execute(LOG, job.evaluation)
                 # last, since they lock what all processes use; in one order, so that no two wait for each other
-                leases = [(job.lease.place, at) for at, job in enumerate(jobs) if job.lease]
-                for _, at in sorted(leases):
-                    values[at].append(jobs[at].lease.write(connection))  # type: ignore[union-attr]
+                leases = [(job.lease.place, index) for index, job in enumerate(jobs) if job.lease]
+                for _, index in sorted(leases):
+                    values[index].append(jobs[index].lease.write(connection))  # type: ignore[union-attr]
         except Exception:
             self._known_by = None  # ids that were given in this transaction are gone with it
             raise

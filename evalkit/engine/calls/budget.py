@@ -23,8 +23,8 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     longest = judge.max_tokens or 0
     if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
-        other = judge.params.get("max_completion_tokens")
-        longest = max(longest, other) if isinstance(other, int) else longest
+        max_completion = judge.params.get("max_completion_tokens")
+        longest = max(longest, max_completion) if isinstance(max_completion, int) else longest
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
     return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6

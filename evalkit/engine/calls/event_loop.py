@@ -325,11 +325,11 @@ class LoopThread:
     async def _end(self) -> None:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=_EXIT_WAIT_S)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        unfinished = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in unfinished:
             task.cancel()
-        if left:
-            await asyncio.wait(left, timeout=_EXIT_WAIT_S / 4)
+        if unfinished:
+            await asyncio.wait(unfinished, timeout=_EXIT_WAIT_S / 4)
         clients = sys.modules.get("evalkit.engine.providers.chat_client")
         if clients is not None:
             await clients.close_all()

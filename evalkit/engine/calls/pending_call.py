@@ -58,12 +58,12 @@ class PendingCall:
 
     def leave_out(self, keys: Container[bytes]) -> None:
         """Remove the samples with these reply keys."""
-        self.request = self._with(place for place, key in enumerate(self.request.keys) if key not in keys)
+        self.request = self._with(index for index, key in enumerate(self.request.keys) if key not in keys)
 
     def split(self, start: int = 0, size: int = 1) -> list[PendingCall]:
         """Calls for `size` samples each, from the `start`-th on; the first call keeps the counts of failed attempts."""
         n = len(self.request.keys)
-        parts = [PendingCall(self._with(range(at, min(at + size, n)))) for at in range(start, n, size)]
+        parts = [PendingCall(self._with(range(offset, min(offset + size, n)))) for offset in range(start, n, size)]
         if not start:
             parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
         return parts
@@ -71,5 +71,5 @@ class PendingCall:
     def _with(self, places: Iterable[int]) -> Request:
         """The request for some of its samples."""
         request, places = self.request, list(places)
-        samples = tuple(request.samples[place] for place in places)
-        return replace(request, samples=samples, keys=tuple(request.keys[place] for place in places))
+        samples = tuple(request.samples[index] for index in places)
+        return replace(request, samples=samples, keys=tuple(request.keys[index] for index in places))

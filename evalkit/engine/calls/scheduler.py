@@ -120,7 +120,7 @@ class Scheduler:
             for number, request in enumerate(self.requests)
             for sample, key in zip(request.samples, request.keys, strict=True)
         )
-        slots: Iterable[_Slot] = (_Slot(place, *sample) for place, sample in enumerate(samples))
+        slots: Iterable[_Slot] = (_Slot(index, *sample) for index, sample in enumerate(samples))
         try:
             while True:
                 joined = await self._schedule(slots)
@@ -147,21 +147,21 @@ class Scheduler:
         joined: list[_Joined] = []
         loop = asyncio.get_running_loop()
         per_turn = max(_REQUESTS_PER_TURN, *(workers.concurrency for workers in self._workers.values()))
-        here, n_joined, mine = _in_flight.setdefault(loop, InFlight(loop.create_future)), 0, self._mine
+        in_flight, n_joined, own_calls = _in_flight.setdefault(loop, InFlight(loop.create_future)), 0, self._mine
         for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
             started_slots = []
             for slot in group:
                 call_key = self._path, slot.key, self.newer_than
-                future, started = here.join(call_key)
-                own = started or call_key in mine
-                if own:
-                    mine[call_key] = mine.get(call_key, 0) + 1
+                future, started = in_flight.join(call_key)
+                is_own = started or call_key in own_calls
+                if is_own:
+                    own_calls[call_key] = own_calls.get(call_key, 0) + 1
                 else:
                     n_joined += 1
                     future.add_done_callback(self._count_joined)
                 if started:
                     started_slots.append(slot)
-                joined.append((slot, future, own))
+                joined.append((slot, future, is_own))
             if started_slots:
                 request = self.requests[number]
                 # a request of its own: the list that the caller holds must not keep every rendered prompt
@@ -178,14 +178,14 @@ class Scheduler:
         """Fill in the outcomes; return the slots that another run was requesting and gave up."""
         again: list[_Slot] = []
         stopping: asyncio.Future[Any] | None = None
-        for slot, future, own in joined:
+        for slot, future, is_own in joined:
             if not future.done():
                 stopping = stopping or asyncio.ensure_future(self._stop.wait())
                 either: set[asyncio.Future[Any]] = {future, stopping}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             outcome = future.result() if future.done() else None
-            if outcome is not None and (own or not _is_of_its_run(outcome.failure)):
-                outcomes[slot.place] = outcome if own else replace(outcome, joined=True)
+            if outcome is not None and (is_own or not _is_of_its_run(outcome.failure)):
+                outcomes[slot.place] = outcome if is_own else replace(outcome, joined=True)
             elif self.stopped:
                 outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
                 self.counts.failed["stopped"] += 1

@@ -95,17 +95,17 @@ class SharedBudget(Budget):
         if self._renewing is not None or self._renewals is not None:
             with contextlib.suppress(CacheError):
                 await self._renew(NOTHING)  # without limits here nothing was leased yet, but it counts for the others
-                lease = BudgetLease(str(self._options.run), self._holder, self._held, ended=True)
+                lease = BudgetLease(str(self._options.run), self._holder, self._reserved, ended=True)
                 await asyncio.shield(self._store.lease(lease))
 
     @property
-    def _held(self) -> Amount:
+    def _reserved(self) -> Amount:
         return Amount(self.usd + self._reserved_usd, self.calls + self._reserved_calls)
 
     def _fits(self, usd: float) -> bool:
-        held, most, leased = self._held, self._most, self._leased
-        return (math.isinf(most.usd) or held.usd + usd <= leased.usd) and (
-            math.isinf(most.calls) or held.calls + 1 <= leased.calls
+        reserved, limit, leased = self._reserved, self._most, self._leased
+        return (math.isinf(limit.usd) or reserved.usd + usd <= leased.usd) and (
+            math.isinf(limit.calls) or reserved.calls + 1 <= leased.calls
         )
 
     async def _renew(self, need: Amount) -> Granted:
@@ -116,13 +116,13 @@ class SharedBudget(Budget):
 
     async def _exchange(self, need: Amount) -> Granted:
         # the renewal gives back what is free, so from now on nothing is
-        self._leased = held = self._held
+        self._leased = reserved = self._reserved
         ahead = Amount(self._wanted_usd + _CALLS_AHEAD * need.usd, self._wanted_calls + _CALLS_AHEAD * need.calls)
         lease = BudgetLease(
-            str(self._options.run), self._holder, held, need, ahead, self._most, in_flight=self._reserved_calls > 0
+            str(self._options.run), self._holder, reserved, need, ahead, self._most, in_flight=self._reserved_calls > 0
         )
         granted: Granted = await self._store.lease(lease)
-        self._leased = Amount(held.usd + granted.amount.usd, held.calls + granted.amount.calls)
+        self._leased = Amount(reserved.usd + granted.amount.usd, reserved.calls + granted.amount.calls)
         self._others = granted.others
         return granted
 

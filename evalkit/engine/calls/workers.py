@@ -132,10 +132,10 @@ class Workers:
 
     def _fail(self, call: PendingCall, failure: Failure) -> None:
         """End a call without a reply."""
-        for place, key in enumerate(call.request.keys):
+        for index, key in enumerate(call.request.keys):
             # what one request may have cost is not counted once for each of its samples
-            own = replace(failure, maybe_paid=call.maybe_paid if place == 0 else 0)
-            self._run.resolve(key, Outcome(key, failure=own))
+            sample_failure = replace(failure, maybe_paid=call.maybe_paid if index == 0 else 0)
+            self._run.resolve(key, Outcome(key, failure=sample_failure))
 
     async def _work(self) -> None:
         worker, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -162,8 +162,8 @@ class Workers:
     @property
     def _most_replies(self) -> int:
         """How many replies one request may ask for."""
-        most = self._adapt.get("n")
-        return 1 if self._n_works is False else sys.maxsize if most is None else int(most)
+        limit = self._adapt.get("n")
+        return 1 if self._n_works is False else sys.maxsize if limit is None else int(limit)
 
     def _render_next(self) -> None:
         """Render one prompt ahead while calls are in flight, so that the next call can be sent without delay."""
@@ -288,9 +288,9 @@ class Workers:
         stored = await self._run.store.claim(keys, since=self._run.newer_than)
         if stored is not None:
             call.claimed = keys
-            left = self._take_over(call, stored)
+            has_samples = self._take_over(call, stored)
             self._release(call, [key for key in keys if key not in call.request.keys])
-            return left
+            return has_samples
         if call.waiting_since is None:
             call.waiting_since = now
         if now - call.waiting_since <= self._longest_claim_s:
@@ -419,17 +419,17 @@ class Workers:
 
         That is remembered as soon as a request without the parameter is answered: the error may have been another one.
         """
-        name, other = str(problem.parameter), problem.instead
+        name, replacement = str(problem.parameter), problem.instead
         sent = call.adapt.get(name, _AS_ASKED)
         if sent is None or isinstance(sent, str):
             return False
         if self._adapt.get(name, _AS_ASKED) == sent:  # else a call has learnt more in the meantime
-            self._adapt[name] = other
-            if name == "n" and other is None:
+            self._adapt[name] = replacement
+            if name == "n" and replacement is None:
                 self._n_works = False
             self._unproven[name] = (
                 f"{self.judge.model} at {self.judge.service} refuses the parameter {name}; "
-                f"{instead_of(name, other)} from now on ({problem.detail})"
+                f"{instead_of(name, replacement)} from now on ({problem.detail})"
             )
         return True
 

@@ -189,10 +189,10 @@ def missing_requests(worklist: Worklist, options: Options) -> tuple[list[Request
     """The requests that `judge` would send, the store, from which Unix time on stored replies count, and why none."""
     lookup = _opened(worklist, options)
     if (first := _own_answers_needed(lookup)) is not None:
-        requests, *others = missing_requests(first, _options_of_answers(lookup))
+        requests, *details = missing_requests(first, _options_of_answers(lookup))
         if requests:
             _log.info("these batches ask for the judges' own answers; collect them, then submit again for the scores")
-            return requests, *others  # type: ignore[return-value]
+            return requests, *details  # type: ignore[return-value]
         lookup = _with_answers(lookup, judge_worklist(first, _options_of_answers(lookup, stored=True)))
     requests, reason = (_requests(lookup), "") if lookup.missing else ([], _why_none(lookup))
     return requests, lookup.stored.store, lookup.newer_than, reason
@@ -202,10 +202,10 @@ def _why_none(lookup: Lookup) -> str:
     """Why no reply is missing, in words."""
     worklist, n = lookup.stored.worklist, lookup.stored.worklist.n_rows
     n_skipped = sum(lookup.columns.error(row) in SKIPPED for row in range(n))
-    held = " or hold an image" if worklist.n_unseen else ""
+    image_text = " or hold an image" if worklist.n_unseen else ""
     return (
         f"of {counted(n, 'judgment')}, {lookup.n_stored} in the cache, {n - lookup.n_stored - n_skipped} in open "
-        f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{held}"
+        f"tickets (`evalkit batch list`), {n_skipped} of items that lack an input{image_text}"
     )
 
 
@@ -222,16 +222,16 @@ def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]
 @_with_arguments_of(judge)
 async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
-    named = signature(judge).bind(*args, **options).arguments
-    items, rubric, judges = named.pop("items"), named.pop("rubric"), named.pop("judges", None)
-    item_id = named.pop("item_id", None)
-    asked = {
-        name: named.pop(name)
+    arguments = signature(judge).bind(*args, **options).arguments
+    items, rubric, judges = arguments.pop("items"), arguments.pop("rubric"), arguments.pop("judges", None)
+    item_id = arguments.pop("item_id", None)
+    spec_arguments = {
+        name: arguments.pop(name)
         for name in ("samples", "template", "inputs", "on_missing", "criteria_per_call")
-        if name in named
+        if name in arguments
     }
-    spec = Spec.of(rubric, judges, **asked)
-    chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
+    spec = Spec.of(rubric, judges, **spec_arguments)
+    chosen = Options(**(arguments | {"offline": True} if is_none(judges) else arguments))
     return await _ajudged(Worklist.of(spec, items, item_id), chosen)
 
 
@@ -247,8 +247,8 @@ async def _ajudged(worklist: Worklist, options: Options, budget: Budget | None =
         requests, newer_than = _requests(lookup), lookup.newer_than
         with _calling(lookup) as show:
             store = lookup.stored.store
-            asked = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
-            _take(lookup, await asked)
+            outcomes = afetch(requests, store, options, newer_than=newer_than, on_progress=show, budget=budget)
+            _take(lookup, await outcomes)
     return _table(lookup)
 
 
@@ -357,8 +357,8 @@ def _take(lookup: Lookup, outcomes: Sequence[Any]) -> None:
             failures[row] = outcome.failure
     with gc_paused():
         for source, answered in places.items():
-            for at in range(0, len(answered), _CHUNK):
-                rows = answered[at : at + _CHUNK]
+            for start in range(0, len(answered), _CHUNK):
+                rows = answered[start : start + _CHUNK]
                 keys = [lookup.missing[row] for row in rows]
                 lookup.columns.read(rows, keys, [by_key[key].value for key in keys], source=source)
     if failures:

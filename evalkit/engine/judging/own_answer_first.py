@@ -31,22 +31,22 @@ class _FirstPrompts(PromptBuilder):
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any], others: Sequence[Criterion] = ()) -> Prompt:
         text = self._blocks(criterion, inputs, others)["commit"]
-        made = super().prompt(criterion, inputs, others)
-        return replace(made, messages=(Message("user", text),), form="text", schema=None)
+        prompt = super().prompt(criterion, inputs, others)
+        return replace(prompt, messages=(Message("user", text),), form="text", schema=None)
 
 
 def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Worklist | None:
     """The first answers that these rows of a specification that commits need (None: all rows); None if none does."""
     spec = worklist.spec
-    committed = [at for at, builder in enumerate(spec.prompt_builders) if builder.template.commits]
-    places = [worklist.place(row) for row in rows] if rows is not None else []
-    judges = committed if rows is None else sorted({place[2] for place in places} & {*committed})
+    committed = [number for number, builder in enumerate(spec.prompt_builders) if builder.template.commits]
+    positions = [worklist.place(row) for row in rows] if rows is not None else []
+    judges = committed if rows is None else sorted({position[2] for position in positions} & {*committed})
     items = (
-        [at for at in range(len(worklist.inputs)) if at not in worklist.skipped]
+        [number for number in range(len(worklist.inputs)) if number not in worklist.skipped]
         if rows is None
-        else sorted({place[0] for place in places if place[2] in judges})
+        else sorted({position[0] for position in positions if position[2] in judges})
     )
-    questions = {digest(asked): asked for asked in (question_of(worklist.inputs[at]) for at in items)}
+    questions = {digest(question): question for question in (question_of(worklist.inputs[number]) for number in items)}
     if not judges or not questions:
         return None
     frame = pd.DataFrame({"item_id": pd.array(list(questions), dtype="str")})
@@ -56,15 +56,15 @@ def first_stage(worklist: Worklist, rows: Sequence[int] | None = None) -> Workli
 
 def _first_spec(spec: Spec, judges: Sequence[int]) -> Spec:
     builders = []
-    for at in judges:
-        template = spec.prompt_builders[at].template
+    for number in judges:
+        template = spec.prompt_builders[number].template
         inputs = [name for name in spec.rubric.inputs if name.removesuffix("?") in BEFORE_ANSWER]
         answered = {"name": OWN_ANSWER, "level": "nominal", "scale": {"answered": "", "not answered": ""}}
         rubric = Rubric(id=template.name, inputs=inputs, criteria=[answered], template=template.label)
         builders.append(_FirstPrompts(rubric, template, _read))
-    asked = tuple(spec.judges[at].replace(score=None) for at in judges)
+    first_judges = tuple(spec.judges[number].replace(score=None) for number in judges)
     return replace(
-        spec, rubric=builders[0].rubric, judges=asked, samples=1, exact=True,
+        spec, rubric=builders[0].rubric, judges=first_judges, samples=1, exact=True,
         prompt_builders=tuple(builders), profile=None, criteria_per_call=1, inputs={}, commits=False,
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ def _read(reply: Mapping[str, Any], _inputs: Mapping[str, Any]) -> Parsed:
 
 def own_answers(worklist: Worklist, answers: pd.DataFrame) -> dict[tuple[int, str], tuple[str, str | None]]:
     """By judge and question, from the judgments of `first_stage`: the answer, and why there is none."""
-    names = {judge.name: at for at, judge in enumerate(worklist.spec.judges)}
+    names = {judge.name: number for number, judge in enumerate(worklist.spec.judges)}
     columns = answers[["judge", "item_id", "explanation", "error"]].astype(object).itertuples(index=False, name=None)
     return {
         (names[judge], item): ("" if pd.isna(text) else text, None if pd.isna(error) else error)
@@ -96,13 +96,13 @@ def with_columns(table: pd.DataFrame, worklist: Worklist, answers: pd.DataFrame,
     """The judgments with the first answer of their judge, its key, source and price; `live` are the keys asked now."""
     ids = worklist.items["item_id"].tolist()
     questions = {item: digest(question_of(inputs)) for item, inputs in zip(ids, worklist.inputs, strict=True)}
-    own = answers.loc[answers["error"].isna(), ["judge", "item_id", "explanation", "key", "source", "cost_usd"]]
-    known = {
+    valid = answers.loc[answers["error"].isna(), ["judge", "item_id", "explanation", "key", "source", "cost_usd"]]
+    by_question = {
         (str(judge), question): (text, key, "live" if key in live else source, usd)
-        for judge, question, text, key, source, usd in own.astype(object).itertuples(index=False, name=None)
+        for judge, question, text, key, source, usd in valid.astype(object).itertuples(index=False, name=None)
     }
-    asked = zip(table["judge"].astype(str), table["item_id"].map(questions), strict=True)
-    rows = [known.get(pair, (None, None, None, math.nan)) for pair in asked]
+    pairs = zip(table["judge"].astype(str), table["item_id"].map(questions), strict=True)
+    rows = [by_question.get(pair, (None, None, None, math.nan)) for pair in pairs]
     text, keys, source, usd = zip(*rows, strict=True) if rows else ([], [], [], [])
     return table.assign(
         own_answer=pd.array(list(text), dtype="str"), own_key=pd.array(list(keys), dtype="str"),

@@ -105,11 +105,11 @@ class Plan:
         """What the calls cost, in words."""
         if not self.n_to_call:
             return "nothing to pay"
-        usd, most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
+        usd, usd_at_most, in_batches = self.usd, self.usd_at_most, self.usd_in_batches
         if np.isnan(usd):
             return "price unknown"
-        limit = "no upper bound without max_tokens" if np.isnan(most) else f"at most {most:.4f}"
-        price = f"about {money(usd)}, {limit}" if most else "free"
+        limit = "no upper bound without max_tokens" if np.isnan(usd_at_most) else f"at most {usd_at_most:.4f}"
+        price = f"about {money(usd)}, {limit}" if usd_at_most else "free"
         return f"{price} (in batches about {in_batches:.4f})" if in_batches < usd else price
 
     @property
@@ -177,7 +177,7 @@ def plan_worklist(
     """`plan` for a work list that exists already."""
     store, judges = ReplyStore.open(cache), work.spec.judges
     stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
-    n_cached, known = Counter[int](), [list[bytes]() for _ in judges]
+    n_cached, stored_values = Counter[int](), [list[bytes]() for _ in judges]
     missing: dict[int, bytes] = {}
 
     def judge_of(row: int) -> int:
@@ -186,8 +186,8 @@ def plan_worklist(
     def count(row: int, hit: Hit) -> None:
         judge = judge_of(row)
         n_cached[judge] += 1
-        if len(known[judge]) < _SAMPLE:
-            known[judge].append(hit[1])
+        if len(stored_values[judge]) < _SAMPLE:
+            stored_values[judge].append(hit[1])
 
     for first, keys, hits in stored.chunks():
         for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
@@ -211,9 +211,9 @@ def plan_worklist(
         to_call[judge_of(row)].append(row)
     rendered: dict[tuple[str, ...], Prompt] = {}
     rows = [
-        (judge.name, work.n_asked // len(judges), n_cached[at], n_recorded[at], in_batch[at], len(to_call[at]),
-         *_prices(work, store, at, to_call[at], known[at], rendered))
-        for at, judge in enumerate(judges)
+        (judge.name, work.n_asked // len(judges), n_cached[number], n_recorded[number], in_batch[number],
+         len(to_call[number]), *_prices(work, store, number, to_call[number], stored_values[number], rendered))
+        for number, judge in enumerate(judges)
     ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_in_batch", "n_to_call", *_PRICES]
     table = _with_first_answers(pd.DataFrame(rows, columns=names), work, list(missing), cache)
@@ -255,19 +255,19 @@ def _prices(
     if price is None:
         return np.nan, np.nan, np.nan
     requests = work.requests(missing)
-    for one in requests:
-        shared = one.parts.rubric_hash, one.parts.template_hash, one.parts.input_hash
-        one.source = rendered.get(shared, one.source)
-        rendered[shared] = one.prompt
-    billed_once = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
-    for_prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
+    for request in requests:
+        shared = request.parts.rubric_hash, request.parts.template_hash, request.parts.input_hash
+        request.source = rendered.get(shared, request.source)
+        rendered[shared] = request.prompt
+    one_bill = not asks_singly(judge) and store.facts(judge.service, judge.model).get("n_supported") is True
+    prompt_usd = sum(upper_bound(request, 0, price) * (1 if one_bill else len(request.samples)) for request in requests)
     sizes = [len(work.spec.groups[work.place(row)[1]]) for row in missing] if work.spec.is_grouped else [1]
     reply_tokens = _reply_tokens(known, judge.max_tokens, sum(sizes) / len(sizes))
-    usd = for_prompts / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
+    usd = prompt_usd / BYTES_PER_TOKEN + len(missing) * reply_tokens * price[1] / 1e6
     in_batches = usd * batch_share(judge) if has_batches(judge) else np.nan
     if judge.max_tokens is None:
         return usd, np.nan, in_batches
-    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests), in_batches
+    return usd, sum(upper_bound(request, 1, price) * len(request.samples) for request in requests), in_batches
 
 
 def _reply_tokens(known: list[bytes], max_tokens: int | None, n_criteria: float) -> float:

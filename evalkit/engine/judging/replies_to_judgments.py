@@ -78,9 +78,9 @@ class VerdictColumns:
     def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
         """Fill in the verdicts of these rows."""
         scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
-        known = self._labels
+        code_of = self._labels
         self._score[where], self._norm[where] = scores, norms
-        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
+        self._label[where] = [-1 if label is None else code_of.setdefault(label, len(code_of)) for label in labels]
         self._passed[where], self._error[where] = passed, errors
 
     def columns(self) -> dict[str, Any]:
@@ -88,9 +88,9 @@ class VerdictColumns:
         return {
             "score": self._score,
             "score_norm": self._norm,
-            "label": _named(self._label, list(self._labels)),
+            "label": _categorical(self._label, list(self._labels)),
             "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
-            "error": _named(self._error, REASONS),
+            "error": _categorical(self._error, REASONS),
         }
 
 
@@ -104,13 +104,13 @@ class Columns(VerdictColumns):
         readers: dict[Any, CodeReader] = {}
         self._readers = []  # by criterion and judge
         for criterion, numbers in zip(spec.rubric.criteria, spec.groups, strict=True):
-            group = [spec.rubric.names[at] for at in numbers]
+            group = [spec.rubric.names[number] for number in numbers]
             for builder in spec.prompt_builders:
-                own = builder.reply_reader
-                key = criterion.name, builder.template.form, own
+                reply_reader = builder.reply_reader
+                key = criterion.name, builder.template.form, reply_reader
                 if key not in readers:
                     form, scale = builder.template.form, criterion.scale
-                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, own, group)
+                    readers[key] = CodeReader(form, scale, criterion.name, pairwise, reply_reader, group)
                 self._readers.append(readers[key])
         n = worklist.n_rows
         super().__init__(n)
@@ -166,11 +166,11 @@ class Columns(VerdictColumns):
         if self._replies:
             self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
         # a reply contains only what is known
-        for field, codes, known in (
+        for field, codes, code_of in (
             ("model", self._model, self._models), ("fingerprint", self._fingerprint, self._fingerprints)
         ):  # fmt: skip
             names = [reply.get(field) for reply in replies]
-            codes[where] = [-1 if name is None else known.setdefault(name, len(known)) for name in names]
+            codes[where] = [-1 if name is None else code_of.setdefault(name, len(code_of)) for name in names]
         self._is_cut[where] = [reply.get("prompt_cut", False) for reply in replies]
         self._ids[where] = [id_number(reply.get("id")) for reply in replies]
         self._created[where] = [reply.get("created", 0.0) for reply in replies]
@@ -197,11 +197,11 @@ class Columns(VerdictColumns):
             return None
         from evalkit.rubrics.parsing.verdict_logprobs import read_distribution
 
-        found = read_distribution(reply, parsed, reader.parse, reader.scale)
-        if found is None:
+        distribution = read_distribution(reply, parsed, reader.parse, reader.scale)
+        if distribution is None:
             return None
         verdict, made[row] = read_score(
-            found.codes, reading, lambda code: reader.verdict(code, flip), is_first=found.is_first
+            distribution.codes, reading, lambda code: reader.verdict(code, flip), is_first=distribution.is_first
         )
         return verdict
 
@@ -251,12 +251,12 @@ class Columns(VerdictColumns):
         if not chunks:
             return pd.array([None] * n, dtype="str")
         where = np.concatenate([rows for rows, _ in chunks])
-        whole = type(chunks[0][1])._concat_same_type([values for _, values in chunks])
+        column = type(chunks[0][1])._concat_same_type([values for _, values in chunks])
         if len(where) == n and (where == np.arange(n)).all():
-            return whole
+            return column
         take = np.full(n, -1, dtype=np.int64)
         take[where] = np.arange(len(where))
-        return whole.take(take, allow_fill=True)
+        return column.take(take, allow_fill=True)
 
     def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
         """The judgments table, or only the rows that are `kept`; it can be made only once."""
@@ -275,8 +275,8 @@ class Columns(VerdictColumns):
             "sample": np.tile(np.arange(n_samples), n // n_samples),
             **self.columns(),
             "explanation": self._text("explanation"),
-            "source": _named(self._source, _SOURCES),
-            "model": _named(self._model, list(self._models)),
+            "source": _categorical(self._source, _SOURCES),
+            "model": _categorical(self._model, list(self._models)),
             "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
             "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
             "cost_usd": self.cost,
@@ -295,7 +295,7 @@ class Columns(VerdictColumns):
         if has_remarks:
             columns["remark"] = remarks
         if self._fingerprints:
-            columns["fingerprint"] = _named(self._fingerprint, list(self._fingerprints))
+            columns["fingerprint"] = _categorical(self._fingerprint, list(self._fingerprints))
         judgments = table("judgments", columns)
         for note in remark_notes(judgments) if has_remarks else ():
             warnings.warn(note, EvalkitWarning, stacklevel=2)
@@ -304,17 +304,17 @@ class Columns(VerdictColumns):
         return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
 
 
-def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
+def _categorical(codes: Any, names: Sequence[str]) -> pd.Categorical:
     """Codes with their names as a categorical with only the names in use."""
     used = np.unique(codes[codes >= 0])
-    place = np.full(len(names) + 1, -1, dtype=np.int32)
-    place[used] = np.arange(len(used))
-    return pd.Categorical.from_codes(place[codes], pd.Index([names[at] for at in used], dtype="str"))
+    new_codes = np.full(len(names) + 1, -1, dtype=np.int32)
+    new_codes[used] = np.arange(len(used))
+    return pd.Categorical.from_codes(new_codes[codes], pd.Index([names[code] for code in used], dtype="str"))
 
 
 def _repeated(values: Sequence[str | None], times: int, n: int) -> pd.Categorical:
     """Each value so many times, over and over until there are `n` rows, as a categorical; None is missing."""
     names = list(dict.fromkeys(value for value in values if value is not None))
     codes = np.repeat([-1 if value is None else names.index(value) for value in values], times)
-    whole = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
-    return pd.Categorical.from_codes(whole, pd.Index(names, dtype="str"))
+    all_codes = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
+    return pd.Categorical.from_codes(all_codes, pd.Index(names, dtype="str"))

@@ -65,15 +65,15 @@ class StoredReplies:
     @cached_property
     def _shared(self) -> frozenset[str]:
         """Input hashes that several items have."""
-        counts = Counter(shown for hashes in self.worklist.hashes for shown in hashes)
-        return frozenset(shown for shown, n in counts.items() if n > 1)
+        counts = Counter(input_hash for hashes in self.worklist.hashes for input_hash in hashes)
+        return frozenset(input_hash for input_hash, n in counts.items() if n > 1)
 
     def chunks(self) -> Iterator[tuple[int, list[bytes], list[Hit | None]]]:
         """First row, keys, and the stored reply of each row, some thousand rows at a time."""
-        keys, own, first = self.worklist.keys(), self.worklist.keys(recorded=True), 0
+        keys, recorded_keys, first = self.worklist.keys(), self.worklist.keys(recorded=True), 0
         while chunk := list(islice(keys, _CHUNK)):
-            own_chunk = list(islice(own, len(chunk))) if self.recorded else None
-            yield first, chunk, self._hits(range(first, first + len(chunk)), chunk, own_chunk)
+            recorded_chunk = list(islice(recorded_keys, len(chunk))) if self.recorded else None
+            yield first, chunk, self._hits(range(first, first + len(chunk)), chunk, recorded_chunk)
             first += len(chunk)
 
     def recorded_samples(self) -> int:
@@ -82,12 +82,12 @@ class StoredReplies:
         while True:
             samples *= 2
             wide = replace(self, worklist=self.worklist.with_samples(samples))
-            most = 0
+            n_recorded = 0
             for first, _, hits in wide.chunks():
-                places = ((first + at) % samples + 1 for at, hit in enumerate(hits) if hit and is_recorded(hit[1]))
-                most = max(most, *places, 0)
-            if most <= samples // 2:
-                return most
+                places = (row % samples + 1 for row, hit in enumerate(hits, first) if hit and is_recorded(hit[1]))
+                n_recorded = max(n_recorded, *places, 0)
+            if n_recorded <= samples // 2:
+                return n_recorded
 
     def of_rows(self, rows: Collection[int], *, content: bool = False) -> dict[int, Hit]:
         """The stored replies of those of the rows that have one.
@@ -96,10 +96,10 @@ class StoredReplies:
         """
         if not rows:
             return {}
-        ordered, wanted = sorted(rows), frozenset(rows)
-        keys = list(self.worklist.keys(content=content, rows=wanted))
-        own = list(self.worklist.keys(content=content, recorded=True, rows=wanted)) if self.recorded else None
-        hits = self._hits(ordered, keys, own, content=content)
+        ordered, chosen = sorted(rows), frozenset(rows)
+        keys = list(self.worklist.keys(content=content, rows=chosen))
+        recorded_keys = list(self.worklist.keys(content=content, recorded=True, rows=chosen)) if self.recorded else None
+        hits = self._hits(ordered, keys, recorded_keys, content=content)
         return {row: hit for row, hit in zip(ordered, hits, strict=True) if hit is not None}
 
     def _hits(
@@ -116,7 +116,7 @@ class StoredReplies:
             return [stored.get(key) for key in keys]
         pairs = zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
         return [
-            shared if mine is None and not self._shared else self._of(row, shared, mine) for row, shared, mine in pairs
+            shared if hit is None and not self._shared else self._of(row, shared, hit) for row, shared, hit in pairs
         ]
 
     def _of(self, row: int, shared: Hit | None, mine: Hit | None) -> Hit | None:
@@ -185,7 +185,7 @@ class Lookup:
 
 def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: float | None = None) -> Lookup:
     """Read the stored replies of a work list, received until this Unix time; skipped items fail."""
-    refresh, now, kept = options.refresh, time.time(), None
+    refresh, now, shown_rows = options.refresh, time.time(), None
     since = now if refresh is True else refresh if isinstance(refresh, float) else None
     newer_than = now if refresh == "unscored" else since
     recorded = options.recorded == "use" or (options.offline and until is None)
@@ -196,8 +196,8 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
         samples = max(worklist.spec.samples, stored.recorded_samples())
         stored = replace(stored, worklist=worklist.with_samples(samples))
         columns, missing = _read(stored, options)
-        kept = _shown_rows(stored.worklist, columns, missing, worklist.spec.samples)
-        missing = {row: key for row, key in missing.items() if kept[row]}
+        shown_rows = _shown_rows(stored.worklist, columns, missing, worklist.spec.samples)
+        missing = {row: key for row, key in missing.items() if shown_rows[row]}
     elif not options.offline and (refresh == "unscored" or columns.broke_off):
         broken = _worth_asking(stored, columns.broke_off)
         newer_than = time.time() if broken else newer_than
@@ -206,11 +206,11 @@ def look_up(worklist: Worklist, options: Options, store: ReplyStore, until: floa
         missing = dict(sorted((missing | again).items()))
     n_stored = stored.worklist.n_rows - len(missing)
     if worklist.skipped:
-        asked = stored.worklist.without_skipped(missing)
-        skipped = [row for row in missing if row not in asked]
+        unskipped = stored.worklist.without_skipped(missing)
+        skipped = [row for row in missing if row not in unskipped]
         columns.fail(skipped, None, [worklist.skipped[stored.worklist.place(row)[0]] for row in skipped])
-        missing = asked
-    return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, kept)
+        missing = unskipped
+    return Lookup(stored, options, columns, missing, frozenset(again), newer_than, n_stored, shown_rows)
 
 
 def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, bytes]]:
@@ -220,12 +220,12 @@ def _read(stored: StoredReplies, options: Options) -> tuple[Columns, dict[int, b
     """
     columns, missing = Columns(stored.worklist, replies=options.replies), dict[int, bytes]()
     for first, keys, values in stored.chunks():
-        hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
+        hits = [(first + index, *hit) for index, hit in enumerate(values) if hit is not None]
         if hits:
             with gc_paused():
                 columns.read(*zip(*hits, strict=True), source=None)
         if len(hits) < len(keys):
-            missing |= {first + at: keys[at] for at, hit in enumerate(values) if hit is None}
+            missing |= {first + index: keys[index] for index, hit in enumerate(values) if hit is None}
     if missing and options.adopt and options.refresh != "unscored":
         adopted = stored.of_rows(missing, content=True)
         adopted_keys, replies = [key for key, _ in adopted.values()], [reply for _, reply in adopted.values()]
@@ -275,13 +275,13 @@ def _shown_rows(worklist: Worklist, columns: Columns, missing: Collection[int], 
     For pairs that is one row for each order in which the judge has replies to another item.
     """
     has_reply, recorded = _cells(worklist, columns, missing)
-    asked = np.asarray(has_reply.any(axis=(0, -1)))
-    asked[..., 0] |= ~asked.any(axis=-1)
-    shown = has_reply.copy()
-    shown[..., 0] |= asked & ~has_reply.any(axis=-1)
+    is_sampled = np.asarray(has_reply.any(axis=(0, -1)))
+    is_sampled[..., 0] |= ~is_sampled.any(axis=-1)
+    is_shown = has_reply.copy()
+    is_shown[..., 0] |= is_sampled & ~has_reply.any(axis=-1)
     default = np.arange(has_reply.shape[-1]) < samples
     by_judge = np.asarray(recorded.any(axis=(0, 1, 3, 4)))[:, np.newaxis, np.newaxis]
-    return np.where(by_judge, shown, default).reshape(-1)
+    return np.where(by_judge, is_shown, default).reshape(-1)
 
 
 def miss_offline(lookup: Lookup) -> None:
@@ -291,7 +291,7 @@ def miss_offline(lookup: Lookup) -> None:
         row = next(iter(lookup.missing))
         item = worklist.items["item_id"].iloc[worklist.place(row)[0]]
         near = nearest(worklist, store, row) or {}
-        difference = "; ".join(f"{name}: {cached!r} cached, {asked!r} needed" for name, (cached, asked) in near.items())
+        difference = "; ".join(f"{name}: {cached!r} cached, {new!r} needed" for name, (cached, new) in near.items())
         difference = difference or "nothing is stored for this input, and nothing recorded for this item id"
         raise CacheMiss(
             f"{len(lookup.missing)} of {counted(worklist.n_rows, 'judgment is', 'judgments are')} not in the cache at "
@@ -329,15 +329,15 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     rubric = spec.rubric
     if rubric.edited:
         return
-    known = store.texts_of(rubric.id, rubric.version)
-    own = {
+    stored = store.texts_of(rubric.id, rubric.version)
+    current = {
         (asking.template.hash, text) for asking in spec.prompt_builders for text in asking.rubric.prompt_hashes.values()
     }
-    templates = {template for template, _ in own}
-    others = [pair for pair in known if pair[0] in templates and pair not in own]
-    if not others or own <= set(known) or not is_found(spec.rubric):
+    templates = {template for template, _ in current}
+    stale = [pair for pair in stored if pair[0] in templates and pair not in current]
+    if not stale or current <= set(stored) or not is_found(spec.rubric):
         return
-    n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in others)
+    n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in stale)
     name = f"{rubric.id}@{rubric.version}"
     warnings.warn(
         f"{counted(n, 'cached reply', 'cached replies')} for {name} were made with another text of this version. If "

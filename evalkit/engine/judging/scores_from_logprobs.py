@@ -43,22 +43,22 @@ def read_score(
     shares = [(share / total, verdict_of(code)) for code, share in codes.items()]
     mass = math.fsum(share for share, _ in shares)
     scores = [verdict[0] for _, verdict in shares]
-    known = math.fsum(share * verdict[0] for share, verdict in shares)
+    weighted = math.fsum(share * verdict[0] for share, verdict in shares)
     missing = max(0.0, 1.0 - mass)
-    bounds = known + missing * min(scores), known + missing * max(scores)
+    bounds = weighted + missing * min(scores), weighted + missing * max(scores)
     if mass < LEAST_MASS:
         return _LOW_MASS, (math.nan, mass, *bounds, math.nan)
-    mean, norm = known / mass, math.fsum(share * verdict[1] for share, verdict in shares) / mass
+    mean, norm = weighted / mass, math.fsum(share * verdict[1] for share, verdict in shares) / mass
     has_rule = shares[0][1][3] >= 0
     passes = math.fsum(share for share, verdict in shares if verdict[3] == 1) / mass if has_rule else math.nan
     first, second = sorted((share for share, _ in shares), reverse=True)[:2]
     top = max(shares, key=lambda pair: pair[0])[1]
     tied = first - second <= _TOLERANCE
-    own = (mass, *bounds, passes if is_first else math.nan)
+    figures = (mass, *bounds, passes if is_first else math.nan)
     if tied and (reading == "mode" or math.isnan(mean)):
-        return _TIED, (math.nan, *own)
+        return _TIED, (math.nan, *figures)
     if reading == "mode":
-        return top, (math.nan, *own)
+        return top, (math.nan, *figures)
     spread = math.sqrt(math.fsum(share * (verdict[0] - mean) ** 2 for share, verdict in shares) / mass)
     passed = -1 if not has_rule or abs(passes - 0.5) <= _TOLERANCE else int(passes > 0.5)
-    return (mean, norm, None if tied else top[2], passed, -1), (spread, *own)
+    return (mean, norm, None if tied else top[2], passed, -1), (spread, *figures)

@@ -90,11 +90,11 @@ class Spec:
         criteria = self.rubric.criteria
         size = len(criteria) if isinstance(self.criteria_per_call, str) else self.criteria_per_call
         groups = []
-        for at, criterion in enumerate(criteria):
-            first = at // size * size
-            others = range(first, min(first + size, len(criteria)))
+        for index, criterion in enumerate(criteria):
+            first = index // size * size
+            group = range(first, min(first + size, len(criteria)))
             alone = bool(criterion.examples)
-            groups.append((at,) if alone else tuple(one for one in others if not criteria[one].examples))
+            groups.append((index,) if alone else tuple(number for number in group if not criteria[number].examples))
         return tuple(groups)
 
     @property
@@ -154,11 +154,11 @@ class Spec:
         ConfigError, RubricError
             When something is unknown, missing or contradictory.
         """
-        found = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
-        if isinstance(found, Rubric):
-            chosen, profile, places = found, None, list[Place]()
+        loaded = rubric if isinstance(rubric, (Rubric, Profile)) else load_rubric_or_profile(rubric)
+        if isinstance(loaded, Rubric):
+            chosen, profile, places = loaded, None, list[Place]()
         else:
-            chosen, profile, places = found.load(), found, named_by(found)
+            chosen, profile, places = loaded.load(), loaded, named_by(loaded)
         if is_none(judges):
             if profile is None or not profile.judges:
                 raise ConfigError(
@@ -170,9 +170,9 @@ class Spec:
         if rules:
             Rules.of(rules)  # refuses an unknown name
         check_choice("on_missing", on_missing, ON_MISSING)
-        named = {"judges": judges, "template": template, "samples": samples}
-        named |= {"criteria_per_call": criteria_per_call} | dict(rules or {})
-        spec = cls.resolve(chosen, Settings.of((source, named), *places), profile=profile)
+        arguments = {"judges": judges, "template": template, "samples": samples}
+        arguments |= {"criteria_per_call": criteria_per_call} | dict(rules or {})
+        spec = cls.resolve(chosen, Settings.of((source, arguments), *places), profile=profile)
         if inputs:
             check_names(inputs, chosen)
             spec.settings.update(inputs=[f"{name}={column}" for name, column in inputs.items()])
@@ -218,13 +218,13 @@ class Spec:
                 EvalkitWarning,
                 stacklevel=5,
             )
-        read = [judge for judge in judges if judge.score]
-        if read and rules.min_self_agreement is not None:
+        logprob_judges = [judge for judge in judges if judge.score]
+        if logprob_judges and rules.min_self_agreement is not None:
             raise ConfigError(
-                f"min_self_agreement= compares several verdicts of a judge, but judge '{read[0].name}' gives one, with "
-                f"probabilities (score={read[0].score!r}); set only one of the two"
+                f"min_self_agreement= compares several verdicts of a judge, but judge '{logprob_judges[0].name}' "
+                f"gives one, with probabilities (score={logprob_judges[0].score!r}); set only one of the two"
             )
-        warm = [judge.name for judge in read if judge.temperature not in (None, 1.0)]
+        warm = [judge.name for judge in logprob_judges if judge.temperature not in (None, 1.0)]
         if warm:
             warnings.warn(
                 f"{listed(warm)} reads log-probabilities at a temperature other than 1.0. Some services apply the "
@@ -302,16 +302,16 @@ def check_provider(text: str, place: str) -> None:
 
 def with_changes(judge: Judge, changes: Mapping[str, Any]) -> Judge:
     """A judge with some of its fields changed; only an LLM has a server and a key."""
-    own = {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
-    return judge.replace(**own) if own else judge
+    fields = {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
+    return judge.replace(**fields) if fields else judge
 
 
 def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
     """A profile as a place of settings: what its file names."""
     if profile is None:
         return []
-    named = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
-    return [(source or f"profile {profile.profile}", named | {"judges": named.get("judges") or None})]
+    fields = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
+    return [(source or f"profile {profile.profile}", fields | {"judges": fields.get("judges") or None})]
 
 
 def _panel(

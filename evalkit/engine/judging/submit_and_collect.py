@@ -118,30 +118,30 @@ def submit(
         return Ticket.of(store, why_none)
     store.check_writable()
     keys = [key for request in requests for key in request.keys]
-    stored, held = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
+    stored, ticket_keys = store.open_ticket(TicketRecord(run, live_after_s, newer_than).to_dict(), keys)
     ticket = OpenTicket(store, stored, [judge.base_url for judge in spec.judges])
     with TemporaryDirectory(prefix="evalkit-batch-") as folder:
         try:
-            own = held - wait_for(_asked_or_stored(store, sorted(held), newer_than))
+            unasked = ticket_keys - wait_for(_asked_or_stored(store, sorted(ticket_keys), newer_than))
             paths = _numbered(Path(folder), None if to is None else Path(to), len({r.judge.name for r in requests}))
-            writer = _write(ticket, _only(requests, own), paths, options, to_file=to is not None)
+            writer = _write(ticket, _only(requests, unasked), paths, options, to_file=to is not None)
             left_out = sum(len(request.keys) for request in writer.left_out)
             batches = tuple(file.record("written" if to is None else "file") for file in writer.files)
             for file in writer.files:
                 file.part.replace(file.path)
             ticket.change(
-                batches=batches, n_left_out=left_out, manifest=writer.manifest, free=held - writer.keys,
+                batches=batches, n_left_out=left_out, manifest=writer.manifest, free=ticket_keys - writer.keys,
                 ended=not batches,
             )  # fmt: skip
         except BaseException:
             ticket.change(ended=True)  # nothing was sent
             raise
-        for at in range(len(writer.files) if to is None else 0):
-            ticket.send(at)
-    made = ticket.shown()
-    if writer.files and (made.table["state"] == "unsent").all():
-        raise JudgeError(f"no batch could be sent: {'; '.join(made.table['problem'].unique())}")
-    return made if writer.files or made.n_left_out else Ticket.of(store, _TAKEN)
+        for number in range(len(writer.files) if to is None else 0):
+            ticket.send(number)
+    result = ticket.shown()
+    if writer.files and (result.table["state"] == "unsent").all():
+        raise JudgeError(f"no batch could be sent: {'; '.join(result.table['problem'].unique())}")
+    return result if writer.files or result.n_left_out else Ticket.of(store, _TAKEN)
 
 
 def collect(
@@ -198,7 +198,7 @@ def collect(
         return ticket
     servers = [base_url, *(ticket.servers if isinstance(ticket, Ticket) else ())]
     opened = OpenTicket(store, store.ticket(ticket.id if isinstance(ticket, Ticket) else ticket), servers)
-    files = [Path(one) for one in ([results] if isinstance(results, (str, Path)) else results)]
+    files = [Path(path) for path in ([results] if isinstance(results, (str, Path)) else results)]
     return opened.collect(files, wait=wait, cancel=cancel, progress=progress)
 
 
@@ -227,13 +227,13 @@ async def _asked_or_stored(store: ReplyStore, keys: Sequence[bytes], since: floa
     Calls that come later see the ticket.
     """
     gone: set[bytes] = set()
-    portions = [list(keys[at : at + _KEYS_PER_CLAIM]) for at in range(0, len(keys), _KEYS_PER_CLAIM)]
+    portions = [list(keys[start : start + _KEYS_PER_CLAIM]) for start in range(0, len(keys), _KEYS_PER_CLAIM)]
     while portions:
         some = portions.pop()
-        found = await store.claim(some, since=since)
-        if found is not None:
+        stored = await store.claim(some, since=since)
+        if stored is not None:
             store.claims.release(some)
-            gone |= {key for key, value in found.items() if value != IN_BATCH}
+            gone |= {key for key, value in stored.items() if value != IN_BATCH}
         elif len(some) == 1:
             gone |= {*some}
         else:
@@ -244,15 +244,15 @@ async def _asked_or_stored(store: ReplyStore, keys: Sequence[bytes], since: floa
 
 def _only(requests: Sequence[Request], keys: Collection[bytes]) -> list[Request]:
     """The requests without samples of other keys."""
-    kept = []
+    chosen = []
     for request in requests:
         pairs = [pair for pair in zip(request.samples, request.keys, strict=True) if pair[1] in keys]
         if len(pairs) == len(request.keys):
-            kept.append(request)
+            chosen.append(request)
         elif pairs:
-            samples, left = zip(*pairs, strict=True)
-            kept.append(replace(request, samples=samples, keys=left))
-    return kept
+            samples, chosen_keys = zip(*pairs, strict=True)
+            chosen.append(replace(request, samples=samples, keys=chosen_keys))
+    return chosen
 
 
 def _numbered(folder: Path, to: Path | None, n_judges: int) -> Iterator[Path]:
@@ -276,10 +276,10 @@ def _write(
     by_judge: dict[str, list[Request]] = {}
     for request in requests:
         by_judge.setdefault(request.judge.name, []).append(request)
-    for own in by_judge.values():
-        service = service_of(own[0].judge if not to_file else Judge("openai", "any"))
+    for judge_requests in by_judge.values():
+        service = service_of(judge_requests[0].judge if not to_file else Judge("openai", "any"))
         limits = FILE_LIMITS if to_file else (service.max_requests, service.max_bytes)
-        writer.write(own, service, paths, limits, ticket.alive)
+        writer.write(judge_requests, service, paths, limits, ticket.alive)
     if shared and not ticket.lease(Amount(writer.usd_at_most, len(writer.keys)), options.budget_usd).fits:
         raise ConfigError(f"another process used the budget of run={options.run!r} in the meantime; repeat the call")
     return writer

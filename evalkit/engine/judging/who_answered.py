@@ -52,11 +52,11 @@ def remarks_on(
         Unix time at which the answer came. Replies that came together belong to one request.
     """
     codes = np.where(is_cut, 0, -1).astype(np.int8)
-    known = np.flatnonzero(ids)
-    answers = pd.DataFrame({"id": ids[known], "created": created[known]}).drop_duplicates()
+    rows = np.flatnonzero(ids)
+    answers = pd.DataFrame({"id": ids[rows], "created": created[rows]}).drop_duplicates()
     counts = answers["id"].value_counts()
     least = np.where(counts.index < 0, max(3.0, _SHARE * len(answers)), 2.0)
-    codes[known[np.isin(ids[known], counts.index[counts >= least])]] = 1
+    codes[rows[np.isin(ids[rows], counts.index[counts >= least])]] = 1
     return pd.Categorical.from_codes(codes, pd.Index(REMARKS, dtype="str"))
 
 
@@ -90,9 +90,9 @@ def remark_notes(judgments: pd.DataFrame) -> list[str]:
 def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
     if "model" not in judgments:
         return []
-    known = judgments.loc[judgments["model"].notna().to_numpy(), ["judge", "model"]]
+    answered = judgments.loc[judgments["model"].notna().to_numpy(), ["judge", "model"]]
     served: dict[str, dict[str, int]] = {}
-    for (judge, model), n in _pairs(known).items():
+    for (judge, model), n in _pairs(answered).items():
         served.setdefault(judge, {})[model] = n
     notes = []
     for judge, models in served.items():
@@ -102,15 +102,15 @@ def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
                 f"judge '{judge}' was answered by different models, which its figures mix: {', '.join(parts[:_MOST])}"
             )
     requested = {judge.name: (judge.service, judge.model) for judge in judges}
-    for one, other in combinations(served, 2):
-        if requested and requested.get(one) == requested.get(other):
+    for first, second in combinations(served, 2):
+        if requested and requested.get(first) == requested.get(second):
             continue
-        names = {_plain(model): model for model in served[one]}
-        both = [names[_plain(model)] for model in served[other] if _plain(model) in names]
-        if both:
+        names = {_plain(model): model for model in served[first]}
+        shared = [names[_plain(model)] for model in served[second] if _plain(model) in names]
+        if shared:
             notes.append(
-                f"judges '{one}' and '{other}' were both answered by {', '.join(both[:_MOST])}: their agreement is "
-                "that of one model with itself"
+                f"judges '{first}' and '{second}' were both answered by {', '.join(shared[:_MOST])}: their agreement "
+                "is that of one model with itself"
             )
     return notes
 
@@ -118,7 +118,7 @@ def _of_models(judgments: pd.DataFrame, judges: Sequence[Judge]) -> list[str]:
 def _pairs(table: pd.DataFrame) -> dict[tuple[str, str], int]:
     """How often each pair of texts occurs."""
     counts = table.groupby(list(table.columns), observed=True, sort=False).size()
-    return {(str(one), str(other)): int(n) for (one, other), n in zip(counts.index, counts, strict=True)}
+    return {(str(first), str(second)): int(n) for (first, second), n in zip(counts.index, counts, strict=True)}
 
 
 def _plain(model: str) -> str:

@@ -89,9 +89,9 @@ class Worklist:
 
     def with_samples(self, samples: int) -> Worklist:
         """The same work list with another number of samples."""
-        other = replace(self, spec=replace(self.spec, samples=samples))
-        other.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
-        return other
+        worklist = replace(self, spec=replace(self.spec, samples=samples))
+        worklist.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
+        return worklist
 
     @property
     def n_rows(self) -> int:
@@ -160,19 +160,19 @@ class Worklist:
         if not recorded:  # "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key
             orders = orders[:1] * len(orders)
         cells = count(step=len(samples))
-        wanted: Sequence[int] = samples
+        chosen: Sequence[int] = samples
         for item, hashes in enumerate(self.hashes):
-            own = self.recorded_hashes(item) if recorded else hashes
+            item_hashes = self.recorded_hashes(item) if recorded else hashes
             for maker in makers:
-                for shown, order in zip(own, orders, strict=True):
+                for input_hash, order in zip(item_hashes, orders, strict=True):
                     if rows is not None:
                         first = next(cells)
-                        wanted = [sample for sample in samples if first + sample in rows]
-                    yield from maker(shown, order, wanted)
+                        chosen = [sample for sample in samples if first + sample in rows]
+                    yield from maker(input_hash, order, chosen)
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
-        return [recorded_hash(shown, self.ids[item]) for shown in self.hashes[item]]
+        return [recorded_hash(input_hash, self.ids[item]) for input_hash in self.hashes[item]]
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
         """Item, criterion, judge, order and sample of a row."""
@@ -216,41 +216,41 @@ class Worklist:
         makers = [[SampleKeys(parts.as_dict()) for parts in row] for row in self.parts]
         key_order = self.spec.orders[0]
         requests: list[Request] = []
-        for (criterion, judge, shown), numbers in samples_of.items():
-            item, order = first[criterion, judge, shown]
+        for (criterion, judge, input_hash), numbers in samples_of.items():
+            item, order = first[criterion, judge, input_hash]
             inputs = swapped(self.inputs[item]) if order else self.inputs[item]
             if self.spec.prompt_builders[judge].template.commits:
                 inputs = {**inputs, OWN_ANSWER: self.own_answer(item, judge)[0]}
-            builder, group = self.spec.prompt_builders[judge], [criteria[at] for at in groups[criterion]]
+            builder, group = self.spec.prompt_builders[judge], [criteria[number] for number in groups[criterion]]
             alone = len(group) == 1
             prompt = (
                 partial(builder.prompt, group[0], inputs) if alone else partial(builder.prompt_together, group, inputs)
             )
-            parts = replace(self.parts[criterion][judge], input_hash=shown, order=key_order)
+            parts = replace(self.parts[criterion][judge], input_hash=input_hash, order=key_order)
             samples = tuple(sorted(numbers))
-            keys = tuple(makers[criterion][judge](shown, key_order, samples))
+            keys = tuple(makers[criterion][judge](input_hash, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
 
 
 def _hashes(builder: PromptBuilder, group: Sequence[int]) -> dict[str, Any]:
     """The hashes of rubric and template in a key; those of one criterion alone are the same without groups."""
-    own = [builder.rubric.prompt_hashes[builder.rubric.criteria[at].name] for at in group]
-    if len(own) == 1:
-        return {"rubric_hash": own[0], "template_hash": builder.template.hash}
-    return {"rubric_hash": digest(own), "template_hash": digest({"together": builder.together.template.hash})}
+    rubric_hashes = [builder.rubric.prompt_hashes[builder.rubric.criteria[number].name] for number in group]
+    if len(rubric_hashes) == 1:
+        return {"rubric_hash": rubric_hashes[0], "template_hash": builder.template.hash}
+    return {"rubric_hash": digest(rubric_hashes), "template_hash": digest({"together": builder.together.template.hash})}
 
 
 def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str:
     """The message on inputs of the rubric without a column; `frame` are the items without their ids."""
     columns = [str(name) for name in frame.columns]
-    there = f"the items have {listed(columns, most=30)}"
+    present = f"the items have {listed(columns, most=30)}"
     for name in missing:
         if name in spec.inputs:
             column = spec.inputs[name]
             return (
                 f"inputs= maps {name!r} to column {column!r}, which the items do not have; "
-                f"{guess(column, columns)}{there}"
+                f"{guess(column, columns)}{present}"
             )
     advice = f"if yours has another name, map it, as in inputs={{{missing[0]!r}: 'text'}} (--input)"
     chats = [name for name, (_, cells) in zip(columns, frame.items(), strict=True) if holds_chats(cells)]
@@ -261,7 +261,7 @@ def _missing_columns(spec: Spec, missing: list[str], frame: pd.DataFrame) -> str
         )
     return (
         f"rubric {spec.rubric.id!r} needs {counted(len(missing), 'column')} that the items do not have: "
-        f"{listed(missing)}; {there}; {advice}"
+        f"{listed(missing)}; {present}; {advice}"
     )
 
 
@@ -271,13 +271,13 @@ def _warn_of_lists_in_texts(column_of: Mapping[str, str], columns: Mapping[str, 
         is_answer = name.startswith("answer")  # which may be a list in some language
         if name == "conversation":  # whose texts with calls or nulls are read as lists
             values = [conversation_value(value) if isinstance(value, str) else value for value in values]
-        shown = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
-        if shown is not None:
-            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        example = None if is_answer else hold_lists(values, may_be_lists=name in LIST_INPUTS)
+        if example is not None:
+            example = example if len(example) <= _SHOWN else f"{example[:_SHOWN]}…"
             where = repr(name) if column_of[name] == name else f"{name!r} (column {column_of[name]!r})"
             warnings.warn(
-                f"the input {where} holds lists that were written as text, as in {shown}; the judges read each as one "
-                "text. Pass lists, or save the items as JSONL or parquet",
+                f"the input {where} holds lists that were written as text, as in {example}; the judges read each as "
+                "one text. Pass lists, or save the items as JSONL or parquet",
                 EvalkitWarning,
                 stacklevel=4,
             )
@@ -290,40 +290,40 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], spec: Spec) -> d
 
     InputError also for items whose label the prompt shows as that of an example.
     """
-    known = spec.rubric.example_inputs
-    if known and (same := [item for item, shown in zip(ids, inputs, strict=True) if shown in known]):
+    examples = spec.rubric.example_inputs
+    if examples and (leaked := [item for item, content in zip(ids, inputs, strict=True) if content in examples]):
         raise InputError(
-            f"{counted(len(same), 'item')} cannot be judged, because the rubric shows their labels as examples: "
-            f"{listed(same, most=5)}; pass rubric.without_examples(items)"
+            f"{counted(len(leaked), 'item')} cannot be judged, because the rubric shows their labels as examples: "
+            f"{listed(leaked, most=5)}; pass rubric.without_examples(items)"
         )
     needed = spec.rubric.required_inputs
     skipped: dict[int, Reason] = {}
     for name in needed:
-        missing = [at for at, values in enumerate(inputs) if name not in values]
+        missing = [number for number, values in enumerate(inputs) if name not in values]
         if missing and spec.on_missing == "raise":
             n_items = counted(len(ids), "item has", "items have")
             raise InputError(
                 f"{len(missing)} of {n_items} no {name!r}, which rubric {spec.rubric.id!r} needs: item "
-                f"{listed([ids[at] for at in missing])}; fill it (an empty text counts as a value, an empty cell of a "
-                "CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
+                f"{listed([ids[number] for number in missing])}; fill it (an empty text counts as a value, an empty "
+                "cell of a CSV file does not), leave these items out, or pass on_missing='skip' (--on-missing skip) to "
                 "count them as unscored"
             )
         skipped.update(dict.fromkeys(missing, SKIPPED[0]))
-    for at in skipped:
-        inputs[at][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
-    for at, values in enumerate(inputs):
-        if at not in skipped and {*map(type, values.values())} != {str} and (reason := unseen_input(values)):
-            skipped[at] = reason
-    if hold := [ids[at] for at, reason in skipped.items() if reason != SKIPPED[0]]:
+    for number in skipped:
+        inputs[number][_LACKS] = True  # no input has this name, so no stored reply belongs to this content
+    for number, values in enumerate(inputs):
+        if number not in skipped and {*map(type, values.values())} != {str} and (reason := unseen_input(values)):
+            skipped[number] = reason
+    if hold := [ids[number] for number, reason in skipped.items() if reason != SKIPPED[0]]:
         warnings.warn(
             f"{len(hold)} of {counted(len(ids), 'item has', 'items have')} an image or a file in an input (item "
             f"{listed(hold)}); judges cannot be shown it, so no judge is asked, and the item is unscored",
             EvalkitWarning,
             stacklevel=4,
         )
-    asked = [(item, values) for at, (item, values) in enumerate(zip(ids, inputs, strict=True)) if at not in skipped]
+    judged = [(ids[number], inputs[number]) for number in range(len(ids)) if number not in skipped]
     for name in spec.rubric.input_names:
-        texts = [(item, values[name]) for item, values in asked if name in values]
+        texts = [(item, values[name]) for item, values in judged if name in values]
         long = [item for item, text in texts if _length(text) > _LONG]
         empty = [
             item

@@ -77,11 +77,11 @@ def _pickled(work: object) -> bytes | None:
 
 def _missing_module(problem: BaseException | None) -> str | None:
     """The module that a worker could not import; backends pass that error on as text or as a cause."""
-    seen: list[Any] = []
-    while problem is not None and problem not in seen:
-        if found := _MISSING.search(str(problem)):
-            return found[1]
-        seen.append(problem)
+    problems: list[Any] = []
+    while problem is not None and problem not in problems:
+        if match := _MISSING.search(str(problem)):
+            return match[1]
+        problems.append(problem)
         problem = problem.__cause__ or problem.__context__
     return None
 

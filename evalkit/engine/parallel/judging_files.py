@@ -236,16 +236,16 @@ class _Task:
             # pandas and Arrow skip files whose names begin with _ when they read the folder
             table, manifest = self.folder / f"{part.name}.parquet", self.folder / f"_{part.name}.json"
             if table.exists() and manifest.exists():
-                found: dict[str, Any] = orjson.loads(manifest.read_bytes())
-                if found.get("run") == self.run:  # before a worker died
-                    return {**row, **found["counts"], **found["paid"], "state": "judged"}
-                if found["made_of"] == made_of and not found["n_without_reply"] and not self.options.refresh:
-                    return {**row, **found["counts"], "state": "kept"}
+                old_record: dict[str, Any] = orjson.loads(manifest.read_bytes())
+                if old_record.get("run") == self.run:  # before a worker died
+                    return {**row, **old_record["counts"], **old_record["paid"], "state": "judged"}
+                if old_record["made_of"] == made_of and not old_record["n_without_reply"] and not self.options.refresh:
+                    return {**row, **old_record["counts"], "state": "kept"}
                 manifest.unlink()
             self._check_shares_store()
             judgments = judge_worklist(work, self.options, budget=budget)
             errors, paid = judgments["error"], Bill.of(judgments, "live")
-            said: dict[str, Any] = {
+            record: dict[str, Any] = {
                 "evalkit": __version__,
                 "run": self.run,
                 "made_of": made_of,
@@ -257,8 +257,8 @@ class _Task:
                 "errors": {str(reason): int(n) for reason, n in errors.value_counts().items() if n},
             }  # fmt: skip
             write_frame(judgments, table)
-            write_whole(manifest, [canonical_json(said), b"\n"])
-            return {**row, **said["counts"], **said["paid"], "state": "judged"}
+            write_whole(manifest, [canonical_json(record), b"\n"])
+            return {**row, **record["counts"], **record["paid"], "state": "judged"}
         except (EvalkitError, OSError, ValueError) as problem:
             return row | {"problem": f"{type(problem).__name__}: {problem}"}
 
@@ -300,13 +300,13 @@ def _check_same(folder: Path, spec: Spec, rows: int) -> None:
     made_of = _made_of(spec, rows)
     for path in sorted(folder.glob("_part-*.json")):
         try:
-            found = orjson.loads(path.read_bytes())["made_of"]
-            others = [name for name in made_of if found[name] != made_of[name]]
+            stored = orjson.loads(path.read_bytes())["made_of"]
+            differing = [name for name in made_of if stored[name] != made_of[name]]
         except FileNotFoundError:  # another shard is judging this part again
             continue
         except (OSError, ValueError, KeyError, TypeError) as problem:
             raise InputError(f"{path} was not written by evalkit ({problem}); pass another folder as out=") from None
-        if others:
-            name = others[0]
-            was = f"{name} {found[name]}, not {made_of[name]}" if name != "asked" else "other texts or judge settings"
+        if differing:
+            name = differing[0]
+            was = f"{name} {stored[name]}, not {made_of[name]}" if name != "asked" else "other texts or judge settings"
             raise InputError(f"{folder} has parts that were judged with {was}; pass another folder as out=")

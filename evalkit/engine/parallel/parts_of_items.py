@@ -72,11 +72,11 @@ def split(source: Any, rows: int) -> Iterator[ItemPart]:
     paths = [source] if isinstance(source, (str, Path)) else source
     if isinstance(paths, Sequence) and paths and all(isinstance(path, (str, Path)) for path in paths):
         for path in paths:
-            found = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else [str(path)]  # noqa: PTH207
-            if not found:
+            files = sorted(glob(str(path), recursive=True)) if has_magic(str(path)) else [str(path)]  # noqa: PTH207
+            if not files:
                 raise InputError(f"no file matches {str(path)!r}")
-            for one in found:
-                yield from parts_of_file(one, rows)
+            for file in files:
+                yield from parts_of_file(file, rows)
     elif _is_dask(source):
         yield from (Partition(source.partitions[number]) for number in range(source.npartitions))
     elif _library(source) == "ray":

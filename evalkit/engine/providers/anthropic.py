@@ -115,8 +115,8 @@ class AnthropicClient(ChatClient):
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """The answer, as a chat completion."""
-        judge, asked = request.judge, native_body(request, body)
-        answer = await self.send(PATH, orjson.dumps(asked), timeout_s=judge.timeout_s, headers=version_for(asked))
+        judge, native = request.judge, native_body(request, body)
+        answer = await self.send(PATH, orjson.dumps(native), timeout_s=judge.timeout_s, headers=version_for(native))
         if 200 <= answer.status < 300:
             return as_completion(answer, judge)
         raise problem_in(answer, judge, body)
@@ -140,12 +140,12 @@ class AnthropicClient(ChatClient):
 
         key = self.key() if self._api_key_env else Secret()
         timeout = anthropic.Timeout(timeout_s, connect=min(_CONNECT_S, 0.9 * timeout_s))
-        own = self.headers()
-        options: Any = {"headers": headers or {}, "timeout": timeout}
+        secret_headers = self.headers()
+        options: Any = {"headers": dict(headers or {}), "timeout": timeout}
         try:
             with locals_forgotten():
                 async with asyncio.timeout(timeout_s):
-                    options["headers"] = {**options["headers"], **{name: value.reveal() for name, value in own.items()}}
+                    options["headers"] |= {name: value.reveal() for name, value in secret_headers.items()}
                     # as a stream: a small compressed answer may become gigabytes
                     if method == "GET":
                         response = await self._client.get(
@@ -163,8 +163,8 @@ class AnthropicClient(ChatClient):
         except (ValueError, zlib.error) as error:
             why = f"the answer of {self._origin} cannot be read: {error}"
             raise ProviderError("malformed", why, maybe_paid=True) from None
-        found = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, found, key.hide_in_bytes(content), self._origin, response.url.path)
+        answer_headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, answer_headers, key.hide_in_bytes(content), self._origin, response.url.path)
 
     def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
         # asyncio's TimeoutError names the cancelled call as its cause
@@ -228,49 +228,49 @@ def native_body(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
     from anthropic import transform_schema
 
     judge, messages = request.judge, body["messages"]
-    asked: dict[str, Any] = {name: value for name, value in body.items() if name not in _MADE_HERE}
-    asked["max_tokens"] = judge.max_tokens
-    asked["messages"] = [message for message in messages if message["role"] != "system"]
+    native: dict[str, Any] = {name: value for name, value in body.items() if name not in _MADE_HERE}
+    native["max_tokens"] = judge.max_tokens
+    native["messages"] = [message for message in messages if message["role"] != "system"]
     system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
     if system:
-        asked["system"] = system
+        native["system"] = system
     if "temperature" in body and not (body["temperature"] == _DEFAULT_TEMPERATURE and _is_own(judge)):
-        asked["temperature"] = body["temperature"]
+        native["temperature"] = body["temperature"]
     if "response_format" in body:
         schema = transform_schema(dict(body["response_format"]["json_schema"]["schema"]))
-        own = {"format": {"type": "json_schema", "schema": schema}}
-        asked["output_config"] = own | dict(asked.get("output_config") or {})
-    return asked
+        output_format = {"format": {"type": "json_schema", "schema": schema}}
+        native["output_config"] = output_format | dict(native.get("output_config") or {})
+    return native
 
 
 def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
     """A message as a chat completion, with its cost at this share of the price; what is no message stays as it is."""
-    found = json_of(answer.content)
-    blocks = found.get("content") if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(blocks, list):
+    parsed = json_of(answer.content)
+    blocks = parsed.get("content") if isinstance(parsed, dict) else None
+    if not isinstance(parsed, dict) or not isinstance(blocks, list):
         return answer
     parts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    texts = [part for part in parts if isinstance(part, str)]
-    reason, details = found.get("stop_reason"), found.get("stop_details")
+    texts = [text for text in parts if isinstance(text, str)]
+    reason, details = parsed.get("stop_reason"), parsed.get("stop_details")
     used = [block.get("input") for block in blocks if isinstance(block, dict) and block.get("type") == "tool_use"]
     message = {
         "content": "".join(texts) if texts else None,
-        "tool_calls": [{"function": {"arguments": given}} for given in used],
+        "tool_calls": [{"function": {"arguments": arguments}} for arguments in used],
         "refusal": details.get("explanation") if reason == "refusal" and isinstance(details, dict) else None,
     }
-    usage = found.get("usage")
+    usage = parsed.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     plain, cached = token_count(usage.get("input_tokens")), _cached(usage)
     prompt = None if plain is None or cached is None else token_count(plain + cached)
     written = token_count(usage.get("output_tokens"))
     reason = _FINISH_REASONS.get(reason, reason) if isinstance(reason, str) else None
     completion = {
-        "id": found.get("id"),
-        "model": found.get("model"),
+        "id": parsed.get("id"),
+        "model": parsed.get("model"),
         "choices": [{"finish_reason": reason, "message": message}],
         "usage": {"prompt_tokens": prompt, "completion_tokens": written},
     }
-    cost = None if prompt is None or written is None else _cost(judge, found, usage, cached, prompt, written)
+    cost = None if prompt is None or written is None else _cost(judge, parsed, usage, cached, prompt, written)
     cost = None if cost is None else cost * share
     return answer._replace(content=json_bytes(completion), cost_usd=cost)
 
@@ -278,8 +278,8 @@ def as_completion(answer: Answer, judge: Judge, share: float = 1.0) -> Answer:
 def _cached(usage: Mapping[str, Any]) -> int | None:
     """Tokens of the prompt that were read from the cache or written to it; None if that cannot be read."""
     counts = [usage.get(name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens")]
-    known = [token_count(count) for count in counts]
-    return None if None in known else sum(count for count in known if count is not None)
+    tokens = [token_count(count) for count in counts]
+    return None if None in tokens else sum(count for count in tokens if count is not None)
 
 
 def _cost(
@@ -304,9 +304,9 @@ def _cost(
 
 def problem_in(answer: Answer, judge: Judge, body: Mapping[str, Any]) -> ProviderError:
     """The `ProviderError` for an answer with an error status."""
-    known = {name: value for name, value in body.items() if name in ("messages", "temperature", "response_format")}
-    problem = problem_of(answer, judge, known, key_in(judge.api_key_env))
-    if problem.status == 400 and "response_format" in known and _REFUSES_SCHEMA.search(problem.detail):
+    sent = {name: value for name, value in body.items() if name in ("messages", "temperature", "response_format")}
+    problem = problem_of(answer, judge, sent, key_in(judge.api_key_env))
+    if problem.status == 400 and "response_format" in sent and _REFUSES_SCHEMA.search(problem.detail):
         problem.kind, problem.parameter = "refused_parameter", "response_format"
     return problem
 

@@ -62,7 +62,7 @@ class Service(BatchRequests):
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
         """See `BatchService`."""
-        adapt = {name.removeprefix("adapt."): other for name, other in facts.items() if name.startswith("adapt.")}
+        adapt = {name.removeprefix("adapt."): value for name, value in facts.items() if name.startswith("adapt.")}
         body, sent = request_body(request, 1, adapt)
         line = {"custom_id": custom_id, "params": native_body(request, body)}
         return Line(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE), 1, sent)
@@ -128,11 +128,11 @@ class Service(BatchRequests):
             for path in batch.files:
                 for _ in range(READS):
                     await self.download(path, file)
-                    known, is_cut = set[str](), False
+                    ids, is_cut = set[str](), False
                     for line in lines_of(file, secret):
                         is_cut |= not isinstance(line, dict)
-                        known |= {line["custom_id"]} if _type_of(line) in _ANSWERED else set()
-                    if is_whole := len(known) >= batch.n_done if batch.n_done else not is_cut:
+                        ids |= {line["custom_id"]} if _type_of(line) in _ANSWERED else set()
+                    if is_whole := len(ids) >= batch.n_done if batch.n_done else not is_cut:
                         break
                 for line in lines_of(file, secret):
                     if _type_of(line) in _ANSWERED:
@@ -157,8 +157,8 @@ async def _body(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
 def _counts(raw: Mapping[str, Any]) -> dict[str, int]:
     """How many requests ended in which way, or are processed."""
     counts = raw.get("request_counts")
-    found = counts.items() if isinstance(counts, dict) else ()
-    return {name: n for name, n in found if isinstance(n, int)}
+    entries = counts.items() if isinstance(counts, dict) else ()
+    return {name: n for name, n in entries if isinstance(n, int)}
 
 
 def _batch(raw: Mapping[str, Any]) -> Batch:
@@ -167,7 +167,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         name,
         "ended" if word == "ended" else "running",
         word,
-        sum(counts.get(one, 0) for one in _ANSWERED),
+        sum(counts.get(outcome, 0) for outcome in _ANSWERED),
         (f"{_PATH}/{name}/results",) if raw.get("results_url") else (),
         "the provider no longer keeps the results" if raw.get("archived_at") else "",
     )

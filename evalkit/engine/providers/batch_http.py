@@ -51,7 +51,7 @@ class BatchRequests:
 
         A `ProviderError` for a list that cannot be read to its end: what it has not shown may exist.
         """
-        after, seen, newest_first, last = "", set[str](), True, math.inf
+        after, ids, newest_first, last = "", set[str](), True, math.inf
         for _ in range(_MOST_PAGES):
             mark = "&" if "?" in path else "?"
             page = await self.ask(f"{path}{mark}limit={_PAGE}{after}", None, method="GET")
@@ -59,21 +59,21 @@ class BatchRequests:
             if not isinstance(listed, list):
                 raise ProviderError("malformed", f"the answer of {path} has no list (data)")
             entries = [entry for entry in listed if isinstance(entry, dict)]
-            new = [entry for entry in entries if str(entry.get("id")) not in seen]
+            new = [entry for entry in entries if str(entry.get("id")) not in ids]
             for entry in new:
                 yield entry
             if not entries or not (len(entries) >= _PAGE if more is None else more):
                 return
             if not new:
-                raise ProviderError("malformed", f"the list of {path} does not go on after its first {len(seen)}")
-            seen |= {str(entry.get("id")) for entry in new}
+                raise ProviderError("malformed", f"the list of {path} does not go on after its first {len(ids)}")
+            ids |= {str(entry.get("id")) for entry in new}
             times = [last, *(time for entry in new if (time := created_at(entry)) is not None)]
             newest_first, last = newest_first and all(a >= b for a, b in pairwise(times)), times[-1]
             # some lists begin with an old entry, or are not sorted: one old entry does not say that newer ones are over
-            if newest_first and len(seen) >= _PAGE and last < since - CLOCKS_DIFFER_S:
+            if newest_first and len(ids) >= _PAGE and last < since - CLOCKS_DIFFER_S:
                 return
             after = f"&{self.after}={entries[-1].get('id')}"
-        raise ProviderError("malformed", f"the list of {path} has no end: {len(seen)} entries were read")
+        raise ProviderError("malformed", f"the list of {path} has no end: {len(ids)} entries were read")
 
     async def created(
         self, create: Callable[[], Awaitable[Batch]], find: Callable[[], Awaitable[Batch | str | None]]
@@ -93,12 +93,12 @@ class BatchRequests:
                 again = wait is not None and time.time() + wait.call_s < self._until
                 if wait is not None and again:
                     await asyncio.sleep(wait.call_s)
-                found: Batch | str | None = None
+                answer: Batch | str | None = None
                 with suppress(ProviderError):
-                    found = await find()
-                if isinstance(found, Batch):
-                    return found
-                problem.maybe_paid = found is not None and problem.kind == "rate_limited"
+                    answer = await find()
+                if isinstance(answer, Batch):
+                    return answer
+                problem.maybe_paid = answer is not None and problem.kind == "rate_limited"
                 if not again or problem.maybe_paid:
                     raise
         raise AssertionError  # the last attempt returns or raises
@@ -124,17 +124,17 @@ class BatchRequests:
         """
         until = min(self._until, time.time() + FILE_TIMEOUT_S)
         for tried in range(_RETRIES + 1):
-            left = until - time.time()
+            remaining_s = until - time.time()
             if to is not None:
                 to.seek(0)
                 to.truncate()
             try:
-                if left <= 0:
+                if remaining_s <= 0:
                     raise ProviderError("timeout", f"no time was left to send the request to {path}")
                 answer = await self._client.send(
                     path,
                     body() if callable(body) else body,
-                    timeout_s=min(timeout_s or self._judge.timeout_s, left),
+                    timeout_s=min(timeout_s or self._judge.timeout_s, remaining_s),
                     method=method,
                     to=to,
                     **options,
@@ -153,12 +153,12 @@ class BatchRequests:
                     return content
                 raise ProviderError("malformed", f"{answer.origin} answered without a JSON object", maybe_paid=True)
             except ProviderError as problem:
-                wait, left = wait_of(problem, tried), until - time.time()
+                wait, remaining_s = wait_of(problem, tried), until - time.time()
                 if once and (problem.maybe_paid or problem.status is not None):
                     problem.maybe_paid |= problem.status not in _REFUSALS
                     raise
                 last = tried >= (_MALFORMED_RETRIES if problem.kind == "malformed" else _RETRIES)
-                if wait is None or wait.call_s >= left or last or problem.kind in _PERMANENT:
+                if wait is None or wait.call_s >= remaining_s or last or problem.kind in _PERMANENT:
                     raise
             await asyncio.sleep(wait.call_s)
         raise AssertionError  # the last attempt returns or raises
@@ -176,8 +176,8 @@ def lines_of(file: BinaryIO, *secrets: Secret) -> Iterator[Any]:
         if not line.strip():
             continue
         value = json_of(line)
-        if value is None and line.rstrip().endswith(b"}") and (found := _ID.search(line)):
-            value = {"custom_id": found[1].decode("utf-8", "replace"), UNREADABLE: True}
+        if value is None and line.rstrip().endswith(b"}") and (match := _ID.search(line)):
+            value = {"custom_id": match[1].decode("utf-8", "replace"), UNREADABLE: True}
         if isinstance(value, list):  # the lines as one JSON list
             yield from value
         else:

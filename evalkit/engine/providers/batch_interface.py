@@ -123,10 +123,10 @@ def service_of(judge: Judge) -> type[BatchService]:
     """The batch service of a judge's provider; ConfigError if it has none."""
     module = PROVIDERS[judge.provider].batches
     if module is None:
-        others = [name for name, provider in PROVIDERS.items() if provider.batches]
+        names = [name for name, provider in PROVIDERS.items() if provider.batches]
         raise ConfigError(
             f"judge '{judge.name}': evalkit sends no batches to the provider {judge.provider!r}, only to "
-            f"{listed(others)}; judge it live, or write the requests to a file (to=…) for a program such as "
+            f"{listed(names)}; judge it live, or write the requests to a file (to=…) for a program such as "
             "`vllm run-batch`"
         )
     return import_module(f"evalkit.engine.providers.{module}").Service  # type: ignore[no-any-return]

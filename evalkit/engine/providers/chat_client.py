@@ -53,11 +53,11 @@ class ChatClient:
         try:
             import resource
 
-            most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-            free = most - len(os.listdir("/dev/fd"))  # noqa: PTH208  # its entries are files that are open now
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            free = limit - len(os.listdir("/dev/fd"))  # noqa: PTH208  # its entries are files that are open now
         except (ImportError, OSError):
             return None
-        return None if most == resource.RLIM_INFINITY else max(1, free - _OTHER_FILES)
+        return None if limit == resource.RLIM_INFINITY else max(1, free - _OTHER_FILES)
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send a body; what the server answered, of whatever status."""
@@ -124,10 +124,10 @@ def client_of_loop(make: Callable[[Judge, str], _Client], judge: Judge, url: str
     Proxy and certificates are those that the environment names now.
     """
     clients, look = _open.setdefault(asyncio.get_running_loop(), {}), os.environ.get
-    place = make, url, judge.api_key_env, judge.headers_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
-    if place not in clients:
-        clients[place] = make(judge, url)
-    return clients[place]  # type: ignore[return-value]
+    key = make, url, judge.api_key_env, judge.headers_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
+    if key not in clients:
+        clients[key] = make(judge, url)
+    return clients[key]  # type: ignore[return-value]
 
 
 def _drop_in_child() -> None:
@@ -156,27 +156,27 @@ def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[di
     judge, prompt = request.judge, request.prompt
     messages = prompt.messages
     settings: dict[str, Any] = {"temperature": judge.temperature, "max_tokens": judge.max_tokens}
-    asked = {name: value for name, value in settings.items() if value is not None}
+    fields = {name: value for name, value in settings.items() if value is not None}
     if prompt.form == "json" and prompt.schema is not None:
         schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
-        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
-    asked |= params_of_sample(judge.provider, judge.params, request.samples[0])
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    fields |= params_of_sample(judge.provider, judge.params, request.samples[0])
     sent: dict[str, Any] = {}
-    for name, other in adapt.items():
+    for name, replacement in adapt.items():
         if name == SYSTEM_ROLE and messages[0].role == "system":
             sent[name] = None
             messages = tuple(without_system(messages)) if len(messages) > 1 else (Message("user", messages[0].content),)
-        elif name in asked and name != "n":
-            value = asked.pop(name)
+        elif name in fields and name != "n":
+            value = fields.pop(name)
             sent[name] = None
-            if isinstance(other, str):
-                asked[other] = sent[other] = value
-            elif other is not None:  # the highest number that the model takes
-                asked[name] = sent[name] = min(other, value) if isinstance(value, int) else other
-            elif name == "logprobs" and asked.pop("top_logprobs", None) is not None:  # it may not be without the other
+            if isinstance(replacement, str):
+                fields[replacement] = sent[replacement] = value
+            elif replacement is not None:  # the highest number that the model takes
+                fields[name] = sent[name] = min(replacement, value) if isinstance(value, int) else replacement
+            elif name == "logprobs" and fields.pop("top_logprobs", None) is not None:  # it may not be without the other
                 sent["top_logprobs"] = None
     chat = [{"role": message.role, "content": message.content} for message in messages]
-    body = {"model": judge.model, "messages": chat, **asked}
+    body = {"model": judge.model, "messages": chat, **fields}
     if n > 1:
         body["n"] = n
     return body, sent or None

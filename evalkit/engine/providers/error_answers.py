@@ -183,12 +183,12 @@ class ErrorText:
         params: list[str] = []
         for kind, value in _walk(body, 0):
             {"text": texts, "code": codes, "param": params}[kind].append(value)
-        kept: list[str] = []
+        lines: list[str] = []
         for text in texts:
             line = " ".join(text.split())[:_LONGEST]
-            if line and not any(line in other for other in kept):
-                kept.append(line)
-        return cls(": ".join(kept)[:_LONGEST], tuple(dict.fromkeys(codes)), next(iter(params), ""))
+            if line and not any(line in earlier for earlier in lines):
+                lines.append(line)
+        return cls(": ".join(lines)[:_LONGEST], tuple(dict.fromkeys(codes)), next(iter(params), ""))
 
 
 def _walk(value: Any, depth: int) -> Iterator[tuple[str, str]]:
@@ -250,7 +250,7 @@ def _behind_router(metadata: Mapping[str, Any], depth: int) -> Iterator[tuple[st
 
 def _json_in(text: str) -> Any:
     """The JSON object or list that a message consists of, or ends with; None if there is none."""
-    start = min((at for mark in "{[" if (at := text.find(mark)) >= 0), default=-1)
+    start = min((index for mark in "{[" if (index := text.find(mark)) >= 0), default=-1)
     if not 0 <= start < _LONGEST or text.rstrip()[-1:] not in ("}", "]"):
         return None
     try:
@@ -306,9 +306,9 @@ def is_too_large(text: str) -> bool:
     >>> is_too_large("tokens per min: Limit 30000, Used 29000, Requested 2000")
     False
     """
-    found = _LIMIT.search(text)
+    match = _LIMIT.search(text)
     return bool(_TOO_LARGE.search(text)) or (
-        found is not None and int(found[2].replace(",", "") or 0) > int(found[1].replace(",", "") or 0)
+        match is not None and int(match[2].replace(",", "") or 0) > int(match[1].replace(",", "") or 0)
     )
 
 
@@ -336,9 +336,9 @@ def refused_parameter(status: int, said: ErrorText, body: Mapping[str, Any]) -> 
     for name in names:
         value = body[name]
         if name in ("n", "top_logprobs"):
-            return name, _most(text, value)
-        if name == "logprobs" and "top_logprobs" in body and _most(text, 21):
-            return "top_logprobs", _most(text, 21)
+            return name, _highest_allowed(text, value)
+        if name == "logprobs" and "top_logprobs" in body and _highest_allowed(text, 21):
+            return "top_logprobs", _highest_allowed(text, 21)
         if name in ("logprobs", "response_format"):
             return name, None
         if name == "temperature" and not _is_out_of_range(text, value):
@@ -352,7 +352,7 @@ def _instead_of_length(text: str, value: Any, *, refuses: bool) -> str | int | N
     """What to send instead of `max_tokens`; None if it is out of a range that the error does not state."""
     if refuses and not _RANGE.search(text):
         return "max_completion_tokens"
-    return _most(text, value) if isinstance(value, int) else None
+    return _highest_allowed(text, value) if isinstance(value, int) else None
 
 
 def instead_of(name: str, other: str | int | None) -> str:
@@ -374,12 +374,12 @@ def _has_system(messages: Any) -> bool:
     return messages is None or any(message.get("role") == "system" for message in messages)
 
 
-def _most(text: str, sent: Any) -> int | None:
+def _highest_allowed(text: str, sent: Any) -> int | None:
     """The highest number that is allowed, if it is over 1 and below what was sent; else None."""
-    for found in _MOST.finditer(text):
-        most = int(found[1][:9]) - bool(found[2])
-        if 1 < most < (sent if isinstance(sent, int) else math.inf):
-            return most
+    for match in _MOST.finditer(text):
+        limit = int(match[1][:9]) - bool(match[2])
+        if 1 < limit < (sent if isinstance(sent, int) else math.inf):
+            return limit
     return None
 
 
@@ -430,7 +430,7 @@ def _date_seconds(value: str) -> list[float]:
 
 
 def _seconds_in(text: str) -> Iterator[float]:
-    for found in _WAIT.finditer(text):
-        minutes, number, unit = (found[1], found[2], found[3]) if found[2] else ("", found[5], "s")
+    for match in _WAIT.finditer(text):
+        minutes, number, unit = (match[1], match[2], match[3]) if match[2] else ("", match[5], "s")
         scale = 0.001 if unit.lower().startswith(("ms", "milli")) else 60.0 if unit.lower().startswith("m") else 1.0
         yield float(number) * scale + 60.0 * float(minutes or 0)

@@ -88,9 +88,9 @@ class FakeClient:
 
     def __init__(self, judge: Judge) -> None:
         if judge.model not in PERSONAS:
-            meant = guess(judge.model, PERSONAS)
+            hint = guess(judge.model, PERSONAS)
             raise ConfigError(
-                f"unknown persona {judge.model!r} of the fake judge; {meant}allowed: {', '.join(PERSONAS)}"
+                f"unknown persona {judge.model!r} of the fake judge; {hint}allowed: {', '.join(PERSONAS)}"
             )
         self.persona = judge.model
 
@@ -113,11 +113,11 @@ class FakeClient:
         if not names:
             return None
         code = max(names, key=lambda name: (text.rfind(name) + len(name), len(name)))
-        at = text.rfind(code)
+        start = text.rfind(code)
         codes[code] += 1
         shares = [(name, round(math.log(n / (_DRAWS + 1)), 5)) for name, n in codes.items()]
-        verdict = [part for name, value in sorted(shares, key=lambda pair: pair[0] != code) for part in (name, value)]
-        around = ([part, 0.0] for part in (text[:at], text[at + len(code) :]))
+        verdict = [cell for name, value in sorted(shares, key=lambda pair: pair[0] != code) for cell in (name, value)]
+        around = ([piece, 0.0] for piece in (text[:start], text[start + len(code) :]))
         before, after = around
         return {"stage": "raw", "tokens": [row for row in (before, verdict, after) if row[0]]}
 
@@ -139,8 +139,8 @@ class FakeClient:
         if prompt.form == "text":
             text = f"My own answer to: {next(iter(prompt.inputs.values()), '')}"
         elif prompt.together:
-            texts = {one.criterion: self.reply(one, sample, temperature).text or "" for one in prompt.together}
-            text = "{" + ", ".join(f"{orjson.dumps(name).decode()}: {one}" for name, one in texts.items()) + "}"
+            texts = {single.criterion: self.reply(single, sample, temperature).text or "" for single in prompt.together}
+            text = "{" + ", ".join(f"{orjson.dumps(name).decode()}: {value}" for name, value in texts.items()) + "}"
         elif "edits" in ((prompt.schema or {}).get("properties") or {}):
             text = (
                 "I would word it better, if I knew how." if self.persona == "broken" else suggest_edits(prompt, sample)
@@ -220,8 +220,8 @@ def words(text: str) -> frozenset[str]:
     >>> sorted(words("It opened in 1987: opening hours"))
     ['1987', 'hour', 'open']
     """
-    found = _LONG_WORD.findall(text.casefold())
-    return frozenset(word.replace(",", "") if word[0].isdigit() else word[:4] for word in found)
+    long_words = _LONG_WORD.findall(text.casefold())
+    return frozenset(word.replace(",", "") if word[0].isdigit() else word[:4] for word in long_words)
 
 
 def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
@@ -242,22 +242,22 @@ def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
         return 0.0, "the answer is empty"
     if _NO_ANSWER.search(answer):
         return (0.9, "the answer claims nothing") if context else (0.1, "the answer gives no answer")
-    known, asked, said = words(context or reference), words(question), words(answer)
+    source_words, question_words, answer_words = words(context or reference), words(question), words(answer)
     if not (context or reference):
-        shared = len(asked & said)
+        shared = len(question_words & answer_words)
         return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
-    new = said - asked
-    share = len(new & known) / len(new) if new else 0.6
-    missing = [word for word in _WORD.findall(answer) if words(word) - known - asked]
+    new = answer_words - question_words
+    share = len(new & source_words) / len(new) if new else 0.6
+    missing = [word for word in _WORD.findall(answer) if words(word) - source_words - question_words]
     facts = sorted(set(_FACT.findall(answer)) & set(missing))
     quality = min(1.1, 1.3 * share) - (0.6 if facts else 0.0)  # above 1: noise seldom changes a clear case
     if not context:
-        expected = known - asked or known
-        quality = 0.4 * quality + 0.6 * (len(expected & said) / max(1, len(expected)))
-    place = "context" if context else "reference"
+        expected = source_words - question_words or source_words
+        quality = 0.4 * quality + 0.6 * (len(expected & answer_words) / max(1, len(expected)))
+    source = "context" if context else "reference"
     if not missing:
-        return quality, f"all its words are in the {place}"
-    return quality, f"not in the {place}: {', '.join(repr(word[:40]) for word in (facts or missing)[:3])}"
+        return quality, f"all its words are in the {source}"
+    return quality, f"not in the {source}: {', '.join(repr(word[:40]) for word in (facts or missing)[:3])}"
 
 
 def on_scale(prompt: Prompt, quality: float) -> Code:
@@ -278,9 +278,9 @@ def on_scale(prompt: Prompt, quality: float) -> Code:
         return round(score) if high - low >= 2 else round(score, 2)
     texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == len(codes) else ("",) * len(codes)
     reached = 0
-    for at in range(1, len(codes)):
-        if quality >= at / len(codes) + 0.05 * demand(texts[at]):
-            reached = at
+    for index in range(1, len(codes)):
+        if quality >= index / len(codes) + 0.05 * demand(texts[index]):
+            reached = index
     return codes[reached]
 
 
@@ -380,10 +380,10 @@ def suggest_edits(prompt: Prompt, sample: int) -> str:
     side = "fail what people pass" if forgive else "pass what people fail"
     reason = f"Judges {side} more often than the other way round."
     codes = [str(code) for code in prompt.codes]
-    at = codes.index(inputs["passing"][0]) if inputs["passing"] else len(codes) - 1
+    index = codes.index(inputs["passing"][0]) if inputs["passing"] else len(codes) - 1
     edits: list[tuple[str, str | None, str, str]] = [
-        ("level", codes[at], _extended(prompt.texts[at], additions[sample % 2]), reason),
-        ("level", codes[at], level, reason),
+        ("level", codes[index], _extended(prompt.texts[index], additions[sample % 2]), reason),
+        ("level", codes[index], level, reason),
         ("criterion", None, _extended(inputs["question"], question), "The question does not weigh side remarks."),
     ]
     fields = [

@@ -47,7 +47,7 @@ def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
     return FunctionClient(judge, run)
 
 
-def _own(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """A number of numpy or `decimal` as Python's own, so that it can be stored; other values unchanged."""
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
@@ -99,7 +99,7 @@ class FunctionClient:
                 f"the function of judge '{self._judge.name}' must return the text of a reply or a Reply, got "
                 f"{type(value).__name__}{hint}"
             )
-        value, now = replace(value, **{name: _own(getattr(value, name)) for name in _NUMBERS}), time.time()
+        value, now = replace(value, **{name: _plain_number(getattr(value, name)) for name in _NUMBERS}), time.time()
         cost = value.cost_usd
         if cost is None:
             cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)
@@ -170,8 +170,8 @@ class FunctionClient:
         return outcome
 
     def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
-        said = " ".join(str(without_keys(str(error)[:4000])).split())
-        raised = f"the function raised {type(error).__name__}" + (f": {said}" if said else "")
+        message = " ".join(str(without_keys(str(error)[:4000])).split())
+        raised = f"the function raised {type(error).__name__}" + (f": {message}" if message else "")
         detail = without_prompt(raised[:_LONGEST_DETAIL], prompt)
         kind: ProblemKind = "connection"
         if isinstance(error, TimeoutError):

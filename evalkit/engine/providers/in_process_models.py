@@ -309,7 +309,7 @@ class _ModelThread:
             model = self._load(self._judge)
         except Exception as error:  # noqa: BLE001
             # not an error of one call: it opens the judge's breaker, so that loading is not tried for each call
-            detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
+            detail = f"the model {self._judge.model!r} could not be loaded: {_message(error)}"
             with self._changed:  # calls that waited for this attempt do not wait for another one
                 waiting = self._next(_ALL)
             self._fail(waiting, ProviderError("unknown_model", detail))
@@ -324,8 +324,8 @@ class _ModelThread:
         while not self._over.wait(_LOOK_S):
             now, died = time.monotonic(), (died or time.monotonic()) if model.has_died() else None
             with self._changed:
-                began, held = self._turn_began, [*self._held]
-                longest = max((call.request.judge.timeout_s for call in held), default=0.0)
+                began, calls = self._turn_began, [*self._held]
+                longest = max((call.request.judge.timeout_s for call in calls), default=0.0)
                 is_late = began is not None and now > began + longest + (model.hangs_after_s or 0.0)
                 if self._model is not None and self._model is not model:
                     return
@@ -335,7 +335,7 @@ class _ModelThread:
                 rest = self._next(_ALL) if self._closed else []
             closing = _closing(model)
             self._fail(
-                held, ProviderError("timeout", f"the model had not answered after {longest:g} s; it is loaded again")
+                calls, ProviderError("timeout", f"the model had not answered after {longest:g} s; it is loaded again")
             )
             self._fail(rest, ProviderError("server_error", "the model hung and is loaded again"))
             closing.join(_CLOSE_WAIT_S)  # two of them may not fit into memory
@@ -365,30 +365,30 @@ def _replies(call: Call, written: Sequence[Written], model: Model) -> list[Reply
     # where no schema binds a reply, what was asked for and not done is on record
     unbound = prompt.form == "json" and prompt.schema is not None and not model.binds_schema
     # the prompt is read once for all samples: its tokens are shared out
-    asked = shares(written[0].prompt_tokens, len(written))
+    prompt_tokens = shares(written[0].prompt_tokens, len(written))
     return [
         Reply(
-            text=one.text,
-            finish_reason=one.finish_reason,
+            text=output.text,
+            finish_reason=output.finish_reason,
             model=model.name,
-            prompt_tokens=read,
-            completion_tokens=one.completion_tokens,
-            cost_usd=cost_of(price, read, one.completion_tokens),
+            prompt_tokens=n_prompt,
+            completion_tokens=output.completion_tokens,
+            cost_usd=cost_of(price, n_prompt, output.completion_tokens),
             latency_s=latency,
             created=time.time(),
             sent={"response_format": None} if unbound else None,
-            logprobs=None if one.logprobs is None else logprobs_of({"content": one.logprobs}),
+            logprobs=None if output.logprobs is None else logprobs_of({"content": output.logprobs}),
         )
-        for one, read in zip(written, asked, strict=True)
+        for output, n_prompt in zip(written, prompt_tokens, strict=True)
     ]
 
 
 def failed_with(error: Exception) -> ProviderError:
     """The problem of calls whose computation raised an error of a library."""
-    return ProviderError("client_error", f"the model failed with {_said(error)}")
+    return ProviderError("client_error", f"the model failed with {_message(error)}")
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
@@ -399,11 +399,11 @@ _lock = threading.Lock()
 
 def _thread_of(judge: Judge, load: Callable[[Judge], Model]) -> _ModelThread:
     loading = canonical_json({name: judge.params.get(name) for name in _LOADING}).decode()
-    place = judge.provider, judge.model, loading, *(os.environ.get(name, "") for name in _VARIABLES)
+    key = judge.provider, judge.model, loading, *(os.environ.get(name, "") for name in _VARIABLES)
     with _lock:
-        if place not in _threads:
-            _threads[place] = _ModelThread(judge, load)
-        return _threads[place]
+        if key not in _threads:
+            _threads[key] = _ModelThread(judge, load)
+        return _threads[key]
 
 
 def release_models() -> int:

@@ -49,7 +49,7 @@ class InferenceProvidersClient(ChatClient):
         judge = request.judge
         # without a token, the library would send the one that it finds on this machine
         token = self.key() if self._api_key_env else Secret("unset")
-        place: dict[str, Any] = {"base_url": judge.base_url} if judge.base_url else {"provider": "auto"}
+        server: dict[str, Any] = {"base_url": judge.base_url} if judge.base_url else {"provider": "auto"}
         url = urlsplit(judge.base_url or _ROUTER)
         origin = f"{url.scheme}://{url.netloc}"
         try:
@@ -57,7 +57,7 @@ class InferenceProvidersClient(ChatClient):
                 async with (
                     asyncio.timeout(judge.timeout_s),
                     AsyncInferenceClient(
-                        **place,
+                        **server,
                         api_key=token.reveal(),
                         timeout=judge.timeout_s,
                         headers={name: value.reveal() for name, value in self.headers().items()},
@@ -87,8 +87,8 @@ connect = InferenceProvidersClient
 
 def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:
     """The body as arguments. The provider is sent with the model's name, which avoids a blocking look-up at the hub."""
-    given = dict(body)
-    provider = given.pop("hf_provider", None)
+    arguments = dict(body)
+    provider = arguments.pop("hf_provider", None)
     if provider and provider != "auto" and not judge.base_url:
-        given["model"] = f"{given['model']}:{provider}"
-    return {name: given.pop(name) for name in _NAMED if name in given} | {"extra_body": given}
+        arguments["model"] = f"{arguments['model']}:{provider}"
+    return {name: arguments.pop(name) for name in _NAMED if name in arguments} | {"extra_body": arguments}

@@ -59,11 +59,11 @@ def check_params(judge: Judge, taken: Sequence[str] = ()) -> None:
             "parameters of the body into params themselves, a query into base_url, and headers, one per line, into an "
             "environment variable, whose name you pass as headers_env"
         )
-    found = [name for name in (*_SET_BY_EVALKIT, *taken) if name in judge.params]
+    forbidden = [name for name in (*_SET_BY_EVALKIT, *taken) if name in judge.params]
     if judge.params.get("n") == 1:
-        found.remove("n")
-    if found:
+        forbidden.remove("n")
+    if forbidden:
         raise ConfigError(
-            f"params of judge '{judge.name}' must not contain {listed(found)}, which evalkit sets "
+            f"params of judge '{judge.name}' must not contain {listed(forbidden)}, which evalkit sets "
             "itself; to get several replies, set samples="
         )

@@ -64,9 +64,9 @@ def check(judge: Judge) -> None:
             "provider before the model, as in litellm:anthropic/MODEL, or for a server of your own pass "
             "litellm:openai/MODEL and base_url"
         ) from None
-    named = judge.api_key_env
-    missing = [named] if named and not key_in(named) else []
-    if not named and not judge.base_url:
+    variable = judge.api_key_env
+    missing = [variable] if variable and not key_in(variable) else []
+    if not variable and not judge.base_url:
         missing = litellm.validate_environment(judge.model)["missing_keys"]
     if missing:
         raise JudgeError(
@@ -83,15 +83,15 @@ class LiteLLMClient(ChatClient):
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """The answer as LiteLLM read it, with the cost that it knows."""
         litellm, judge = _library(), request.judge
-        place = {"api_base": judge.base_url} if judge.base_url else {}
-        own = self.headers()
+        server = {"api_base": judge.base_url} if judge.base_url else {}
+        secret_headers = self.headers()
         secret = self.key() if judge.api_key_env else Secret("unset" if judge.base_url else "")
         try:
             with locals_forgotten():
                 async with asyncio.timeout(judge.timeout_s):
                     response = await litellm.acompletion(
-                        **body, **place, api_key=secret.reveal() or None,
-                        extra_headers={name: value.reveal() for name, value in own.items()} or None,
+                        **body, **server, api_key=secret.reveal() or None,
+                        extra_headers={name: value.reveal() for name, value in secret_headers.items()} or None,
                         timeout=judge.timeout_s, num_retries=0,
                         max_retries=0, caching=False, drop_params=False,
                     )  # fmt: skip
@@ -101,8 +101,8 @@ class LiteLLMClient(ChatClient):
             raise _problem_of(litellm, error, request, body, secret) from None
         cost = getattr(response, "_hidden_params", {}).get("response_cost")
         # a 0 means that LiteLLM knows no price
-        known = judge.service != "local" and isinstance(cost, (int, float)) and 0 < cost < math.inf
-        return Answer(200, {}, json_bytes(_plain(response)), "litellm", cost_usd=cost if known else None)
+        has_price = judge.service != "local" and isinstance(cost, (int, float)) and 0 < cost < math.inf
+        return Answer(200, {}, json_bytes(_plain(response)), "litellm", cost_usd=cost if has_price else None)
 
 
 connect = LiteLLMClient
@@ -139,21 +139,21 @@ def _problem_of(
 ) -> ProviderError:
     if isinstance(error, ProviderError):
         return error
-    said = str(without_keys(secret.hide_in(str(error))[:4000]))  # its shapes are not looked for in megabytes
-    said = " ".join(said.encode("utf-8", "replace").decode().split())
+    message = str(without_keys(secret.hide_in(str(error))[:4000]))  # its shapes are not looked for in megabytes
+    message = " ".join(message.encode("utf-8", "replace").decode().split())
     status = getattr(error, "status_code", None)
     cause = error.__cause__ or error.__context__
-    if isinstance(error, litellm.APIConnectionError) or (status == 500 and "Connection error" in said):
-        return ProviderError("connection", said[:240], maybe_paid="onnect" not in type(cause).__name__)
+    if isinstance(error, litellm.APIConnectionError) or (status == 500 and "Connection error" in message):
+        return ProviderError("connection", message[:240], maybe_paid="onnect" not in type(cause).__name__)
     if isinstance(error, (litellm.APIResponseValidationError, ValueError)) and status in (None, 200):
-        return ProviderError("malformed", said[:240], maybe_paid=True)
+        return ProviderError("malformed", message[:240], maybe_paid=True)
     if not isinstance(status, int):
-        return ProviderError("client_error", f"{type(error).__name__}: {said}"[:240])
+        return ProviderError("client_error", f"{type(error).__name__}: {message}"[:240])
     if status == 500 and not _was_answered(error):  # LiteLLM's word for an answer that it cannot read
-        return ProviderError("malformed", said[:240], status=200, maybe_paid=True)
+        return ProviderError("malformed", message[:240], status=200, maybe_paid=True)
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "response", None)
     headers = {name.lower(): value for name, value in dict(getattr(headers, "headers", headers) or {}).items()}
-    content = orjson.dumps({"error": {"message": said, "param": getattr(error, "param", None)}})
+    content = orjson.dumps({"error": {"message": message, "param": getattr(error, "param", None)}})
     return problem_of(Answer(status, headers, content, "litellm", "/v1"), request.judge, body, secret)
 
 

@@ -53,12 +53,12 @@ class OpenAIClient(ChatClient):
     """
 
     def __init__(self, judge: Judge, base_url: str) -> None:
-        own = host_of(base_url) == OWN_HOST
+        is_own = host_of(base_url) == OWN_HOST
         super().__init__(judge)
-        self.supports_n = True if own else None
+        self.supports_n = True if is_own else None
         self._base_url = base_url
         self._transport = Transport(base_url)
-        self._headers = _headers_for(own=own)
+        self._headers = _headers_for(own=is_own)
         self._is_azure = is_azure(base_url)
 
     def __repr__(self) -> str:

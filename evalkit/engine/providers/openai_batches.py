@@ -59,9 +59,9 @@ class Service(BatchRequests):
     @staticmethod
     def line(custom_id: str, request: Request, facts: Mapping[str, Any]) -> Line:
         """See `BatchService`."""
-        adapt = {name.removeprefix("adapt."): other for name, other in facts.items() if name.startswith("adapt.")}
-        own = request.judge.service == OWN_HOST
-        several = "n" not in adapt and not asks_singly(request.judge) and facts.get("n_supported", own)
+        adapt = {name.removeprefix("adapt."): value for name, value in facts.items() if name.startswith("adapt.")}
+        is_own = request.judge.service == OWN_HOST
+        several = "n" not in adapt and not asks_singly(request.judge) and facts.get("n_supported", is_own)
         n = len(request.samples) if several else 1
         body, sent = request_body(request, n, adapt)
         line = {"custom_id": custom_id, "method": "POST", "url": _ENDPOINT, "body": body}
@@ -79,12 +79,12 @@ class Service(BatchRequests):
 
     async def create(self, name: str, custom_id: str, since: float, uploaded: str) -> Batch:
         """See `BatchService`."""
-        asked = orjson.dumps({
+        body = orjson.dumps({
             "input_file_id": uploaded, "endpoint": _ENDPOINT, "completion_window": "24h", "metadata": {_NAME: name},
         })  # fmt: skip
 
         async def create() -> Batch:
-            return _batch(await self.ask("/batches", asked, once=True))
+            return _batch(await self.ask("/batches", body, once=True))
 
         return await self.created(create, lambda: self.find(name, custom_id, since, uploaded))
 
@@ -92,8 +92,8 @@ class Service(BatchRequests):
         """See `BatchService`. Some servers list batches without their metadata, but with the file of requests."""
         del custom_id
         async for raw in self.listed("/batches", since):
-            named = isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name
-            if named or (uploaded is not None and raw.get("input_file_id") == uploaded):
+            has_name = isinstance(raw.get("metadata"), dict) and raw["metadata"].get(_NAME) == name
+            if has_name or (uploaded is not None and raw.get("input_file_id") == uploaded):
                 return _batch(raw)
         return None
 
@@ -123,14 +123,14 @@ class Service(BatchRequests):
                         if answer is not None:
                             yield line["custom_id"], answer
         if not is_whole:
-            named = f"in the file {batch.files[0]} of batch" if len(batch.files) == 1 else "in the files of batch"
-            raise ProviderError("malformed", f"{named} {batch.id}, lines are missing or cut")
+            where = f"in the file {batch.files[0]} of batch" if len(batch.files) == 1 else "in the files of batch"
+            raise ProviderError("malformed", f"{where} {batch.id}, lines are missing or cut")
 
     async def remove(self, name: str) -> None:
         """See `BatchService`."""
         listed = self.listed("/files?purpose=batch")
-        found = [id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]
-        for file in found:
+        file_ids = [id_of(raw, "file") async for raw in listed if raw.get("filename") == f"{name}.jsonl"]
+        for file in file_ids:
             await self.ask(f"/files/{file}", None, method="DELETE")
 
 
@@ -139,18 +139,18 @@ def _is_whole(batch: Batch, lines: Iterable[Any]) -> bool:
 
     Some services count failed requests as completed; others write no lines for them.
     """
-    good, known, is_cut = set[str](), set[str](), False
+    good, ids, is_cut = set[str](), set[str](), False
     for line in lines:
         if not isinstance(line, dict):
             is_cut = True
         elif isinstance(name := line.get("custom_id"), str):
-            known.add(name)
+            ids.add(name)
             response = line.get("response")
             if isinstance(response, dict) and 200 <= (_status(response) or 0) < 300:
                 good.add(name)
     if not batch.n_done:
         return not is_cut
-    return len(good) >= batch.n_done or len(known) >= batch.n_done + batch.n_failed
+    return len(good) >= batch.n_done or len(ids) >= batch.n_done + batch.n_failed
 
 
 def _status(response: Mapping[str, Any]) -> int | None:
@@ -175,8 +175,8 @@ def _answer_of(line: Mapping[str, Any], judge: Judge) -> list[Reply] | ProviderE
         if re.search(r"expired|cancel", code):
             return None
         return ProviderError("server_error", f"no answer in the batch ({code[:80] or 'no reason given'})")
-    said = error if isinstance(error, dict) and "error" in error else {"error": error}  # as vLLM writes it
-    answer = Answer(status, {}, json_bytes(response.get("body") or said), "the batch", _ENDPOINT)
+    error_body = error if isinstance(error, dict) and "error" in error else {"error": error}  # as vLLM writes it
+    answer = Answer(status, {}, json_bytes(response.get("body") or error_body), "the batch", _ENDPOINT)
     if 200 <= status < 300:
         price = batch_price_of(judge)
         return replies_of(answer, _MOST_REPLIES, price=price, latency_s=None, sent=None, secret=secret)
@@ -195,7 +195,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
     files = [raw.get(name) for name in ("output_file_id", "error_file_id")]
     errors, usage = raw.get("errors"), raw.get("usage")
     tokens = [token_count(usage.get(name)) if isinstance(usage, dict) else None for name in _TOKENS]
-    said = [
+    problems = [
         plain(f"{error.get('code') or 'error'}: {without_keys(str(error.get('message'))[:200])}")
         for error in (errors.get("data") or [] if isinstance(errors, dict) else [])[:3]
         if isinstance(error, dict)
@@ -206,7 +206,7 @@ def _batch(raw: Mapping[str, Any]) -> Batch:
         word,
         done,
         tuple(dict.fromkeys(file for file in files if isinstance(file, str) and file.strip("."))),
-        "; ".join(said),
+        "; ".join(problems),
         (tokens[0], tokens[1]),
         failed,
     )

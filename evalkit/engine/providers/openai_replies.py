@@ -58,28 +58,28 @@ def replies_of(
     ProviderError
         ``malformed`` for what is not a chat completion; or the error that some servers send with status 200.
     """
-    found = json_of(answer.content)
-    if not isinstance(found, dict):
+    parsed = json_of(answer.content)
+    if not isinstance(parsed, dict):
         raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
-    choices = found.get("choices")
-    if not choices and (found.get("error") or found.get("errors")):
-        raise _from_body(found, answer, judge, body or {}, secret)
+    choices = parsed.get("choices")
+    if not choices and (parsed.get("error") or parsed.get("errors")):
+        raise _from_body(parsed, answer, judge, body or {}, secret)
     if not isinstance(choices, list) or (choices and not any(isinstance(choice, dict) for choice in choices)):
         detail = f"the answer contains no choices: {_cut(answer.content, secret)}"
         raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
         raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
-    given = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
-    choices = [choice for choice in given if _is_reply(choice)]
+    candidates = [_with_message(choice) for choice in choices[:n] if isinstance(choice, dict)]
+    choices = [choice for choice in candidates if _is_reply(choice)]
     if not choices:
-        raise _no_reply(given, answer, judge, secret)
-    tokens = tokens_of(found.get("usage"))
-    cost = stated_cost(found.get("usage"), answer.headers)
+        raise _no_reply(candidates, answer, judge, secret)
+    tokens = tokens_of(parsed.get("usage"))
+    cost = stated_cost(parsed.get("usage"), answer.headers)
     if cost is None and price is not None:
         cost = price(tokens) if callable(price) else cost_of(price, tokens.prompt, tokens.completion)
     cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(tokens.prompt, len(choices)), shares(tokens.completion, len(choices)), strict=True)
-    model, name, fingerprint = found.get("model"), found.get("id"), found.get("system_fingerprint")
+    model, name, fingerprint = parsed.get("model"), parsed.get("id"), parsed.get("system_fingerprint")
     logprobs = [logprobs_of(choice.get("logprobs"), secret) for choice in choices]
     created = time.time()
     return [
@@ -88,7 +88,7 @@ def replies_of(
             finish_reason=_finish_reason(choice),
             refusal=_text((choice.get("message") or {}).get("refusal"), secret),
             model=_text(model, secret) if isinstance(model, str) else None,
-            prompt_tokens=asked,
+            prompt_tokens=prompt_tokens,
             completion_tokens=written,
             cost_usd=None if cost is None else cost / len(choices),
             latency_s=latency_s,
@@ -100,7 +100,7 @@ def replies_of(
             if isinstance(fingerprint, str) and fingerprint
             else None,
         )
-        for choice, rows, (asked, written) in zip(choices, logprobs, counts, strict=True)
+        for choice, rows, (prompt_tokens, written) in zip(choices, logprobs, counts, strict=True)
     ]
 
 
@@ -152,17 +152,17 @@ def _content(message: Mapping[str, Any] | None, secret: Secret) -> str | None:
     if not message:
         return None
     value = message.get("content")
-    text = _text(value if isinstance(value, (str, list, type(None))) else _shown(value), secret)
+    text = _text(value if isinstance(value, (str, list, type(None))) else _json_text(value), secret)
     if text:
         return text
     calls = message.get("tool_calls")
     functions = [call.get("function") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-    given = [
+    arguments = [
         call["arguments"]
         for call in (*functions, message.get("function_call"))
         if isinstance(call, dict) and call.get("arguments")
     ]
-    return _text("\n".join(_shown(value) for value in given), secret) if given else text
+    return _text("\n".join(_json_text(value) for value in arguments), secret) if arguments else text
 
 
 def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
@@ -173,26 +173,26 @@ def logprobs_of(given: Any, secret: Secret = _NO_KEY) -> dict[str, Any] | None:
     """
     try:
         tokens: list[list[Any]] = []
-        whole, until = b"", _NEAR_END - 1
-        for at, position in enumerate(given["content"]):
-            others: list[dict[str, Any]] = position.get("top_logprobs") or []
+        text_bytes, until = b"", _NEAR_END - 1
+        for index, position in enumerate(given["content"]):
+            alternatives: list[dict[str, Any]] = position.get("top_logprobs") or []
             row: dict[bytes, float] = {}
-            for token in (position, *others):
+            for token in (position, *alternatives):
                 value = float(token["logprob"])
                 if math.isnan(value):
                     return None
                 row.setdefault(_bytes_of(token), round(max(_IMPOSSIBLE, min(value, 0.0)), 5))
             written = next(iter(row))
-            whole += written
+            text_bytes += written
             text = written.decode("utf-8", "replace")
             has_digit = any(character.isdigit() for character in text)
-            until = max(until, at + _NEAR_MARK if _MARK.search(text) else at + 1 if has_digit else 0)
-            is_near = at <= until or at >= len(given["content"]) - _NEAR_END
-            known = [(name, value) for name, value in row.items() if name == written or (is_near and value >= _LEAST)]
-            tokens.append([part for name, value in known for part in (_token(name), value)])
+            until = max(until, index + _NEAR_MARK if _MARK.search(text) else index + 1 if has_digit else 0)
+            is_near = index <= until or index >= len(given["content"]) - _NEAR_END
+            pairs = [(name, value) for name, value in row.items() if name == written or (is_near and value >= _LEAST)]
+            tokens.append([cell for name, value in pairs for cell in (_token(name), value)])
     except (TypeError, KeyError, ValueError, AttributeError):
         return None
-    text = whole.decode("utf-8", "replace")
+    text = text_bytes.decode("utf-8", "replace")
     return {"stage": "unknown", "tokens": tokens} if tokens and secret.hide_in(text) == text else None
 
 
@@ -223,7 +223,7 @@ def json_of(content: bytes) -> Any:
         pass
     try:
         text = content.decode(json.detect_encoding(content), "replace")
-        return json.loads(text, strict=False, parse_int=_whole)
+        return json.loads(text, strict=False, parse_int=_whole_number)
     except (ValueError, RecursionError):
         return None
 
@@ -242,7 +242,7 @@ def json_bytes(value: Any) -> bytes:
         return json.dumps(value).encode()
 
 
-def _whole(digits: str) -> int | None:
+def _whole_number(digits: str) -> int | None:
     """A whole number of up to 18 digits, else None."""
     return int(digits) if len(digits) < 19 else None
 
@@ -253,8 +253,8 @@ def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
         parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in _REASONING)]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
         written = [text for text in texts if isinstance(text, str)]
-        others = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
-        value = "".join(written) if written or not others else _shown(others[0] if len(others) == 1 else others)
+        objects = [part for part in parts if isinstance(part, dict) and part.get("type") in (None, "json", "object")]
+        value = "".join(written) if written or not objects else _json_text(objects[0] if len(objects) == 1 else objects)
         value = value if parts else None
     if not isinstance(value, str):
         return None
@@ -266,13 +266,13 @@ def problem_of(answer: Answer, judge: Judge, body: Mapping[str, Any], secret: Se
 
     `body` is what was sent, as far as it is known: the parameters that an error may refuse.
     """
-    found = json_of(answer.content)
-    said = ErrorText.of(found)
-    text = said.text or (
-        _not_json(answer, secret) if found is None else f"no reason given: {_cut(answer.content, secret)}"
+    parsed = json_of(answer.content)
+    error_text = ErrorText.of(parsed)
+    text = error_text.text or (
+        _not_json(answer, secret) if parsed is None else f"no reason given: {_cut(answer.content, secret)}"
     )
     return _problem(
-        answer.status, f"HTTP {answer.status} from {answer.origin}: {text}", said, answer, judge, body, secret
+        answer.status, f"HTTP {answer.status} from {answer.origin}: {text}", error_text, answer, judge, body, secret
     )
 
 
@@ -325,13 +325,13 @@ def _from_body(
     found: Mapping[str, Any], answer: Answer, judge: Judge | None, body: Mapping[str, Any], secret: Secret
 ) -> ProviderError:
     """The `ProviderError` for an error that came with status 200; its code may be that of HTTP."""
-    said = ErrorText.of(found)
-    codes = [int(code) for code in said.codes if code.isdecimal() and len(code) == 3 and "400" <= code <= "599"]
-    text = f"error from {answer.origin}: {said.text or _shown(found.get('error'))}"
-    return _problem(codes[0] if codes else 500, text, said, answer, judge, body, secret)
+    error_text = ErrorText.of(found)
+    codes = [int(code) for code in error_text.codes if code.isdecimal() and len(code) == 3 and "400" <= code <= "599"]
+    text = f"error from {answer.origin}: {error_text.text or _json_text(found.get('error'))}"
+    return _problem(codes[0] if codes else 500, text, error_text, answer, judge, body, secret)
 
 
-def _shown(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """A string unchanged, another value as JSON; blank if it is nested too deeply."""
     if isinstance(value, str):
         return value
@@ -378,16 +378,16 @@ def without_texts(detail: str, texts: Sequence[str]) -> str:
 
     Runs of 24 characters or more are cut; all white space counts as equal.
     """
-    whole = " ".join(" ".join(text.split()) for text in texts)
-    kept, at = [], 0
-    while at < len(detail):
-        end = at + _REPEATED
-        if end <= len(detail) and detail[at:end] in whole:
-            while end < len(detail) and detail[at : end + 1] in whole:
+    all_texts = " ".join(" ".join(text.split()) for text in texts)
+    pieces, start = [], 0
+    while start < len(detail):
+        end = start + _REPEATED
+        if end <= len(detail) and detail[start:end] in all_texts:
+            while end < len(detail) and detail[start : end + 1] in all_texts:
                 end += 1
-            kept.append("[the prompt]")
-            at = end
+            pieces.append("[the prompt]")
+            start = end
         else:
-            kept.append(detail[at])
-            at += 1
-    return "".join(kept)
+            pieces.append(detail[start])
+            start += 1
+    return "".join(pieces)

@@ -75,7 +75,7 @@ def _listed_cost(price: Any, tokens: Tokens) -> float | None:
     flat = price.input_mtok, price.output_mtok
     if _highest(flat[0]) is None or _highest(flat[1]) is None:
         return None
-    if all(isinstance(one, Decimal) for one in flat) and not tokens.cached and not tokens.written:  # much faster
+    if all(isinstance(usd, Decimal) for usd in flat) and not tokens.cached and not tokens.written:  # much faster
         return cost_of((float(flat[0]), float(flat[1])), tokens.prompt, tokens.completion)
     usage = genai_prices.Usage(
         input_tokens=tokens.prompt, output_tokens=tokens.completion, cache_read_tokens=tokens.cached,
@@ -109,8 +109,8 @@ def _highest(price: object) -> float | None:
     if isinstance(price, Decimal):
         return float(price)
     base, tiers = getattr(price, "base", None), getattr(price, "tiers", ())
-    known = [float(value) for value in (base, *(tier.price for tier in tiers)) if value is not None]
-    return max(known, default=None)
+    prices = [float(value) for value in (base, *(tier.price for tier in tiers)) if value is not None]
+    return max(prices, default=None)
 
 
 def cost_of(
@@ -163,9 +163,9 @@ def tokens_of(usage: Any) -> Tokens:
         token_count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
     )
     details = usage.get("prompt_tokens_details")
-    places = [usage, *([details] if isinstance(details, dict) else [])]
+    tables = [usage, *([details] if isinstance(details, dict) else [])]
     cached, written = (
-        max((count for place in places for name in names if (count := token_count(place.get(name)))), default=0)
+        max((count for table in tables for name in names if (count := token_count(table.get(name)))), default=0)
         for names in (_CACHED, _WRITTEN)
     )
     if prompt is not None and completion is not None:
@@ -226,5 +226,5 @@ def shares(total: int | None, n: int) -> list[int | None]:
     """
     if total is None:
         return [None] * n
-    each, rest = divmod(total, n)
-    return [each + (place < rest) for place in range(n)]
+    share, rest = divmod(total, n)
+    return [share + (index < rest) for index in range(n)]

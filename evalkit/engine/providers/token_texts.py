@@ -42,7 +42,7 @@ class TokenTexts:
                 "token": piece,
                 "logprob": row[token],
                 "top_logprobs": [
-                    {"token": self._text(other), "logprob": share} for other, share in row.items() if other != token
+                    {"token": self._text(number), "logprob": share} for number, share in row.items() if number != token
                 ],
             }
             for token, piece, row in zip(tokens, pieces, shares, strict=True)
@@ -62,11 +62,11 @@ class TokenTexts:
         """The text that each token adds to those before it; the last token of a character has the whole of it."""
         pieces: list[str] = []
         first = done = 0
-        for at in range(len(tokens)):
+        for index in range(len(tokens)):
             before = self._decode(tokens[first:done], skip_special_tokens=True)
-            now = self._decode(tokens[first : at + 1], skip_special_tokens=True)
-            is_whole = not now.endswith(_PART) or at + 1 == len(tokens)
+            now = self._decode(tokens[first : index + 1], skip_special_tokens=True)
+            is_whole = not now.endswith(_PART) or index + 1 == len(tokens)
             pieces.append(now[len(before) :] if is_whole else "")
             if is_whole:
-                first, done = done, at + 1
+                first, done = done, index + 1
         return pieces

@@ -162,12 +162,12 @@ class TransformersModel:
             (waiting for waiting in self._waiting if waiting.settings == first.settings),
             key=lambda waiting: (waiting is not first, abs(len(waiting.tokens) - len(first.tokens))),
         )
-        most, longest, rows, batch = batch_size() or self._most_rows, 0, 0, list[_Waiting]()
+        max_rows, longest, rows, batch = batch_size() or self._most_rows, 0, 0, list[_Waiting]()
         room = self._free_tokens()
         for waiting in near:
             longest = max(longest, len(waiting.tokens) + self._new_tokens(waiting))
             rows += waiting.n_rows
-            if batch and (rows > most or longest * rows > room):
+            if batch and (rows > max_rows or longest * rows > room):
                 break
             batch.append(waiting)
         return batch
@@ -219,22 +219,22 @@ class TransformersModel:
 
     def _new_tokens(self, waiting: _Waiting) -> int:
         """The greatest number of tokens that a reply may have."""
-        most = waiting.call.request.judge.max_tokens or MOST_TOKENS
-        return most if self._longest is None else min(most, self._longest - len(waiting.tokens))
+        limit = waiting.call.request.judge.max_tokens or MOST_TOKENS
+        return limit if self._longest is None else min(limit, self._longest - len(waiting.tokens))
 
     def _generate(self, waiting: Sequence[_Waiting]) -> list[list[Written] | ProviderError]:
         import torch
 
-        call, prompts = waiting[0].call, [one.tokens for one in waiting]
-        judge, n, each = call.request.judge, call.n, waiting[0].n_rows
+        call, prompts = waiting[0].call, [entry.tokens for entry in waiting]
+        judge, n, n_rows = call.request.judge, call.n, waiting[0].n_rows
         batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self._model.device)
         longest = batch["input_ids"].shape[1]
-        new = min(self._new_tokens(one) for one in waiting)
-        drawn = judge.temperature != 0
+        new = min(self._new_tokens(entry) for entry in waiting)
+        is_sampling = judge.temperature != 0
         settings = {name: judge.params[name] for name in _SAMPLING if name in judge.params}
-        if drawn and judge.temperature is not None:
+        if is_sampling and judge.temperature is not None:
             settings["temperature"] = judge.temperature
-        if not drawn:  # what draws nothing takes no setting of drawing; a model's own defaults would bring a warning
+        if not is_sampling:  # then no setting of sampling is taken; a model's own defaults would bring a warning
             settings |= {"temperature": None, "top_p": None, "top_k": None, "min_p": None}
         settings["stopping_criteria"] = [_Stops(self._text, stops_of(judge), longest)]
         shares = _Shares(judge.params.get("top_logprobs", 0)) if judge.params.get("logprobs") else None
@@ -243,17 +243,17 @@ class TransformersModel:
         used = self._memory(start=True)
         with torch.inference_mode(), _randomness(judge, call.request.samples, self._model.device):
             output = self._model.generate(
-                **batch, max_new_tokens=new, do_sample=drawn, num_return_sequences=each, num_beams=1,
+                **batch, max_new_tokens=new, do_sample=is_sampling, num_return_sequences=n_rows, num_beams=1,
                 max_time=judge.timeout_s, pad_token_id=self._tokenizer.pad_token_id, **settings,
             )  # fmt: skip
-        self._learn(len(prompts) * each, output.shape[1], used)
+        self._learn(len(prompts) * n_rows, output.shape[1], used)
         rows = output[:, longest:].tolist()
-        found = [None] * len(rows) if shares is None else shares.of(output[:, longest:])
+        row_shares = [None] * len(rows) if shares is None else shares.of(output[:, longest:])
         answers = []
-        for place, tokens in enumerate(prompts):
-            part = slice(place * each, (place + 1) * each)
-            answer = self._written(judge, rows[part], found[part], len(tokens), new)
-            answers.append(answer if isinstance(answer, ProviderError) else answer * (n // each))
+        for index, tokens in enumerate(prompts):
+            span = slice(index * n_rows, (index + 1) * n_rows)
+            answer = self._written(judge, rows[span], row_shares[span], len(tokens), new)
+            answers.append(answer if isinstance(answer, ProviderError) else answer * (n // n_rows))
         if any(isinstance(answer, ProviderError) for answer in answers):  # fewer are faster
             self._halve(len(rows))
         return answers
@@ -272,8 +272,8 @@ class TransformersModel:
     def _learn(self, n_rows: int, longest: int, used: int) -> None:
         """How much memory a token takes."""
         if self._model.device.type == "cuda" and n_rows * longest >= _FEW_TOKENS:
-            taken = (self._memory() - used) / (n_rows * longest)
-            self._bytes_per_token = max(self._bytes_per_token, taken) if self._is_measured else taken
+            measured = (self._memory() - used) / (n_rows * longest)
+            self._bytes_per_token = max(self._bytes_per_token, measured) if self._is_measured else measured
             self._is_measured = True
 
     def _halve(self, n_rows: int) -> None:
@@ -284,21 +284,21 @@ class TransformersModel:
     ) -> list[Written] | ProviderError:
         stops, written = stops_of(judge), []
         for row, shares in zip(rows, found, strict=True):
-            end = next((place for place, token in enumerate(row) if token in self._ends), None)
+            end = next((index for index, token in enumerate(row) if token in self._ends), None)
             text = self._text(row[:end])
             n_tokens = len(row) if end is None else end + 1
-            stop = min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)
+            stop = min((start for stop in stops if (start := text.find(stop)) >= 0), default=None)
             if stop is not None:  # what follows in the row is padding
                 n_tokens = next(n for n in range(1, len(row) + 1) if any(s in self._text(row[:n]) for s in stops))
             elif end is None and len(row) < limit:
                 return ProviderError("timeout", f"the model had not finished after {judge.timeout_s:g} s")
             ended = end is not None or stop is not None
-            own = (
+            token_rows = (
                 None
                 if shares is None
                 else self._texts.rows(row[:n_tokens], shares[:n_tokens], self._text(row[:n_tokens]))
             )
-            written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens, own))
+            written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens, token_rows))
         return written
 
     def _text(self, tokens: Sequence[int]) -> str:
@@ -354,10 +354,10 @@ class _Shares:
         rows = written.tolist()
         return [
             [
-                {row[at]: drawn[place]} | dict(zip(tokens[place], shares[place], strict=True))
-                for at, (drawn, (tokens, shares)) in enumerate(zip(self._drawn, self._steps, strict=True))
+                {row[step]: logprobs[index]} | dict(zip(tokens[index], shares[index], strict=True))
+                for step, (logprobs, (tokens, shares)) in enumerate(zip(self._drawn, self._steps, strict=True))
             ]
-            for place, row in enumerate(rows)
+            for index, row in enumerate(rows)
         ]
 
 

@@ -136,13 +136,13 @@ class Transport:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return self._unreached("no connection in time")
         if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
-            return self._unreached(f"{_said(error)} (SSL_CERT_FILE names certificates to trust)")
+            return self._unreached(f"{_message(error)} (SSL_CERT_FILE names certificates to trust)")
         if isinstance(error, _NOT_SENT):
-            return self._unreached(_said(error))
+            return self._unreached(_message(error))
         if isinstance(error, TimeoutError):
             return ProviderError("timeout", f"no answer from {self.origin} in {timeout_s:g} s", maybe_paid=True)
         return ProviderError(
-            "connection", f"the connection to {self.origin} broke off: {_said(error)}", maybe_paid=True
+            "connection", f"the connection to {self.origin} broke off: {_message(error)}", maybe_paid=True
         )
 
     async def _read(self, answer: aiohttp.ClientResponse, to: BinaryIO | None) -> bytes:
@@ -167,7 +167,7 @@ class Transport:
                 content = decompressed(bytes(content))
             except zlib.error as error:
                 if good:
-                    raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
+                    raise self._unreadable(f"cannot be decompressed: {_message(error)}") from None
                 content.clear()
         if good and len(content) > MOST_BYTES:
             raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the maximum")
@@ -207,8 +207,8 @@ def proxy_of(base_url: str) -> Secret | None:
     url = urlsplit(base_url)
     if urllib.request.proxy_bypass(url.hostname or ""):
         return None
-    found = urllib.request.getproxies()
-    address = Secret(found.get(url.scheme) or found.get("all") or "")
+    proxies = urllib.request.getproxies()
+    address = Secret(proxies.get(url.scheme) or proxies.get("all") or "")
     return address or None
 
 
@@ -219,9 +219,9 @@ def ssl_context() -> ssl.SSLContext:
     try:
         return httpx2.create_ssl_context()
     except OSError as error:
-        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        path = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise ProviderError(
-            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {named!r}, which cannot be used: {error}"
+            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {path!r}, which cannot be used: {error}"
         ) from None
 
 
@@ -230,5 +230,5 @@ def _without_password(proxy: Secret) -> str:
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return " ".join(str(without_keys(str(error)[:4000]) or type(error).__name__).split())

@@ -101,10 +101,10 @@ def load_model(judge: Judge) -> VllmModel:
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     import vllm
 
-    given = {name: judge.params[name] for name in _LOADING if name in judge.params}
-    if "revision" in given:
-        given["tokenizer_revision"] = given["revision"]
-    return VllmModel(judge.model, vllm.LLM(model=judge.model, trust_remote_code=False, **given, **_machine()))
+    settings = {name: judge.params[name] for name in _LOADING if name in judge.params}
+    if "revision" in settings:
+        settings["tokenizer_revision"] = settings["revision"]
+    return VllmModel(judge.model, vllm.LLM(model=judge.model, trust_remote_code=False, **settings, **_machine()))
 
 
 @dataclass(slots=True)
@@ -153,8 +153,8 @@ class VllmModel:
                 try:
                     self._add(call)
                 except (VLLMClientError, ValueError) as error:
-                    said = " ".join(str(error).split())[:240]
-                    ended.append((call, ProviderError(problem_kind(said), said)))
+                    message = " ".join(str(error).split())[:240]
+                    ended.append((call, ProviderError(problem_kind(message), message)))
                 except EngineDeadError:
                     raise
                 except Exception as error:  # noqa: BLE001  # of a template, say: it is this prompt's alone
@@ -195,9 +195,9 @@ class VllmModel:
 
     def _drop(self, computed: Iterable[_Computed]) -> None:
         """Take calls out of the engine."""
-        left = [name for of in computed for name in of.names if self._of.pop(_outside(name), None) is not None]
-        if left:
-            self._llm.llm_engine.abort_request(left, internal=True)
+        names = [name for of in computed for name in of.names if self._of.pop(_outside(name), None) is not None]
+        if names:
+            self._llm.llm_engine.abort_request(names, internal=True)
 
     def has_died(self) -> bool:
         """Whether the library's own watch says that the engine's process has ended."""
@@ -251,28 +251,28 @@ class VllmModel:
         from vllm.sampling_params import StructuredOutputsParams
 
         judge, prompt = request.judge, request.prompt
-        given = self._defaults | {name: judge.params[name] for name in _SAMPLING if name in judge.params}
+        settings = self._defaults | {name: judge.params[name] for name in _SAMPLING if name in judge.params}
         if judge.temperature is not None:
-            given["temperature"] = judge.temperature
+            settings["temperature"] = judge.temperature
         if "seed" in judge.params:
-            given["seed"] = seed_of(judge.params["seed"], sample)
+            settings["seed"] = seed_of(judge.params["seed"], sample)
         if judge.params.get("logprobs"):
-            given["logprobs"] = judge.params.get("top_logprobs", 0)
+            settings["logprobs"] = judge.params.get("top_logprobs", 0)
         if prompt.form == "json" and prompt.schema is not None:
-            given["structured_outputs"] = StructuredOutputsParams(json=dict(prompt.schema))
-        return SamplingParams(**given | {"max_tokens": judge.max_tokens or MOST_TOKENS, "stop": stops_of(judge)})
+            settings["structured_outputs"] = StructuredOutputsParams(json=dict(prompt.schema))
+        return SamplingParams(**settings | {"max_tokens": judge.max_tokens or MOST_TOKENS, "stop": stops_of(judge)})
 
     def _answer(self, of: _Computed) -> list[Written] | ProviderError:
         written = []
-        for name in of.names:
-            output = of.done[_outside(name)]
-            one = output.outputs[0]
-            if one.finish_reason not in ("stop", "length", "repetition"):
-                detail = f"the vLLM engine ended the reply abnormally ({one.finish_reason!r})"
+        for output in (of.done[_outside(name)] for name in of.names):
+            choice = output.outputs[0]
+            tokens = choice.token_ids
+            if choice.finish_reason not in ("stop", "length", "repetition"):
+                detail = f"the vLLM engine ended the reply abnormally ({choice.finish_reason!r})"
                 return ProviderError("server_error", detail)
-            reason = "length" if one.finish_reason == "repetition" else one.finish_reason
-            rows = None if one.logprobs is None else self._texts.rows(one.token_ids, _shares(one.logprobs), one.text)
-            written.append(Written(one.text, reason, len(output.prompt_token_ids), len(one.token_ids), rows))
+            reason = "length" if choice.finish_reason == "repetition" else choice.finish_reason
+            rows = None if choice.logprobs is None else self._texts.rows(tokens, _shares(choice.logprobs), choice.text)
+            written.append(Written(choice.text, reason, len(output.prompt_token_ids), len(tokens), rows))
         return written * (of.call.n // len(written))
 
 

@@ -25,14 +25,14 @@ class Wait(NamedTuple):
 
 def wait_of(problem: ProviderError, tried: int) -> Wait | None:
     """How long to wait after `tried` retries; None if a retry is useless or the wait too long."""
-    asked = problem.retry_after or None  # 0 says nothing
-    if problem.kind in _NEVER_RETRIED or (asked or 0.0) > LONGEST_RETRY_AFTER_S:
+    retry_after_s = problem.retry_after or None  # 0 says nothing
+    if problem.kind in _NEVER_RETRIED or (retry_after_s or 0.0) > LONGEST_RETRY_AFTER_S:
         return None
     spread = random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
     wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**tried) * spread
     if problem.kind != "rate_limited":
-        return Wait(max(wait, asked or 0.0))
-    if asked is None:
+        return Wait(max(wait, retry_after_s or 0.0))
+    if retry_after_s is None:
         return Wait(wait, wait)
     # each call waits a little longer than the service, so that they do not all come back at once
-    return Wait(asked + FIRST_WAIT_S * spread / 4, asked)
+    return Wait(retry_after_s + FIRST_WAIT_S * spread / 4, retry_after_s)

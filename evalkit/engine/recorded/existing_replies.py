@@ -87,11 +87,11 @@ def record(
     parts = worklist.parts[spec.rubric.names.index(spec.rubric.criterion(criterion).name)][0]
     now, swapped = time.time(), int(order == "BA")
     recordings: list[_Recording] = []
-    for at, given in enumerate(_by_item(replies, items, worklist)):
-        item, own_hash = worklist.ids[at], worklist.recorded_hashes(at)[swapped]
-        is_list = isinstance(given, (list, tuple, np.ndarray, pd.Series))
-        for sample, value in enumerate(given if is_list else [given]):
-            if is_missing(value) or worklist.skipped.get(at) == "missing_input":
+    for number, item_replies in enumerate(_by_item(replies, items, worklist)):
+        item, own_hash = worklist.ids[number], worklist.recorded_hashes(number)[swapped]
+        is_list = isinstance(item_replies, (list, tuple, np.ndarray, pd.Series))
+        for sample, value in enumerate(item_replies if is_list else [item_replies]):
+            if is_missing(value) or worklist.skipped.get(number) == "missing_input":
                 continue
             if not isinstance(value, (str, Reply)):
                 raise InputError(
@@ -100,10 +100,10 @@ def record(
                 )
             reply = Reply(value) if isinstance(value, str) else value
             reply = replace(reply, source="recorded", created=reply.created or now)
-            own = replace(parts, input_hash=own_hash, order=spec.orders[swapped], sample=sample)
-            shown = worklist.hashes[at][swapped]
-            live = replace(parts, input_hash=shown, order="AB" if pairwise else None).of_sample(sample)
-            recordings.append(_Recording(item, own, live.key, reply))
+            recorded_parts = replace(parts, input_hash=own_hash, order=spec.orders[swapped], sample=sample)
+            live_hash = worklist.hashes[number][swapped]
+            live = replace(parts, input_hash=live_hash, order="AB" if pairwise else None).of_sample(sample)
+            recordings.append(_Recording(item, recorded_parts, live.key, reply))
     store = ReplyStore.open(cache)
     fresh = _new_ones(store, recordings, overwrite, now)
     store.put_many(fresh, overwrite=overwrite)
@@ -186,18 +186,18 @@ def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
         if sample in by_item.setdefault(item, {}):
             raise InputError(f"replies= has item {item!r}, sample {sample} twice; drop one of the rows")
         by_item[item][sample] = reply
-    return {item: [own.get(sample) for sample in range(max(own) + 1)] for item, own in by_item.items()}
+    return {item: [entries.get(sample) for sample in range(max(entries) + 1)] for item, entries in by_item.items()}
 
 
 def _new_ones(
     store: ReplyStore, recordings: list[_Recording], overwrite: bool, now: float
 ) -> list[tuple[KeyParts, Reply]]:
     """The replies that are not stored already; another reply in an item's place is an error unless `overwrite`."""
-    own = [recording.parts.key for recording in recordings]
-    recorded = store.get_many(set(own))
+    keys = [recording.parts.key for recording in recordings]
+    recorded = store.get_many(set(keys))
     live = store.get_many({recording.live for recording in recordings}, recorded=False)
     fresh: list[tuple[KeyParts, Reply]] = []
-    for key, (item, parts, live_key, reply) in zip(own, recordings, strict=True):
+    for key, (item, parts, live_key, reply) in zip(keys, recordings, strict=True):
         values = [orjson.loads(value) for value in (recorded.get(key), live.get(live_key)) if value is not None]
         newest = max(values, key=lambda stored: stored["created"], default=None)
         if newest is None:
@@ -234,7 +234,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     keys = [bytes.fromhex(key) if isinstance(key, str) else None for key in table["key"].tolist()]
     stored = store.get_many({key for key in keys if key is not None})
     scored = table["error"].isna().tolist()
-    n_missing = sum(key is not None and key not in stored and scored[at] for at, key in enumerate(keys))
+    n_missing = sum(key is not None and key not in stored and scored[row] for row, key in enumerate(keys))
     if n_missing:
         raise CacheMiss(
             f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.where}; "
@@ -242,7 +242,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
         )
     texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}
     imported = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
-    rows = [own if key is None else texts.get(key) for key, own in zip(keys, imported, strict=True)]
+    rows = [text if key is None else texts.get(key) for key, text in zip(keys, imported, strict=True)]
     return pd.Series(rows, index=table.index, dtype="str", name="reply")
 
 
@@ -284,19 +284,19 @@ def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     [['a', '1', '1', True], ['b', 'unreadable', '0', False]]
     """
     tables = [_read_as(table, name) for table, name in ((judgments, "reading"), (other, "other"))]
-    both = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
-    known = both["scored of other"].notna().to_numpy()
-    if len(both) and not known.any():
+    merged = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
+    has_other = merged["scored of other"].notna().to_numpy()
+    if len(merged) and not has_other.any():
         raise InputError(
             "the two tables have no reply in common: no row has the same item, criterion, judge, order and sample "
             "in both"
         )
-    scored = both["scored of other"].where(known, other=False).astype(bool)
-    same = np.where(both["scored"] & scored, both["reading"] == both["other"], ~both["scored"] & ~scored)
-    both["same"] = pd.arrays.BooleanArray(np.asarray(same, dtype=bool), ~known)
-    if "reply of other" in both.columns:
-        both["reply"] = both["reply"].where(both["reply"].notna(), both["reply of other"])
-    return both[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in both.columns else [])]]
+    scored = merged["scored of other"].where(has_other, other=False).astype(bool)
+    is_same = np.where(merged["scored"] & scored, merged["reading"] == merged["other"], ~merged["scored"] & ~scored)
+    merged["same"] = pd.arrays.BooleanArray(np.asarray(is_same, dtype=bool), ~has_other)
+    if "reply of other" in merged.columns:
+        merged["reply"] = merged["reply"].where(merged["reply"].notna(), merged["reply of other"])
+    return merged[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in merged.columns else [])]]
 
 
 def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -41,9 +41,9 @@ class Values:
 
     def required(self) -> list[str]:
         """The values as strings; a missing one is an error."""
-        for at, value in enumerate(self.values):
+        for index, value in enumerate(self.values):
             if is_missing(value) or not str(value).strip():
-                raise self.error(at, f"the {self.name} is missing; fill it in or drop the row")
+                raise self.error(index, f"the {self.name} is missing; fill it in or drop the row")
         return [str(text) for text in self.texts()]
 
     def texts(self) -> list[str | None]:
@@ -60,34 +60,34 @@ class Values:
     def numbers(self, least: float = -np.inf) -> pd.Series:
         """The values as finite numbers or NaN."""
         numbers = pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").astype("float64")
-        for at, value in enumerate(self.values):
-            if not is_missing(value) and not (np.isfinite(numbers[at]) and numbers[at] >= least):
+        for index, value in enumerate(self.values):
+            if not is_missing(value) and not (np.isfinite(numbers[index]) and numbers[index] >= least):
                 limit = "" if least == -np.inf else f" ≥ {least:g}"
-                raise self.error(at, f"{self.name} {value!r} is not a finite number{limit}")
+                raise self.error(index, f"{self.name} {value!r} is not a finite number{limit}")
         return numbers
 
     def times(self) -> pd.Series:
         """The values as times in UTC."""
         times = []
-        for at, value in enumerate(self.values):
+        for index, value in enumerate(self.values):
             try:
                 numeric = isinstance(value, (int, float, np.number)) and not is_missing(value)
                 times.append(pd.to_datetime(value, unit="s" if numeric else None, utc=True))
             except (ValueError, TypeError, OverflowError):
                 message = f"{value!r} is not a time; expected a date, an ISO string or Unix seconds"
-                raise self.error(at, message) from None
+                raise self.error(index, message) from None
         return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
 
     def same_for(self, owner: str, owners: Sequence[str], values: Iterable[Any]) -> None:
         """Raise if an item or a judge has two of these values."""
-        known: dict[str, Any] = {}
-        for at, (name, value) in enumerate(zip(owners, values, strict=True)):
-            if known.setdefault(name, value) != value:
+        first: dict[str, Any] = {}
+        for index, (name, value) in enumerate(zip(owners, values, strict=True)):
+            if first.setdefault(name, value) != value:
                 message = (
-                    f"{owner} {name!r} has two values of {self.name}: {value!r} here and {known[name]!r} before; "
+                    f"{owner} {name!r} has two values of {self.name}: {value!r} here and {first[name]!r} before; "
                     "keep one"
                 )
-                raise self.error(at, message)
+                raise self.error(index, message)
 
 
 @dataclass(frozen=True)
@@ -113,14 +113,14 @@ class Rows:
         else:
             item = "item_id" if item is None else item
             ids = id_texts(_column(frame, "item", item, None), item if isinstance(item, str) else "item")
-        name, given = ("score", score) if text is None else ("text", text)
-        cells = _column(frame, name, given, ids).tolist()
+        name, chosen = ("score", score) if text is None else ("text", text)
+        cells = _column(frame, name, chosen, ids).tolist()
         is_list = [isinstance(cell, (list, tuple, np.ndarray)) for cell in cells]
         lists = [list(cell) if several else [cell] for cell, several in zip(cells, is_list, strict=True)]
-        at = np.repeat(np.arange(len(lists)), [len(several) for several in lists])
-        column = given if isinstance(given, str) else name
-        values = Values(name, column, [value for several in lists for value in several], at, frame.index)
-        return cls(frame, ids, at, values, text is not None, any(is_list))
+        rows = np.repeat(np.arange(len(lists)), [len(several) for several in lists])
+        column = chosen if isinstance(chosen, str) else name
+        values = Values(name, column, [value for several in lists for value in several], rows, frame.index)
+        return cls(frame, ids, rows, values, text is not None, any(is_list))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -166,10 +166,10 @@ class Rows:
             return [rubric.criterion(given).name] * len(self)
         values = self.values("criterion", given)
         names = values.required()
-        for at, name in enumerate(names):
+        for index, name in enumerate(names):
             if name not in rubric.names:
                 message = f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}"
-                raise values.error(at, f"{message}allowed: {listed(rubric.names)}")
+                raise values.error(index, f"{message}allowed: {listed(rubric.names)}")
         return names
 
     def orders(self, given: Column | None, *, pairwise: bool) -> list[str | None]:
@@ -180,9 +180,9 @@ class Rows:
         if not pairwise:
             raise ConfigError("order= is only for pairwise rubrics, but this rubric judges single answers; omit order=")
         orders = self.values("order", given)
-        for at, value in enumerate(orders.values):
+        for index, value in enumerate(orders.values):
             if value not in ("AB", "BA"):
-                raise orders.error(at, f"invalid order {value!r}; map it to 'AB' or 'BA'")
+                raise orders.error(index, f"invalid order {value!r}; map it to 'AB' or 'BA'")
         return orders.values
 
     def samples(self, given: Column | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:
@@ -200,15 +200,15 @@ class Rows:
             )
         values = self.values("sample", given)
         first: dict[Any, int] = {}
-        for at, value in enumerate(values.values):
-            number = None if is_missing(value) or isinstance(value, bool) else pd.to_numeric(value, errors="coerce")
+        for index, cell in enumerate(values.values):
+            number = None if is_missing(cell) or isinstance(cell, bool) else pd.to_numeric(cell, errors="coerce")
             if number is None or not number >= 0 or number % 1:
                 raise values.error(
-                    at, f"sample {value!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
+                    index, f"sample {cell!r} is not a whole number ≥ 0; to number the rows in their order, omit sample="
                 )
-            if (before := first.setdefault((*keys[at], int(number)), at)) != at:
+            if (before := first.setdefault((*keys[index], int(number)), index)) != index:
                 raise values.error(
-                    at,
+                    index,
                     f"the same item, criterion, judge, order and sample as row {self.at[before]}; drop one of the "
                     "two rows, or give them different sample numbers",
                 )
@@ -219,8 +219,8 @@ class Rows:
         names = [*(("system", "system_id") if system is None else ()), *inputs]
         for name in [name for name in names if self.frame.columns.tolist().count(name) == 1]:
             cells = [str(cell) for cell in self.frame[name]]
-            found = pd.Series(cells, dtype=object).groupby(self.ids).unique()
-            several = found[found.map(len) > 1]
+            values = pd.Series(cells, dtype=object).groupby(self.ids).unique()
+            several = values[values.map(len) > 1]
             if len(several):
                 raise InputError(
                     f"item {several.index[0]!r} has {len(several.iloc[0])} values in column {name!r}: "

@@ -142,7 +142,7 @@ def import_judgments(
         )
     judges, weights = rows.judges(judge, annotator)
     criteria = rows.criteria(criterion, chosen)
-    by_name = {known.name: known for known in chosen.criteria}
+    by_name = {rubric_criterion.name: rubric_criterion for rubric_criterion in chosen.criteria}
     columns: dict[str, Any] = {
         "rubric": [chosen.id] * len(rows),
         "rubric_version": [chosen.label] * len(rows),
@@ -159,7 +159,7 @@ def import_judgments(
     _check_verdicts(verdicts, pairwise, columns["order"])
     times = None if time is None else rows.values("time", time).times()
     columns["sample"] = rows.samples(sample, columns, times)
-    flips = [shown == "BA" and verdicts == "shown" for shown in columns["order"]]
+    flips = [row_order == "BA" and verdicts == "shown" for row_order in columns["order"]]
     columns |= _verdicts(rows, chosen, criteria, flips, read, codes)
     if explanation is not None:
         columns["explanation"] = rows.values("explanation", explanation).texts()
@@ -167,9 +167,9 @@ def import_judgments(
         columns["time"] = times
     if confidence is not None:
         columns["confidence"] = rows.values("confidence", confidence).numbers()
-    for name, given in (("system", system), ("group", group)):
-        if given is not None:
-            columns[f"{name}_id"] = pd.Series(rows.of_items(name, given), dtype="str")
+    for name, column in (("system", system), ("group", group)):
+        if column is not None:
+            columns[f"{name}_id"] = pd.Series(rows.of_items(name, column), dtype="str")
     judgments = schemas.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
@@ -181,26 +181,26 @@ def _verdicts(
 ) -> dict[str, Any]:
     """The columns of scores, labels, passes and errors; for texts also those of explanations and replies."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
-    pairwise, columns, given = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
-    readers = {one.name: CodeReader(form, one.scale, one.name, pairwise) for one in rubric.criteria}
+    pairwise, columns, values = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
+    readers = {name: CodeReader(form, rubric.criterion(name).scale, name, pairwise) for name in rubric.names}
     codes_of: Mapping[str, Codes | None] = dict.fromkeys(rubric.names, codes)
-    named = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
-    if named and all(isinstance(own, Mapping) or callable(own) for own in named.values()):
-        codes_of = named
-    coders = {one.name: _Coder(codes_of.get(one.name), one.scale, one.name) for one in rubric.criteria}
+    per_criterion = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
+    if per_criterion and all(isinstance(coding, Mapping) or callable(coding) for coding in per_criterion.values()):
+        codes_of = per_criterion
+    coders = {name: _Coder(codes_of.get(name), rubric.criterion(name).scale, name) for name in rubric.names}
     verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
-    for at, (value, name, flip) in enumerate(zip(given.values, criteria, flips, strict=True)):
+    for index, (value, name, flip) in enumerate(zip(values.values, criteria, flips, strict=True)):
         explanation, reply = None, None
         if rows.is_text and not is_missing(value):
             if not isinstance(value, (str, Reply)):
                 kind = type(value).__name__
-                raise given.error(at, f"a reply must be a string, got {kind} ({value!r}); pass scores as score=")
+                raise values.error(index, f"a reply must be a string, got {kind} ({value!r}); pass scores as score=")
             stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
             reply = stored["text"]
             parsed = readers[name].parse(reply, stored.get("finish_reason"), stored.get("refusal"))
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
-            code, reason = coders[name](given, at)
+            code, reason = coders[name](values, index)
         verdicts.append(readers[name].verdict(code, flip) if reason is None else UNSCORED[reason])
         explanations.append(explanation)
         replies.append(reply)
@@ -219,20 +219,20 @@ class _Coder:
         self._function = None if codes is None or isinstance(codes, Mapping) else codes
         self._named: dict[Any, tuple[Any, str | None]] = {}
         for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
-            meant = self._meant(meaning)
-            if meant == (None, None):
+            outcome = self._code_or_reason(meaning)
+            if outcome == (None, None):
                 reasons = ", ".join((*REASONS[:7], "not_asked"))
                 raise ConfigError(
                     f"codes= maps {value!r} to {meaning!r}, which {self._off_scale}; map it to a code of the scale, "
                     f"or to the reason why there is no score: {reasons}"
                 )
-            if self._named.setdefault(_key(value), meant) != meant:
+            if self._named.setdefault(_key(value), outcome) != outcome:
                 raise ConfigError(f"codes= names {value!r} twice, with different meanings")
         self._is_complete = any(code is not None for code, _ in self._named.values())
 
     def __call__(self, values: Values, at: int) -> tuple[Any, str | None]:
         value = values.values[at]
-        shown, key = _start(value), _key(value)
+        excerpt, key = _start(value), _key(value)
         if key in self._named:
             return self._named[key]
         if key == _MISSING:
@@ -242,21 +242,21 @@ class _Coder:
                 "'not_asked'), or drop the row",
             )
         if self._is_complete:
-            raise values.error(at, f"codes= does not name {shown}; add it, with a code or a reason")
+            raise values.error(at, f"codes= does not name {excerpt}; add it, with a code or a reason")
         meaning = value
         if self._function is not None:
             try:
                 meaning = self._function(value)
             except Exception as error:
-                message = f"codes= raised {type(error).__name__} ({error}) for {shown}"
+                message = f"codes= raised {type(error).__name__} ({error}) for {excerpt}"
                 raise values.error(at, message) from error
-        meant = self._meant(meaning)
-        if meant == (None, None):
-            result = shown if self._function is None else f"codes= returned {_start(meaning)} for {shown}, which"
+        outcome = self._code_or_reason(meaning)
+        if outcome == (None, None):
+            result = excerpt if self._function is None else f"codes= returned {_start(meaning)} for {excerpt}, which"
             raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
-        return meant
+        return outcome
 
-    def _meant(self, meaning: Any) -> tuple[Any, str | None]:
+    def _code_or_reason(self, meaning: Any) -> tuple[Any, str | None]:
         """The code or the reason that a value stands for."""
         code = self._scale.code(meaning)
         if code is None and isinstance(meaning, str):
@@ -300,15 +300,15 @@ def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
     if not {"AB", "BA"} <= set(sides.columns):
         return
     parts = list(sides.dropna().groupby(["criterion", "judge"], observed=True))
-    for (_, judge), own in parts:
-        if len(own) < 3 or own["AB"].nunique() < 2 or own["BA"].nunique() < 2:
+    for (_, judge), pairs in parts:
+        if len(pairs) < 3 or pairs["AB"].nunique() < 2 or pairs["BA"].nunique() < 2:
             continue
-        r = float(np.corrcoef(own["AB"], own["BA"])[0, 1])
-        if ndtr(r * np.sqrt(len(own) - 1)) < _FORGETS / len(parts):
-            other = "unswapped" if verdicts == "shown" else "shown"
-            same = int((own["AB"] == own["BA"]).sum())
+        r = float(np.corrcoef(pairs["AB"], pairs["BA"])[0, 1])
+        if ndtr(r * np.sqrt(len(pairs) - 1)) < _FORGETS / len(parts):
+            opposite = "unswapped" if verdicts == "shown" else "shown"
+            n_same = int((pairs["AB"] == pairs["BA"]).sum())
             raise InputError(
                 f"with verdicts={verdicts!r}, judge {judge!r} would prefer the same answer in both orders on only "
-                f"{same} of {counted(len(own), 'item')} (correlation between the orders: {r:.2f}). Even a judge that "
-                f"prefers one position agrees with itself more often, so pass verdicts={other!r}"
+                f"{n_same} of {counted(len(pairs), 'item')} (correlation between the orders: {r:.2f}). Even a judge "
+                f"that prefers one position agrees with itself more often, so pass verdicts={opposite!r}"
             )

@@ -71,7 +71,7 @@ def test_what_was_answered_while_the_server_was_away_is_kept_here_and_written_la
     store.put(parts(0), reply()).result()
     server.stop()
     waiters = [store.put(parts(number), reply(str(number))) for number in range(1, 300)]
-    kept = store._kept
+    kept = store._local_store
     until(lambda: len(kept.get_many(KEYS)) == 299, "kept on this machine")
     assert not any(waiter.done() for waiter in waiters), "stored means stored there"
     server.start()
@@ -87,7 +87,9 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     server.stop()
     waiters = [store.put(parts(1), reply("late")), store.put(parts(0), reply("refreshed", 20.0), newer_than=15.0)]
     logged = store.log_evaluation("e" * 64, 30.0, "{}", "{}")
-    until(lambda: len(store._kept.get_many(KEYS)) == 2 and store._kept.evaluations(), "kept on this machine")
+    until(
+        lambda: len(store._local_store.get_many(KEYS)) == 2 and store._local_store.evaluations(), "kept on this machine"
+    )
     store.close()
     for waiter in (*waiters, logged):
         with pytest.raises(CacheError, match="the replies are kept on this machine, and the next process"):
@@ -98,7 +100,7 @@ def test_a_process_that_ends_before_the_server_is_back_leaves_its_replies_to_the
     found = store.get_many(KEYS)
     assert [b"late" in found[KEYS[1]], b"refreshed" in found[KEYS[0]], len(found)] == [True, True, 2]
     assert [row[:2] for row in store.evaluations()] == [("e" * 64, 30.0)]
-    assert (store._kept.get_many(KEYS), store._kept.evaluations()) == ({}, [])
+    assert (store._local_store.get_many(KEYS), store._local_store.evaluations()) == ({}, [])
 
 
 def test_a_reader_waits_for_the_server(server: PostgresServer) -> None:
@@ -365,14 +367,14 @@ def test_what_a_server_refuses_is_kept_here_as_well(address: str, store: ReplySt
         store.close()
         store_module._open.clear()
         again = ReplyStore.open(address)  # it still refuses: they stay
-        assert len(again._kept.get_many(KEYS)) == 1
+        assert len(again._local_store.get_many(KEYS)) == 1
         assert len(again.get_many(KEYS)) == 1
         again.close()
         connection.execute("ALTER TABLE evalkit.replies DROP CONSTRAINT full_disk")
     store_module._open.clear()
     again = ReplyStore.open(address)
     assert b"paid" in again.get_many(KEYS)[KEYS[1]]
-    assert again._kept.get_many(KEYS) == {}
+    assert again._local_store.get_many(KEYS) == {}
     again.close()
 
 
