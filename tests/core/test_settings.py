@@ -60,8 +60,8 @@ def tuner(named: dict[str, Any], profile: bool) -> dict[str, Any]:
 
     given = {name: value for name, value in (named if profile else _call(named)).items() if name != "vote"}
     bench = RubricTuner(ITEMS, "mine.yaml" if profile else "faithfulness", **given).session
-    made = _of(bench.spec)
-    assert (bench.samples, bench.aggregate) == (made["samples"][0], made["aggregate"][0])
+    made = _of(bench.setup.spec)
+    assert (bench.drafts.samples, bench.drafts.aggregate) == (made["samples"][0], made["aggregate"][0])
     return made
 
 

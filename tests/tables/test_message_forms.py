@@ -226,8 +226,8 @@ def test_a_conversation_has_one_key_however_it_came():
         missing = [{name: value for name, value in one.items() if value is not None} for one in log]
         unnamed = json.loads(json.dumps(log).replace('"call_', '"chatcmpl-tool-'))
         for other in (as_openai(story, null=""), missing, unnamed, as_tau(story), json.dumps(as_tau(story))):
-            canonical = pd.DataFrame({"conversation": pd.Series([other], dtype=object)})
-            assert key(canonical(canonical["conversation"][0])) == key(canonical(log))
+            frame = pd.DataFrame({"conversation": pd.Series([other], dtype=object)})
+            assert key(canonical(frame["conversation"][0])) == key(canonical(log))
         read = messages_of(log)
         assert read_messages(read) == read, "what was read once is read as it is"
         assert key(read) == key(canonical(log))
