@@ -115,5 +115,5 @@ def evaluate_worklist(
     # for later calls, without budgets and callbacks
     later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
     again = partial(sample_again, half_width=0.02, progress=False)
-    known = (items, spec.rubric, spec.rules, judgments, labels, clusters, n, later)
-    return Evaluation(*known, spec, spec.inputs, again)
+    fields = (items, spec.rubric, spec.rules, judgments, labels, clusters, n, later)
+    return Evaluation(*fields, spec, spec.inputs, again)

@@ -42,9 +42,9 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
         if store.evaluations(evaluation_id):
             return
         spec, n_missing = evaluation.spec, int(evaluation.judgments["source"].isna().sum())
-        asked = {"exact": spec.exact, "inputs": spec.inputs, "on_missing": spec.on_missing}
-        chosen = {"offline": options.offline, "recorded": options.recorded, "adopt": options.adopt}
-        replay = {**asked, **chosen, "replies": replies, "n_missing": n_missing}
+        of_spec = {"exact": spec.exact, "inputs": spec.inputs, "on_missing": spec.on_missing}
+        of_options = {"offline": options.offline, "recorded": options.recorded, "adopt": options.adopt}
+        replay = {**of_spec, **of_options, "replies": replies, "n_missing": n_missing}
         texts = [canonical_json(_plain(value)).decode() for value in (_summary(evaluation, items), settings | replay)]
         store.log_evaluation(evaluation_id, time.time(), *texts)
     except Exception:  # noqa: BLE001  # what was paid for is returned, whether it can be logged or not
@@ -101,7 +101,7 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     assert spec is not None
     named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
     rules = asdict(spec.rules) | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
-    templates = [template.label for one in spec.prompt_builders for template in spec.templates_of(one)]
+    templates = [template.label for builder in spec.prompt_builders for template in spec.templates_of(builder)]
     return {
         "rubric": spec.rubric.id,
         "rubric_version": spec.rubric.label,

@@ -264,9 +264,9 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: d
         judges.append(judge.replace(template=label) if judge.template else judge)
         common |= set() if judge.template else {label}
     of_rubric = {"rubric": f"{rubric.id}@{rubric.version}", "rubric_hash": rubric.content_hash}
-    asked: dict[str, Any] = {"judges": judges, "template": common.pop() if len(common) == 1 else None}
-    asked |= {"samples": spec.samples, "criteria_per_call": spec.criteria_per_call, "calibration": calibration}
-    return Profile(profile=name, **of_rubric, **asked, **asdict(rules))
+    settings: dict[str, Any] = {"judges": judges, "template": common.pop() if len(common) == 1 else None}
+    settings |= {"samples": spec.samples, "criteria_per_call": spec.criteria_per_call, "calibration": calibration}
+    return Profile(profile=name, **of_rubric, **settings, **asdict(rules))
 
 
 def promote(rubric: str, old: str | None = None, new: str | None = None, *, cache: str | Path | None = None) -> int:

@@ -61,8 +61,8 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
 
     cells = {}
     for line, text in zip(lines, texts, strict=True):
-        place = judges.index(line["n_judges"]), samples.index(line["n_samples"])
-        cells[place] = Cell(text.replace(" [", "\n["), float(line["phi"]), framed=not line["extrapolated"])
+        position = judges.index(line["n_judges"]), samples.index(line["n_samples"])
+        cells[position] = Cell(text.replace(" [", "\n["), float(line["phi"]), framed=not line["extrapolated"])
 
     def paint(axes: Axes, palette: Palette) -> None:
         paint_matrix(axes, palette, cells, [str(n) for n in judges], [str(n) for n in samples])

@@ -63,8 +63,8 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             gaps.append(gap(name, rows, "all figures are NA"))
     items, samples = (" to ".join(map(str, sorted({min(n), max(n)}))) for n in zip(*seen or [(0, 0)], strict=True))
     subtitle = f"{items} labelled items, {samples} recorded samples per item"
-    shown: dict[str, Any] = {"columns": 2, "keys": _KEYS, "notes": [_NOTE]}
-    return frame("Agreement by number of samples", subtitle, panels, theme=theme, gaps=gaps, **shown)
+    layout: dict[str, Any] = {"columns": 2, "keys": _KEYS, "notes": [_NOTE]}
+    return frame("Agreement by number of samples", subtitle, panels, theme=theme, gaps=gaps, **layout)
 
 
 def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:

@@ -85,8 +85,8 @@ class Probe:
             shown = shown.loc[whole | shown.index.isin(keep)]
         drop = [name for name in ("criterion", "variant") if shown[name].nunique() < 2]
         rows = [self._cells(row) for _, row in shown.iterrows()]
-        kept = [{name: cell for name, cell in row.items() if name not in drop} for row in rows]
-        return kept, len(self.table) - len(shown)
+        cells = [{name: cell for name, cell in row.items() if name not in drop} for row in rows]
+        return cells, len(self.table) - len(shown)
 
     def _cells(self, row: pd.Series) -> dict[str, str]:
         chance = row["expected_by_chance"]

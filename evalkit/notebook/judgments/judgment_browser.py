@@ -102,8 +102,8 @@ class JudgmentBrowser(NotebookWidget):
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
         names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
-        shown = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
-        self.widget.figures = {"browse": True, **shown}
+        figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
+        self.widget.figures = {"browse": True, **figures}
         self.widget.notices = notices(self._browsed, self._criterion)
         self._draw_page()
 

@@ -307,8 +307,8 @@ class LabelLog:
         last = self._last()
         rows = [*last.items(), *that_count.items()]
         keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
-        item_ids, *others = map(list, keys)
-        values = dict(zip(LABEL_KEY, [item_ids, *map(categorical, others)], strict=True))
+        item_ids, *names = map(list, keys)
+        values = dict(zip(LABEL_KEY, [item_ids, *map(categorical, names)], strict=True))
         counts = categorical([None] * len(last) + [edit.label for edit in that_count.values()])
         both = split_labels(table("labels", values | {"label": counts}), self._clusters).assign(
             label=categorical([edit.label for _, edit in rows]),

@@ -121,8 +121,8 @@ def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: st
         return f"{counted(n, kind)}. From {FEWEST} on, {what} can be estimated."
     more = 10 * n / max(1, mine["item_id"].nunique())  # of ten more labels some are held out
     after = half * math.sqrt(n / (n + more))
-    known = f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"
-    return f"{known}; with ten more labels, ± {after:.3f}."
+    now = f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"
+    return f"{now}; with ten more labels, ± {after:.3f}."
 
 
 def random_order(item_ids: Iterable[str]) -> list[str]:

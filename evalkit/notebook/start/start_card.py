@@ -113,8 +113,8 @@ class StartCard(NotebookWidget):
         return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
 
     def _items_code(self) -> list[str]:
-        read = f"table = ek.tables.read_frame({self._file!r})" if self._file else "table = ek.tables.as_frame(table)"
-        return [*([] if self._is_frame else [read]), *self._lines]
+        line = f"table = ek.tables.read_frame({self._file!r})" if self._file else "table = ek.tables.as_frame(table)"
+        return [*([] if self._is_frame else [line]), *self._lines]
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.

@@ -210,8 +210,8 @@ class Session:
     def points(self) -> dict[str, Point]:
         """The large figure of each of the shown versions, by key."""
         labelled, name = self._alignment(self.runs.current) is not None, self.shown_criterion
-        known = {key: (self.runs.known(key), self._alignment(key)) for key in self.runs.shown_versions}
-        return {key: point_of(*found, name, labelled=labelled) for key, found in known.items()}
+        versions = {key: (self.runs.known(key), self._alignment(key)) for key in self.runs.shown_versions}
+        return {key: point_of(*version, name, labelled=labelled) for key, version in versions.items()}
 
     @property
     def people_agreement(self) -> float | None:

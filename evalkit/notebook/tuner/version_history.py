@@ -71,9 +71,9 @@ class Version:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
         judges = [judge_dict(judge) for judge in self.judges]
-        asked = {"key": self.key, "base": self.base.to_dict(), "rubric": self.rubric.to_dict(), "judges": judges}
+        rubrics = {"key": self.key, "base": self.base.to_dict(), "rubric": self.rubric.to_dict(), "judges": judges}
         settings = {"samples": self.samples, "aggregate": self.aggregate, "at": self.at}
-        return {**asked, **settings, "name": self.name, "note": self.note}
+        return {**rubrics, **settings, "name": self.name, "note": self.note}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], known: Sequence[Judge] = ()) -> Version:
