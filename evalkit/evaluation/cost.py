@@ -38,22 +38,15 @@ class Cost:
     @classmethod
     def of(cls, judgments: pd.DataFrame) -> Cost:
         """The cost of a judgments table; a reply that several rows share counts once."""
-        source = judgments["source"].astype(object)
-        bills = {kind: Bill.of(judgments, kind) for kind in ("live", "cache", "recorded")}
-        paid, reused = bills["live"], bills["cache"]
-        lost = judgments.loc[source.isna().to_numpy()]
+        bills = [Bill.of(judgments, kind) for kind in ("live", "cache", "recorded")]
+        lost = judgments.loc[judgments["source"].isna().to_numpy()]
         if "error" in lost:  # a skipped item has no reply to wait for
             lost = lost.loc[~lost["error"].astype(object).isin(SKIPPED).to_numpy()]
-        return cls(
-            paid_usd=None if paid.n_unpriced else paid.known_usd,
-            reused_usd=None if reused.n_unpriced else reused.known_usd,
-            n_live=paid.n_replies,
-            n_cached=reused.n_replies,
-            n_recorded=bills["recorded"].n_replies,
-            n_missing=int(lost["key"].nunique(dropna=False)),
-            known_usd=paid.known_usd,
-            n_unpriced=paid.n_unpriced,
-        )
+        paid_usd, reused_usd = (None if bill.n_unpriced else bill.known_usd for bill in bills[:2])
+        n_live, n_cached, n_recorded = (bill.n_replies for bill in bills)
+        n_missing, paid = int(lost["key"].nunique(dropna=False)), bills[0]
+        counts = (n_live, n_cached, n_recorded, n_missing)
+        return cls(paid_usd, reused_usd, *counts, paid.known_usd, paid.n_unpriced)
 
     @property
     def paid(self) -> Bill:
@@ -61,8 +54,6 @@ class Cost:
         return Bill(self.known_usd, self.n_live, self.n_unpriced)
 
     def __str__(self) -> str:
-        reused = money(self.reused_usd)
+        reused, recorded = money(self.reused_usd), f", {self.n_recorded} recorded" if self.n_recorded else ""
         text = f"{self.n_live} asked now ({self.paid}), {self.n_cached} from the cache ({reused} when bought)"
-        if self.n_recorded:
-            text += f", {self.n_recorded} recorded"
-        return text + (f", {self.n_missing} without a reply" if self.n_missing else "")
+        return text + recorded + (f", {self.n_missing} without a reply" if self.n_missing else "")

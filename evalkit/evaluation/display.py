@@ -85,9 +85,8 @@ def show(shown: pd.DataFrame | Drawable, *, rows: int = 20, width: int | None = 
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"rows and width of show must be at least 1, got rows={rows!r}, width={width!r}")
     if isinstance(shown, pd.DataFrame):
-        return _table_view(
-            _short_history(shown) if {"rubric_version", *_OF_HISTORY} <= {*shown.columns} else shown, rows, width
-        )
+        is_history = {"rubric_version", *_OF_HISTORY} <= {*shown.columns}
+        return _table_view(_short_history(shown) if is_history else shown, rows, width)
     if isinstance(shown, Evaluation):
         return View(wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
@@ -155,17 +154,14 @@ def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:
     bounds |= {name: pair for name, pair in _BOUNDS.items() if {name, *pair} <= set(frame.columns)}
     hidden = {column for pair in bounds.values() for column in pair} | {"scale", "level", "key"}
     precise = {name for name in frame.columns if frame[name].dtype.kind == "f" and (frame[name].dropna() % 1).any()}
-    rows = []
-    for _, row in frame.iterrows():
-        cells = {}
-        for name in frame.columns:
-            if name in bounds:
-                low, high = bounds[name]
-                cells[str(name)] = figure(row[name], row[low], row[high])
-            elif name not in hidden:
-                cells[str(name)] = figure(row[name]) if name in precise else _cell(row[name])
-        rows.append(cells)
-    return rows
+
+    def cell(row: pd.Series, name: Any) -> str:
+        if name in bounds:
+            return figure(row[name], *map(row.get, bounds[name]))
+        return figure(row[name]) if name in precise else _cell(row[name])
+
+    names = [name for name in frame.columns if name in bounds or name not in hidden]
+    return [{str(name): cell(row, name) for name in names} for _, row in frame.iterrows()]
 
 
 def _cell(value: Any) -> str:
@@ -210,8 +206,7 @@ def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     ['ann1', 'ann2']
     """
     folder = shipped_folder("examples")
-    items = load_items(folder / "items.jsonl")
-    labels = read_table(folder / "labels.jsonl", "labels")
+    items, labels = load_items(folder / "items.jsonl"), read_table(folder / "labels.jsonl", "labels")
     if task is not None:
         tasks = list(items["task"].unique())
         if task not in tasks:

@@ -80,16 +80,8 @@ def evaluate(
     """
     rules: dict[str, Any] = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
-    spec = Spec.of(
-        rubric,
-        judges,
-        samples,
-        template,
-        rules,
-        inputs=inputs,
-        on_missing=on_missing,
-        criteria_per_call=criteria_per_call,
-    )
+    data: dict[str, Any] = {"inputs": inputs, "on_missing": on_missing, "criteria_per_call": criteria_per_call}
+    spec = Spec.of(rubric, judges, samples, template, rules, **data)
     frame = as_items(items, item_id=item_id)
     if item_id is not None:  # for the record
         spec.settings["item_id"], spec.settings.sources["item_id"] = item_id, "argument"
@@ -119,10 +111,9 @@ def evaluate_worklist(
     spec, judgments = work.spec, judge_worklist(work, options, until=until)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
-    clusters = cluster_names(items, work.clusters)
+    clusters, n = cluster_names(items, work.clusters), work.n_unique
     # for later calls, without budgets and callbacks
     later = Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
     again = partial(sample_again, half_width=0.02, progress=False)
-    return Evaluation(
-        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, later, spec, spec.inputs, again
-    )
+    fields = (items, spec.rubric, spec.rules, judgments, labels, clusters, n, later)
+    return Evaluation(*fields, spec, spec.inputs, again)

@@ -148,9 +148,8 @@ class Evaluation:
         check_judged(rows, frame, chosen)
         check_names(inputs or {}, chosen)
         columns = columns_of(chosen, inputs or {}, frame)
-        content = [
-            text for at in range(0, len(frame), _ROWS) for text in _content(chosen, columns, frame[at : at + _ROWS])
-        ]
+        pages = (frame[at : at + _ROWS] for at in range(0, len(frame), _ROWS))
+        content = [text for page in pages for text in _content(chosen, columns, page)]
         return cls(
             items=frame,
             rubric=chosen,
@@ -282,8 +281,7 @@ class Evaluation:
         made = align(chain([whole], parts), self.labels, clusters=self.clusters)
         judges = made["judge"].astype(object)
         made = made.assign(judge=schemas.categorical(judges.where(judges != jury, "jury").to_numpy()))
-        order = (judges != jury).to_numpy().argsort(kind="stable")
-        return made.iloc[order].reset_index(drop=True)
+        return made.iloc[(judges != jury).to_numpy().argsort(kind="stable")].reset_index(drop=True)
 
     @cached_property
     def repeats(self) -> pd.DataFrame | None:

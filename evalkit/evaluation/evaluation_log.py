@@ -41,16 +41,10 @@ def log_evaluation(evaluation: Evaluation, work: Worklist, options: Options) -> 
         evaluation_id = digest([settings, items, replies, _hash_of_rows(labels)])
         if store.evaluations(evaluation_id):
             return
-        replay = {
-            "exact": evaluation.spec.exact,
-            "offline": options.offline,
-            "recorded": options.recorded,
-            "adopt": options.adopt,
-            "inputs": evaluation.spec.inputs,
-            "on_missing": evaluation.spec.on_missing,
-            "replies": replies,
-            "n_missing": int(evaluation.judgments["source"].isna().sum()),
-        }
+        spec, n_missing = evaluation.spec, int(evaluation.judgments["source"].isna().sum())
+        of_spec = {"exact": spec.exact, "inputs": spec.inputs, "on_missing": spec.on_missing}
+        of_options = {"offline": options.offline, "recorded": options.recorded, "adopt": options.adopt}
+        replay = {**of_spec, **of_options, "replies": replies, "n_missing": n_missing}
         texts = [canonical_json(_plain(value)).decode() for value in (_summary(evaluation, items), settings | replay)]
         store.log_evaluation(evaluation_id, time.time(), *texts)
     except Exception:  # noqa: BLE001  # what was paid for is returned, whether it can be logged or not
@@ -64,8 +58,7 @@ def items_hash(work: Worklist) -> str:
 
 def replies_hash(judgments: pd.DataFrame) -> str:
     """A hash of the reply keys with what was read from each reply, in any order."""
-    columns = [judgments[name].astype(object) for name in ("key", "score", "label")]
-    return _hash_of_rows(zip(*columns, strict=True))
+    return _hash_of_rows(zip(*(judgments[name].astype(object) for name in ("key", "score", "label")), strict=True))
 
 
 def _hash_of_rows(rows: Iterable[Iterable[object]]) -> str:
@@ -108,14 +101,13 @@ def _summary(evaluation: Evaluation, items: str) -> dict[str, Any]:
     assert spec is not None
     named = [(judge.name, f"{judge.provider}:{judge.model}") for judge in spec.judges]
     rules = asdict(spec.rules) | ({"criteria_per_call": spec.criteria_per_call} if spec.is_grouped else {})
+    templates = [template.label for builder in spec.prompt_builders for template in spec.templates_of(builder)]
     return {
         "rubric": spec.rubric.id,
         "rubric_version": spec.rubric.label,
         "judges": ", ".join(name if name == model else f"{name} ({model})" for name, model in named),
         "samples": spec.samples,
-        "template": ", ".join(
-            dict.fromkeys(template.label for one in spec.prompt_builders for template in spec.templates_of(one))
-        ),
+        "template": ", ".join(dict.fromkeys(templates)),
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         "items": items[:10],
         "paid_usd": cost.paid_usd,

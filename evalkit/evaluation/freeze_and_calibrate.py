@@ -157,9 +157,8 @@ def _checked_calibration(calibration: Calibration, evaluation: Evaluation) -> di
             "freeze"
         )
     if not calibration.maps:
-        raise ConfigError(
-            f"the calibration has no map from scores to labels: {listed(calibration.table['notes'].dropna().unique())}"
-        )
+        notes = listed(calibration.table["notes"].dropna().unique())
+        raise ConfigError(f"the calibration has no map from scores to labels: {notes}")
     return calibration.to_dict()
 
 
@@ -169,8 +168,7 @@ def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> R
         return rubric
     saved = rubric.save(rubrics_folder)
     folder = save_folder(rubrics_folder).resolve()
-    beside = [parent / "rubrics" for parent in target.resolve().parents[:2]]
-    if not is_found(saved) and folder not in beside:
+    if not is_found(saved) and folder not in [parent / "rubrics" for parent in target.resolve().parents[:2]]:
         warnings.warn(
             f"rubric {saved.id}@{saved.version} was saved in {folder}, where evalkit does not look for rubrics; set "
             f"EVALKIT_RUBRICS={folder} wherever you use the profile",
@@ -241,9 +239,8 @@ def _existing(target: Path, spec: Spec, rules: Rules, calibration: dict[str, Any
             return profile
     except EvalkitError as problem:
         why = f"it cannot be compared: {problem}"
-    raise ConfigError(
-        f"profile {target} already exists and is never overwritten ({why}); choose another name or version"
-    )
+    exists = f"profile {target} already exists and is never overwritten ({why})"
+    raise ConfigError(f"{exists}; choose another name or version")
 
 
 def _write(target: Path, profile: Profile) -> Profile:
@@ -266,17 +263,10 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules, calibration: d
         label = builder.template.label
         judges.append(judge.replace(template=label) if judge.template else judge)
         common |= set() if judge.template else {label}
-    return Profile(
-        profile=name,
-        rubric=f"{rubric.id}@{rubric.version}",
-        rubric_hash=rubric.content_hash,
-        judges=judges,
-        template=common.pop() if len(common) == 1 else None,
-        samples=spec.samples,
-        criteria_per_call=spec.criteria_per_call,
-        calibration=calibration,
-        **asdict(rules),
-    )
+    of_rubric = {"rubric": f"{rubric.id}@{rubric.version}", "rubric_hash": rubric.content_hash}
+    settings: dict[str, Any] = {"judges": judges, "template": common.pop() if len(common) == 1 else None}
+    settings |= {"samples": spec.samples, "criteria_per_call": spec.criteria_per_call, "calibration": calibration}
+    return Profile(profile=name, **of_rubric, **settings, **asdict(rules))
 
 
 def promote(rubric: str, old: str | None = None, new: str | None = None, *, cache: str | Path | None = None) -> int:
@@ -304,9 +294,8 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     """
     store = ReplyStore.open(cache)
     if old is None or new is None:
-        after = load_rubric(rubric)
+        after, known = load_rubric(rubric), list_rubrics()
         hashes = set(after.prompt_hashes.values())
-        known = list_rubrics()
         others = known.loc[known["id"].eq(after.id) & known["version"].ne(after.version), "version"]
         return sum(store.promote(after.id, version, after.version, hashes) for version in reversed(others.tolist()))
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import pandas as pd
 
@@ -74,14 +75,13 @@ def _criterion(name: str, level: str, text: str) -> Criterion:
 
 def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -> None:
     """InputError for judgments of other items or criteria."""
-    for column, known, what in (
-        ("item_id", items["item_id"], "the items"),
-        ("criterion", rubric.names, f"the criteria of rubric {rubric.id!r}"),
-    ):
+    allowed: dict[str, Any] = {"item_id": items["item_id"], "criterion": rubric.names}
+    names = {"item_id": "the items", "criterion": f"the criteria of rubric {rubric.id!r}"}
+    for column, known in allowed.items():
         others = judgments.loc[~judgments[column].isin(known), column].unique()
         if len(others):
             raise InputError(
-                f"the judgments contain the {column} {listed(others, most=5)}, which is not among {what} "
+                f"the judgments contain the {column} {listed(others, most=5)}, which is not among {names[column]} "
                 f"({listed(known, most=5)}); pass the items and the rubric that were judged"
             )
 

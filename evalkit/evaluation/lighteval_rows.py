@@ -98,15 +98,9 @@ def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool)
 
 def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: bool) -> dict[str, Any]:
     """The row of a sample that has no judgments, with the reason."""
-    row: dict[str, Any] = {
-        name: math.nan,
-        f"{name}_passed": None,
-        f"{name}_coverage": 0.0,
-        f"{name}_agreement": math.nan,
-        f"{name}_explanation": "",
-        f"{name}_error": error,
-        f"{name}_judgments": "[]",
-    }
+    cells = {"passed": None, "coverage": 0.0, "agreement": math.nan, "explanation": "", "error": error}
+    row: dict[str, Any] = {name: math.nan, **{f"{name}_{cell}": value for cell, value in cells.items()}}
+    row[f"{name}_judgments"] = "[]"
     several = len(rubric.criteria) > 1
     row |= {f"{name}_{part}": math.nan for part in rubric.names} if several else {f"{name}_raw": math.nan}
     return row | ({f"{name}_disagreement": math.nan} if report_disagreement else {})
@@ -126,21 +120,17 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]
     among the unscored).
     """
     verdicts = [row[f"{name}_passed"] for row in rows if row[f"{name}_passed"] is not None]
-    figures = {
-        f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
-        f"{name}_n_verdicts": float(len(verdicts)),
-    }
+    rate = float(np.mean(verdicts)) if verdicts else math.nan
+    figures = {f"{name}_pass_rate": rate, f"{name}_n_verdicts": float(len(verdicts))}
     return mean_row(name, [row[name] for row in rows]) | figures | coverage_row(name, rows)
 
 
 def coverage_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The share of a task's samples that are scored, and how many are unscored and empty."""
     n_scored = sum(is_scored(name, row) for row in rows)
-    return {
-        f"{name}_coverage": n_scored / len(rows) if rows else math.nan,
-        f"{name}_n_unscored": float(len(rows) - n_scored),
-        f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
-    }
+    n_empty = sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)
+    counts = {f"{name}_n_unscored": float(len(rows) - n_scored), f"{name}_n_empty": float(n_empty)}
+    return {f"{name}_coverage": n_scored / len(rows) if rows else math.nan, **counts}
 
 
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
@@ -163,20 +153,15 @@ def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
     """
     known = np.array([value for value in values if not math.isnan(value)], dtype=float)
     n = len(known)
-    return {
-        name: float(known.mean()) if n else math.nan,
-        f"{name}_stderr": math.sqrt(float(known.var(ddof=1)) / n) if n > 1 else math.nan,
-        f"{name}_n": float(n),
-    }
+    stderr = math.sqrt(float(known.var(ddof=1)) / n) if n > 1 else math.nan
+    return {name: float(known.mean()) if n else math.nan, f"{name}_stderr": stderr, f"{name}_n": float(n)}
 
 
 def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:
     """The judgments table of a task, read from its stored samples."""
-    packed = [
-        {"item_id": ids[number] if ids is not None else str(number), **one}
-        for number, row in enumerate(rows)
-        for one in orjson.loads(row[f"{name}_judgments"] or "[]")
-    ]
+    lists = [orjson.loads(row[f"{name}_judgments"] or "[]") for row in rows]
+    names = ids if ids is not None else [str(number) for number in range(len(rows))]
+    packed = [{"item_id": item, **one} for item, judgments in zip(names, lists, strict=False) for one in judgments]
     if not packed:
         return schemas.empty("judgments")
     more = ["fingerprint"] if any("fingerprint" in one for one in packed) else []
@@ -210,8 +195,7 @@ def _error(score: pd.Series, rows: pd.DataFrame) -> str:
         return ""
     reasons = rows["error"].dropna().astype(str).value_counts()
     counted = ", ".join(f"{why} × {count}" if count > 1 else str(why) for why, count in reasons.items())
-    reason = "unscored" if pd.isna(score["reason"]) else str(score["reason"])
-    reason = TIED if score["status"] == TIED else reason
+    reason = TIED if score["status"] == TIED else "unscored" if pd.isna(score["reason"]) else str(score["reason"])
     if len(reasons) == 1 and reason == reasons.index[0]:
         return reason
     return f"{reason} ({counted})" if counted else reason
@@ -226,10 +210,9 @@ def _explained(evaluation: Evaluation) -> dict[str, str]:
     votes = evaluation.votes[[*key, "judge", "passed", "score_norm"]]
     scores = evaluation.scores[[*key, "passed", "score_norm"]]
     both = votes.merge(scores, on=key, suffixes=("", "_jury")).merge(said, on=[*key, "judge"])
-    order = both.assign(
-        side=both["passed"].ne(both["passed_jury"]).fillna(value=False).astype(bool),
-        distance=(both["score_norm"] - both["score_norm_jury"]).abs().fillna(0.0).round(9),
-    ).sort_values(["side", "distance"], kind="stable")
+    side = both["passed"].ne(both["passed_jury"]).fillna(value=False).astype(bool)
+    distance = (both["score_norm"] - both["score_norm_jury"]).abs().fillna(0.0).round(9)
+    order = both.assign(side=side, distance=distance).sort_values(["side", "distance"], kind="stable")
     first = order.drop_duplicates(key)
     several = len(evaluation.rubric.criteria) > 1
     ranks = {name: rank for rank, name in enumerate(evaluation.rubric.names)}

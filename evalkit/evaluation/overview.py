@@ -29,6 +29,9 @@ _FAR_APART = 0.05
 _APART = (
     "a mean averages scores, a pass rate counts items at the pass mark or better: they can differ, and both are right"
 )
+_OTHER_ITEMS = (
+    "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
+)
 _BY_VERDICT = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "kinds"}
 _BY_SCORE = {name: FIGURES[name].shown for name in SHOWN if FIGURES[name].of == "scores"}
 _AMONG_JUDGES = {"alpha_single": "alpha", "percent_agreement": "percent agreement", "spread": "spread"}
@@ -77,8 +80,7 @@ def heading(evaluation: Evaluation) -> str:
 
 def _samples(evaluation: Evaluation) -> str:
     """Samples per judge; of recorded replies, the number that exists."""
-    source = evaluation.columns_of_judgments("source")["source"]
-    if not source.eq("recorded").any():
+    if not evaluation.columns_of_judgments("source")["source"].eq("recorded").any():
         return counted(evaluation.samples, "sample")
     keys = ["item_id", "criterion", "judge", "order"]
     sizes = evaluation.judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
@@ -114,17 +116,10 @@ def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
 def _scores(evaluation: Evaluation) -> tuple[Rows, list[str]]:
     rows, notes, summaries = [], [], _summaries(evaluation)
     for row in summaries:
-        name = str(row["criterion"])
-        rows.append(
-            {
-                "criterion": name,
-                "mean": _mean(row),
-                "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
-                "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
-                "pass rate": _passing(row),
-                "scored": count_of(row["n_scored"], row["n_items"]),
-            }
-        )
+        name, on_01 = str(row["criterion"]), figure(row["mean_norm"], row["norm_low"], row["norm_high"])
+        bounds = f"{figure(row['worst'])} / {figure(row['best'])}"
+        cells = {"criterion": name, "mean": _mean(row), "on 0-1": on_01, "if unscored were bad / good": bounds}
+        rows.append(cells | {"pass rate": _passing(row), "scored": count_of(row["n_scored"], row["n_items"])})
         notes += [(name, note) for note in (*_gaps(evaluation, row), *_flips(evaluation, name))]
     said = ["95 % intervals; unscored items are left out of means, not counted as bad"]
     said += [_APART] * any(abs(row["mean_norm"] - row["pass_rate"]) > _FAR_APART for row in summaries)
@@ -209,16 +204,11 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, list[str]]:
         values = compared["disagreement"].to_numpy(dtype=np.float64)
         units = cluster_codes(clusters_of(compared["item_id"], evaluation.clusters))
         spread = mean_interval(values, units, bounds=(0, 1))
-        rows.append(
-            {
-                "criterion": criterion,
-                "alpha": _interval(row, "alpha_single"),
-                "percent agreement": _interval(row, "percent_agreement"),
-                "mean disagreement": figure(values.mean() if len(values) else None, spread.low, spread.high),
-                "items that split": count_of(split.sum(), split.count()),
-                "compared": count_of(row["n_pairable"], row["n_items"]),
-            }
-        )
+        mean = figure(values.mean() if len(values) else None, spread.low, spread.high)
+        cells = {"criterion": criterion, "alpha": _interval(row, "alpha_single")}
+        cells |= {"percent agreement": _interval(row, "percent_agreement"), "mean disagreement": mean}
+        cells |= {"items that split": count_of(split.sum(), split.count())}
+        rows.append(cells | {"compared": count_of(row["n_pairable"], row["n_items"])})
         notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
         if (lacking := int(row["n_pairable"]) - len(values)) > 0:
             left_out = f"{counted(lacking, 'item')} with fewer than two votes (a tie is no vote)"
@@ -239,9 +229,7 @@ def _spread(row: Any) -> str:
     parts = {title: row[f"spread_{name}"] for title, name in names.items()}
     known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
     whole = sum(known.values())
-    if not whole:
-        return ""
-    return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items())
+    return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items()) if whole else ""
 
 
 def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[Section]:
@@ -270,12 +258,10 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, list[st
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])} | figures)
         notes += [(name, note) for note in (*_notes(row, titles), *_undefined(row, titles))]
-    apart = titles is _BY_VERDICT and not table["same_items"].all()
-    items = (
-        "judges are measured on different items: ties and unscored answers are left out; see align(ties=, unscored=)"
-    )
-    said = [_among_people(table, titles), items if apart else "", *noted(notes, len(rows), ", ")]
-    return rows, [*filter(None, said)]
+    said = [_among_people(table, titles)]
+    if titles is _BY_VERDICT and not table["same_items"].all():
+        said.append(_OTHER_ITEMS)
+    return rows, [*filter(None, said), *noted(notes, len(rows), ", ")]
 
 
 def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
@@ -292,12 +278,8 @@ def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
 def _among_people(table: pd.DataFrame, titles: dict[str, str]) -> str:
     said = []
     for _, row in table.drop_duplicates("criterion").iterrows():
-        known = [
-            f"{title} {figure(row[f'{name}_people'])}"
-            for name, title in titles.items()
-            if f"{name}_people" in row and not pd.isna(row[f"{name}_people"])
-        ]
-        if known:
+        people = {title: row.get(f"{name}_people") for name, title in titles.items()}
+        if known := [f"{title} {figure(value)}" for title, value in people.items() if not pd.isna(value)]:
             said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")
     return f"people among themselves: {'; '.join(said)}" if said else ""
 

@@ -146,9 +146,8 @@ def open_evaluation(
         spec = replace(spec, inputs=dict(inputs))
     work = Worklist.of(spec, frame)
     asked = Options(offline=logged["offline"], recorded=logged["recorded"], cache=cache, progress=False)
-    recorded = "use" if asked.offline else asked.recorded
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
-    replay = replace(asked, offline=True, recorded=recorded, adopt=logged["adopt"])
+    replay = replace(asked, offline=True, adopt=logged["adopt"], recorded="use" if asked.offline else asked.recorded)
     opened = replace(evaluate_worklist(work, frame, replay, given, created), options=asked)
     _check(opened, name[:_SHORT], logged, same_items=items_hash(work)[:_SHORT] == orjson.loads(summary)["items"])
     return opened
@@ -156,15 +155,13 @@ def open_evaluation(
 
 def _spec(logged: dict[str, Any]) -> Spec:
     """The settings of an evaluation in the log."""
-    values = logged["rubric"]
-    rubric = Rubric(**values)
+    rubric = Rubric(**logged["rubric"])
     if logged["rubric_version"] != rubric.version:  # an edit of another text, so that its label shows an edit again
-        before = Rubric(**(values | {"description": f"{rubric.description} before"}))
+        before = Rubric(**(logged["rubric"] | {"description": f"{rubric.description} before"}))
         rubric = before.edit(description=rubric.description)
     samples = logged["samples"] if logged["exact"] or not logged["offline"] else None
-    judges = [Judge.of(judge) for judge in logged["judges"]]
-    named = {"judges": judges, "template": logged["template"], "samples": samples} | logged["rules"]
-    named["criteria_per_call"] = logged.get("criteria_per_call")
+    named = {"judges": [*map(Judge.of, logged["judges"])], "template": logged["template"], "samples": samples}
+    named |= logged["rules"] | {"criteria_per_call": logged.get("criteria_per_call")}
     templates = {label: Template.of(*label.split("@"), source) for label, source in logged["templates"].items()}
     spec = Spec.resolve(rubric, Settings.of(("log", named)), templates=templates)
     return replace(spec, inputs=logged["inputs"], on_missing=logged["on_missing"])

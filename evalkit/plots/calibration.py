@@ -14,10 +14,8 @@ from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.alignment.calibrations import Calibration
 from evalkit.stats.result_tables import JUDGE_KEY
 
-_KEYS = (
-    Key("people's mean at this score", "good", marker="o"),
-    Key("calibrated score", "ink", marker="s", filled=False),
-)
+_CALIBRATED = Key("calibrated score", "ink", marker="s", filled=False)
+_KEYS = (Key("people's mean at this score", "good", marker="o"), _CALIBRATED)
 _NOTE = "bars: 95 % interval over items; numbers: labelled items"
 
 
@@ -83,9 +81,8 @@ def _panel(name: str, rows: pd.DataFrame, what: str) -> Panel:
         style: dict[str, Any] = {"color": palette.ink, "marker": "s", "markerfacecolor": palette.paper, "markersize": 4}
         axes.plot(score, mapped, linewidth=1.2, **style)
         for line in lines:
-            axes.annotate(
-                str(line["n_labelled"]), (line["score"], line["people"]), (7, 4), textcoords="offset points", fontsize=9
-            )
+            point, text = (line["score"], line["people"]), str(line["n_labelled"])
+            axes.annotate(text, point, (7, 4), textcoords="offset points", fontsize=9)
         axes.margins(x=0.12, y=0.08)
         axes.set_xlabel("the judge's score")
         axes.set_ylabel("share of people who pass" if what == "passed" else "people's score")

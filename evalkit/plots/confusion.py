@@ -90,9 +90,8 @@ def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts]
         return "its labels are not classes (an interval scale, means or many codes) and there is no pass rule"
     names = list(scale.labels) if coded else ["fail", "pass"]
     at: dict[Any, int] = {name: number for number, name in enumerate(names if coded else (False, True))}
-    people = annotators_of(
-        human, pd.Index(rows["item_id"]), scale, at if coded else {}, str(rows["criterion"].iloc[0]), verdicts=not coded
-    )
+    ids, criterion = pd.Index(rows["item_id"]), str(rows["criterion"].iloc[0])
+    people = annotators_of(human, ids, scale, at if coded else {}, criterion, verdicts=not coded)
     answers = rows["label" if coded else "passed"].astype(object).map(at)
     none = np.where(rows["tied"].to_numpy(dtype=bool), len(names), len(names) + 1)
     answer = np.where(answers.isna(), none, answers.fillna(-1).to_numpy(dtype=np.int64))
@@ -103,38 +102,27 @@ def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts]
 
 
 def _panel(name: str, names: list[str], counts: Counts) -> Panel:
-    n_compared = int(counts[:, : len(names)].sum())
-    agree = int(np.trace(counts))
     beside = counts[:, len(names) :].sum(axis=0)
+    left_out = "".join(f", {n} {name}" for name, n in zip(_NONE, beside, strict=True) if n)
+    summary = f"{count_of(np.trace(counts), counts[:, : len(names)].sum())} agree{left_out}"
     shown = [*range(len(names)), *(len(names) + at for at in np.flatnonzero(beside))]
     columns, counts = [[*names, *_NONE][at] for at in shown], counts[:, shown]
-    summary = f"{count_of(agree, n_compared)} agree" + "".join(
-        f", {n} {name}" for name, n in zip(_NONE, beside, strict=True) if n
-    )
-    cells = "; ".join(
-        f"human {row}, judge {column}: {counts[r, c]}"
-        for r, row in enumerate(names)
-        for c, column in enumerate(columns)
-        if counts[r, c]
-    )
-
-    whole = np.maximum(counts.sum(axis=1), 1)
+    places = [(r, c) for r in range(len(names)) for c in range(len(columns))]
+    cells = "; ".join(f"human {names[r]}, judge {columns[c]}: {counts[r, c]}" for r, c in places if counts[r, c])
+    shares = counts / np.maximum(counts.sum(axis=1), 1)[:, None]
     matrix = {
         (r, c): Cell(
-            f"{counts[r, c]}\n{counts[r, c] / whole[r]:.0%}" if counts[r, c] else "0",
-            float(counts[r, c] / whole[r]),
+            f"{counts[r, c]}\n{shares[r, c]:.0%}" if counts[r, c] else "0",
+            float(shares[r, c]),
             framed=r == c,
             part="chance" if c >= len(names) else "good" if r == c else "bad",
             ink="ink" if counts[r, c] else "quiet",
         )
-        for r in range(len(names))
-        for c in range(len(columns))
+        for r, c in places
     }
 
     def paint(axes: Axes, palette: Palette) -> None:
-        paint_matrix(
-            axes, palette, matrix, [short(row, 12) for row in names], [short(column, 12) for column in columns]
-        )
+        paint_matrix(axes, palette, matrix, *([short(text, 12) for text in texts] for texts in (names, columns)))
         for (r, c), cell in matrix.items():
             if counts[r, c] and r != c:
                 corner = [(c + 0.47, r - 0.47), (c + 0.27, r - 0.47), (c + 0.47, r - 0.07)]

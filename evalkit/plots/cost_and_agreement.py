@@ -56,10 +56,8 @@ def plot_cost(
     table = _gathered(alignments, measure)
     priced, measured = table["usd_per_1000"].notna(), table[measure].notna()
     known = table[priced & measured]
-    panels = [
-        _panel(str(criterion), rows, measure)
-        for criterion, rows in known.groupby("criterion", observed=True, sort=False)
-    ]
+    parts = known.groupby("criterion", observed=True, sort=False)
+    panels = [_panel(str(criterion), rows, measure) for criterion, rows in parts]
     missing = {"price unknown": measured & ~priced, f"no {measure.replace('_', ' ')}": ~measured}
     notes = [f"{why}: {', '.join(table.loc[rows, 'name'].unique())}" for why, rows in missing.items() if rows.any()]
     nothing = "; ".join(notes) or "no judge was compared with people"

@@ -55,10 +55,8 @@ def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
     table = table_of(votes, "votes", [*RUBRIC_KEY, "item_id", "label"])
     names = table["judge"].astype(str).unique()
     columns = 2 if len(names) <= 3 and max(map(len, names), default=0) <= _SHORT_NAME else 1
-    panels = []
-    for (_, _, criterion), rows in table.groupby(RUBRIC_KEY, observed=True, sort=False):
-        if rows["judge"].nunique() > 1:
-            panels.append(_agreement(str(criterion), rows, columns))
+    parts = table.groupby(RUBRIC_KEY, observed=True, sort=False)
+    panels = [_agreement(str(key[2]), rows, columns) for key, rows in parts if rows["judge"].nunique() > 1]
     labelled = int(table["label"].notna().sum())
     subtitle = f"{labelled} of {counted(len(table), 'vote has', 'votes have')} a label" if len(table) else "0 votes"
     nothing = "the table has no rows" if table.empty else "there is only one judge"
@@ -127,8 +125,7 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
     else:
         scores = table_of(judged, "scores", [*LABELLED, "disagreement"])
     scores = scores.reset_index(drop=True)
-    human = labels_of(judged, labels)
-    errors = errors_of(scores, human)
+    errors = errors_of(scores, labels_of(judged, labels))
     clusters = getattr(judged, "clusters", None)
     panels: list[Panel] = []
     n_used = 0
@@ -141,15 +138,13 @@ def plot_disagreement(judged: Judged, labels: LabelsLike | None = None, *, theme
             panels.append(_scatter(criterion, spread[used], error[used], units, len(rows)))
     subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
     nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
-    title = "Does disagreement predict errors?"
-    return frame(title, subtitle, panels, theme=theme, nothing=nothing, columns=2)
+    return frame("Does disagreement predict errors?", subtitle, panels, theme=theme, nothing=nothing, columns=2)
 
 
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
     """Distance of each score from the human labels, 0-1, one value per row; NaN without label or score."""
     error = np.full(len(scores), np.nan)
-    table = scores.reset_index(drop=True)
-    for criterion, _, rows in parts_of(table):
+    for criterion, _, rows in parts_of(scores.reset_index(drop=True)):
         human = labels[(labels["criterion"] == criterion).to_numpy() & labels["label"].notna().to_numpy()]
         error[rows.index] = _errors(rows, human)
     return error

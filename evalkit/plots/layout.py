@@ -61,6 +61,9 @@ class Cell:
     ink: str = "ink"
 
 
+Cells = Mapping[tuple[int, int], Cell]
+
+
 def frame(
     title: str,
     subtitle: str,
@@ -125,12 +128,11 @@ def frame(
         engine: Any = picture.get_layout_engine()
         engine.set(rect=(0.0, bottom / whole, 1.0, 1 - (top + bottom) / whole), w_pad=0.08, h_pad=0.06, hspace=0.03)
         axes = picture.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
-        for at, panel_axes in enumerate(axes.flat):
-            if at < len(shown):
-                panel_axes.set_title(shown[at].title, fontweight=shown[at].weight)
-                shown[at].paint(panel_axes, palette)
-            else:
-                panel_axes.set_axis_off()
+        for panel, panel_axes in zip(shown, axes.flat, strict=False):
+            panel_axes.set_title(panel.title, fontweight=panel.weight)
+            panel.paint(panel_axes, palette)
+        for panel_axes in axes.flat[len(shown) :]:
+            panel_axes.set_axis_off()
         if keys:
             _legend(picture, keys, palette, (bottom - _LEGEND) / whole)
     return picture
@@ -153,10 +155,8 @@ def _legend(picture: Any, keys: Sequence[Key], palette: Palette, at: float) -> N
     for key in keys:
         colour = getattr(palette, key.part)
         if key.marker:
-            face = colour if key.filled else palette.paper
-            handles.append(
-                Line2D([], [], color=colour, marker=key.marker, markerfacecolor=face, linestyle="none", markersize=7)
-            )
+            style: Any = {"marker": key.marker, "markerfacecolor": colour if key.filled else palette.paper}
+            handles.append(Line2D([], [], color=colour, linestyle="none", markersize=7, **style))
         else:
             handles.append(Patch(facecolor=colour, edgecolor=palette.paper, hatch=key.hatch))
     texts = [key.text for key in keys]
@@ -182,9 +182,9 @@ def name_columns(axes: Axes, places: Sequence[float] | Floats, names: Sequence[s
     axes.set_xticks(places, names, **({} if fits else slanted))
 
 
-def why_missing(rows: pd.DataFrame, otherwise: str) -> str:
-    """The first note of these rows, which says why they have no figures."""
-    return next((str(note) for note in rows.get("notes", ()) if not pd.isna(note)), otherwise)
+def gap(name: str, rows: pd.DataFrame, otherwise: str) -> str:
+    """What stands for a panel without figures: its name, and the first note of its rows, which says why."""
+    return f"{name}: {next((str(note) for note in rows.get('notes', ()) if not pd.isna(note)), otherwise)}"
 
 
 def check_columns(table: Any, need: Sequence[str], name: str) -> None:
@@ -194,9 +194,7 @@ def check_columns(table: Any, need: Sequence[str], name: str) -> None:
         raise InputError(f"expected a table of {name}, but column {listed(missing)} is missing")
 
 
-def paint_matrix(
-    axes: Axes, palette: Palette, cells: Mapping[tuple[int, int], Cell], rows: Sequence[str], columns: Sequence[str]
-) -> None:
+def paint_matrix(axes: Axes, palette: Palette, cells: Cells, rows: Sequence[str], columns: Sequence[str]) -> None:
     """Cells by row and column, with the names of rows and columns."""
     from matplotlib.patches import Rectangle
 

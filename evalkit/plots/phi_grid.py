@@ -6,7 +6,7 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Axes, Cell, Panel, Picture, check_columns, frame, paint_matrix, short, why_missing
+from evalkit.plots.layout import Axes, Cell, Panel, Picture, check_columns, frame, gap, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 
 _NEED = ["rubric", "rubric_version", "criterion", "n_judges", "n_samples", "phi", "extrapolated", "n_blocks"]
@@ -43,7 +43,7 @@ def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             panels.append(_panel(str(criterion), rows))
             blocks.append(f"{short(str(criterion))}: {rows['n_blocks'].iloc[0]} complete items")
         else:
-            gaps.append(f"{criterion}: {why_missing(rows, 'phi is NA')}")
+            gaps.append(gap(str(criterion), rows, "phi is NA"))
     subtitle = "; ".join(blocks) or "0 complete items"
     title = "Dependability Φ (0-1) by number of judges and samples"
     return frame(title, subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE])
@@ -59,12 +59,10 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
         for line, text in zip(lines, texts, strict=True)
     )
 
-    cells = {
-        (judges.index(line["n_judges"]), samples.index(line["n_samples"])): Cell(
-            text.replace(" [", "\n["), float(line["phi"]), framed=not line["extrapolated"]
-        )
-        for line, text in zip(lines, texts, strict=True)
-    }
+    cells = {}
+    for line, text in zip(lines, texts, strict=True):
+        position = judges.index(line["n_judges"]), samples.index(line["n_samples"])
+        cells[position] = Cell(text.replace(" [", "\n["), float(line["phi"]), framed=not line["extrapolated"])
 
     def paint(axes: Axes, palette: Palette) -> None:
         paint_matrix(axes, palette, cells, [str(n) for n in judges], [str(n) for n in samples])

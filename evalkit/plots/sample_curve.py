@@ -9,20 +9,16 @@ import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, grid, short, why_missing
+from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, gap, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.alignment.agreement_measures import figure_of
 
 _KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
 _NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
-_KEYS = (
-    Key("agreement with people, mean over draws of k samples", "good", marker="o"),
-    Key("dependability Φ", "ink", marker="s", filled=False),
-)
-_NOTE = (
-    "bars: 95 % interval over items; band: ± 1 SD over draws of k samples; dashed: extrapolated beyond the recorded "
-    "samples"
-)
+_PHI = Key("dependability Φ", "ink", marker="s", filled=False)
+_KEYS = (Key("agreement with people, mean over draws of k samples", "good", marker="o"), _PHI)
+_NOTE = "bars: 95 % interval over items; band: ± 1 SD over draws of k samples; dashed: extrapolated beyond the "
+_NOTE += "recorded samples"
 
 
 def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
@@ -64,11 +60,11 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             panels.append(_panel(name, str(what), rows.sort_values("k")))
             seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
         else:
-            gaps.append(f"{name}: {why_missing(rows, 'all figures are NA')}")
-    title = "Agreement by number of samples"
+            gaps.append(gap(name, rows, "all figures are NA"))
     items, samples = (" to ".join(map(str, sorted({min(n), max(n)}))) for n in zip(*seen or [(0, 0)], strict=True))
     subtitle = f"{items} labelled items, {samples} recorded samples per item"
-    return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=[_NOTE])
+    layout: dict[str, Any] = {"columns": 2, "keys": _KEYS, "notes": [_NOTE]}
+    return frame("Agreement by number of samples", subtitle, panels, theme=theme, gaps=gaps, **layout)
 
 
 def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
@@ -80,9 +76,8 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
 
     def paint(axes: Axes, palette: Palette) -> None:
         places = np.arange(len(lines))
-        value, low, high, sd, phi = (
-            rows[column].to_numpy(dtype=np.float64) for column in ("value", "low", "high", "sd_subsets", "phi")
-        )
+        names = ("value", "low", "high", "sd_subsets", "phi")
+        value, low, high, sd, phi = (rows[column].to_numpy(dtype=np.float64) for column in names)
         beyond = rows["extrapolated"].to_numpy(dtype=bool)
         axes.fill_between(places, value - sd, value + sd, color=palette.good, alpha=0.22, linewidth=0)
         axes.vlines(places, low, high, color=palette.good, linewidth=1.4)

@@ -51,9 +51,8 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     >>> plot_scores(tables.empty("scores")).alt
     'Distribution of scores. 0 of 0 scored. nothing to show: the table has no rows'
     """
-    clusters = getattr(scores, "clusters", None)
     whole = table_of(scores, "scores", [*LABELLED, "status"])
-    summary = summarize(whole, clusters=clusters)
+    summary = summarize(whole, clusters=getattr(scores, "clusters", None))
     several = len(whole[["rubric", "rubric_version"]].drop_duplicates()) > 1
     panels: list[Panel] = []
     kinds: set[str] = set()
@@ -78,9 +77,8 @@ def _drawn(votes: pd.DataFrame | None, rows: pd.DataFrame) -> str:
 
 def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool, drawn: str) -> Panel:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    title = str(rows["criterion"].iloc[0])
-    if several:
-        title = f"{title} ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})"
+    of_rubric = f" ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})" if several else ""
+    title = f"{rows['criterion'].iloc[0]}{of_rubric}"
     coverage = f"{count_of(summary['n_scored'], summary['n_items'])} scored"
     mean = figure(summary["mean"], summary["low"], summary["high"])
     headline = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}{drawn}, {coverage}"

@@ -6,17 +6,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
-from evalkit.plots.layout import (
-    Axes,
-    Panel,
-    Picture,
-    check_columns,
-    frame,
-    mark_interval,
-    rows_panel,
-    short,
-    why_missing,
-)
+from evalkit.plots.layout import Axes, Panel, Picture, check_columns, frame, gap, mark_interval, rows_panel, short
 from evalkit.plots.theme import Palette, Theme
 
 _NEED = ["rubric", "rubric_version", "criterion", "judge", "system", "rank", "strength", "strength_low", "n_scored"]
@@ -56,7 +46,7 @@ def plot_rank(ranks: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
         if rows[name].notna().any():
             panels.append(_panel(title, rows.head(_MOST), name))
         else:
-            gaps.append(f"{title}: {why_missing(rows, 'NA')}")
+            gaps.append(gap(title, rows, "NA"))
     scored, n_items = (int(ranks.loc[ranks["system"].notna(), column].sum()) // 2 for column in ("n_scored", "n_items"))
     subtitle = f"{count_of(scored, n_items)} comparisons scored"
     return frame("Ranks of systems", subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE])

@@ -21,12 +21,8 @@ from evalkit.tables.grouping import clusters_of
 
 _MOST_ROWS = 16
 _BAND = "band: verdicts that may change when the same prompt is sampled again (95 %); line: measured mean"
-_KEYS = (
-    Key("before", "chance", marker="o", filled=False),
-    Key("after", "good", marker="D"),
-    Key("changed", "bad", "////"),
-    Key("by chance", "ink", marker="|"),
-)
+_SIDES = (Key("before", "chance", marker="o", filled=False), Key("after", "good", marker="D"))
+_CHANGES = (Key("changed", "bad", "////"), Key("by chance", "ink", marker="|"))
 
 
 def plot_versions(
@@ -84,9 +80,8 @@ def plot_versions(
     notes = [_BAND] if panels and rows["chance_up_to"].notna().any() else []
     if len(comparison.table) > len(rows):
         notes.append(f"the first {len(rows)} of {len(comparison.table)} criteria and judges")
-    silent = rows.loc[rows["floor"].isna(), "notes"].dropna().astype(str)
-    notes += list(dict.fromkeys(silent)) if panels else []
-    keys = _KEYS if sides else _KEYS[2:]
+    notes += list(dict.fromkeys(rows.loc[rows["floor"].isna(), "notes"].dropna().astype(str))) if panels else []
+    keys = (*_SIDES, *_CHANGES) if sides else _CHANGES
     nothing = "the two versions have no criterion and judge in common"
     return frame("Two versions", subtitle, panels, theme=theme, nothing=nothing, keys=keys, notes=notes)
 
@@ -129,8 +124,7 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
     mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
-    chances = map(chance_words, rows.to_dict("records"))
-    texts = [f"{of} changed, {chance}" for of, chance in zip(coverage, chances, strict=True)]
+    texts = [f"{n} changed, {chance_words(row)}" for n, row in zip(coverage, rows.to_dict("records"), strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
         most = float(np.nanmax([*rows["changed"], *limit, 1.0]))
@@ -151,7 +145,6 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
     columns = ["mean_difference", "difference_low", "difference_high"]
     values = [tuple(float(value) for value in line) for line in rows[columns].to_numpy(dtype=np.float64)]
-    texts = [figure(*line, digits=3) for line in values]
 
     def paint(axes: Axes, palette: Palette) -> None:
         axes.axvline(0, color=palette.ink, linewidth=1)
@@ -163,8 +156,7 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
             mark_interval(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
-        axes.set_xlabel(
-            "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
-        )
+        label = "difference of mean scores, after − before, on 0-1, with 95 % interval\n(filled: it excludes 0)"
+        axes.set_xlabel(label)
 
-    return rows_panel("Difference of means", paint, names, texts)
+    return rows_panel("Difference of means", paint, names, [figure(*line, digits=3) for line in values])

@@ -35,8 +35,7 @@ def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
     `repeats` has twice the samples. Pairs: of both orders, the mean. Items with fewer samples are left out.
     """
     pairwise = bool(repeats["order"].notna().any())
-    keys = [*KEYS, "order"] if pairwise else KEYS
-    groups = group(repeats, keys)
+    groups = group(repeats, [*KEYS, "order"] if pairwise else KEYS)
     parts = []
     for number, first in enumerate(groups.first):
         rows, head = repeats.loc[groups.codes == number], repeats[KEYS].iloc[first].astype(str)
@@ -132,9 +131,8 @@ def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> Notes:
         return ["no pass rule: no verdicts"]
     if not n:
         return ["no item has a verdict on both sides"]
-    notes: Notes = (
-        [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
-    )
+    silent = f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"
+    notes: Notes = [silent] if n_silent else []
     note_few_clusters(units, notes)
     return notes
 
@@ -145,8 +143,7 @@ def excess_interval(flipped: Floats, expected: Floats, units: Ints) -> Interval:
     Where no item flips, or all do, their variance is 0: then by the Wilson intervals of both shares, one count per
     cluster; squares of the distances to their ends add (Zou and Donner 2008).
     """
-    n_units = len(np.unique(units))
-    if n_units < 2:
+    if len(np.unique(units)) < 2:
         return Interval.none("fewer than two clusters")
     excess = flipped - expected
     middle = float(excess.mean())

@@ -104,12 +104,8 @@ class ProbeRun:
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
             rubric = rubric.edit(criteria=(rubric.criterion(criterion),))
-        return replace(
-            spec,
-            rubric=rubric,
-            judges=(spec.judges[judge],),
-            prompt_builders=(PromptBuilder.of(rubric, builder.template),),
-        )
+        builders = (PromptBuilder.of(rubric, builder.template),)
+        return replace(spec, rubric=rubric, judges=(spec.judges[judge],), prompt_builders=builders)
 
     def check_field(self, probe: str, field: str) -> None:
         """Raise unless the rubric judges one text, in the column `field`, which every item has."""
@@ -133,7 +129,5 @@ class ProbeRun:
 def split_variants(judgments: pd.DataFrame) -> pd.DataFrame:
     """The judgments of variants with the ids of the items and, in `side`, the variant."""
     names = judgments["item_id"].astype(object).str.split("/", n=1)
-    return judgments.assign(
-        item_id=pd.array([name[1] for name in names], dtype="str"),
-        side=schemas.categorical([name[0] for name in names]),
-    )
+    ids = pd.array([name[1] for name in names], dtype="str")
+    return judgments.assign(item_id=ids, side=schemas.categorical([name[0] for name in names]))

@@ -84,10 +84,9 @@ class Probe:
             keep = ranked.groupby(["criterion", "judge"], observed=True, sort=False).head(_SHOWN - 3).index
             shown = shown.loc[whole | shown.index.isin(keep)]
         drop = [name for name in ("criterion", "variant") if shown[name].nunique() < 2]
-        rows = [
-            {name: cell for name, cell in self._cells(row).items() if name not in drop} for _, row in shown.iterrows()
-        ]
-        return rows, len(self.table) - len(shown)
+        rows = [self._cells(row) for _, row in shown.iterrows()]
+        cells = [{name: cell for name, cell in row.items() if name not in drop} for row in rows]
+        return cells, len(self.table) - len(shown)
 
     def _cells(self, row: pd.Series) -> dict[str, str]:
         chance = row["expected_by_chance"]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.rubrics.row_scales import measures
-from evalkit.tables.grouping import Ints, group
+from evalkit.tables.grouping import group
 
 KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _PASSED = ("fail", "pass")
@@ -35,7 +35,8 @@ def verdict_table(judgments: pd.DataFrame) -> pd.DataFrame:
     total = groups.total(np.where(known, norm, 0.0))
     if pairwise:
         rule = np.full(len(counts), True)
-        reached = _winners(counts)
+        top = (counts == counts.max(axis=1, initial=1)[:, None]) & (counts > 0)
+        reached = top & (top.sum(axis=1) == 1)[:, None]
     else:
         rule = measures(judgments).has_rule[groups.first]
         reached = (2 * counts > groups.count()[:, None]) & rule[:, None]
@@ -43,12 +44,6 @@ def verdict_table(judgments: pd.DataFrame) -> pd.DataFrame:
     score = np.divide(total, n_known, out=np.full(len(total), np.nan), where=n_known > 0)
     frame = judgments[keys].iloc[groups.first].astype(str).reset_index(drop=True)
     return frame.assign(score=score, verdict=pd.array(verdict, dtype=object), rule=rule)
-
-
-def _winners(counts: Ints) -> Any:
-    """Marks the only most frequent winner of each row."""
-    top = (counts == counts.max(axis=1, initial=1)[:, None]) & (counts > 0)
-    return top & (top.sum(axis=1) == 1)[:, None]
 
 
 def verdict_texts(judgments: pd.DataFrame) -> Any:

@@ -349,7 +349,7 @@ class TestPictures:
         code = (
             "import sys\nfrom IPython.core.interactiveshell import InteractiveShell\n"
             "from evalkit import tables\nfrom evalkit.plots import plot_scores\n"
-            "made, _ = InteractiveShell.instance().display_formatter.format(plot_scores(schemas.empty('scores')))\n"
+            "made, _ = InteractiveShell.instance().display_formatter.format(plot_scores(tables.empty('scores')))\n"
             "print('<svg' in made['text/html'], 'matplotlib.pyplot' in sys.modules)"
         )
         pytest.importorskip("IPython")
@@ -421,7 +421,7 @@ class TestPictures:
         code = (
             "import sys\nsys.modules['matplotlib'] = None\nfrom evalkit import tables\n"
             "import evalkit.plots\n"
-            "try:\n    evalkit.plots.plot_scores(schemas.empty('scores'))\n"
+            "try:\n    evalkit.plots.plot_scores(tables.empty('scores'))\n"
             "except evalkit.errors.MissingExtraError as problem:\n    print(problem)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)

@@ -94,9 +94,8 @@ def _page(evaluation: Evaluation, changes: str) -> str:
         rows = counted(len(judgments), "judgment is", "judgments are")
         heading.append(f"{unscored} of {rows} unscored; figures are about the rest")
     with_items = len(evaluation.items) > 0
-    folder = Path(__file__).parent
-    page = Environment(loader=FileSystemLoader(folder), autoescape=True).get_template("report.html.jinja")
-    return page.render(
+    page = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
+    return page.get_template("report.html.jinja").render(
         title=f"{rubric.id}@{rubric.label}",
         version=__version__,
         rubric=rubric,
@@ -137,8 +136,7 @@ def _drawn(*plots: Callable[[], Any]) -> str:
 def _changes(
     evaluation: Evaluation, baseline: Evaluation | pd.DataFrame, floor: Evaluation | pd.DataFrame | None
 ) -> str:
-    options: dict[str, Any] = {"labels": evaluation.labels, "across_modes": True, "clusters": evaluation.clusters}
-    options["floor"] = floor
+    options: Any = {"labels": evaluation.labels, "across_modes": True, "clusters": evaluation.clusters, "floor": floor}
     comparison = compare(baseline, evaluation, **options)
     changes = comparison.html("From the baseline (a) to this evaluation (b)")
     lines = [
@@ -151,6 +149,5 @@ def _changes(
 
 
 def _unscored(evaluation: Evaluation) -> list[dict[str, str]]:
-    rows = explain(evaluation.judgments).to_dict("records")
-    shown = [row | {"share": f"{row['share']:.0%}"} for row in rows]
+    shown = [row | {"share": f"{row['share']:.0%}"} for row in explain(evaluation.judgments).to_dict("records")]
     return [{str(name).replace("_", " "): str(value) for name, value in row.items()} for row in shown]

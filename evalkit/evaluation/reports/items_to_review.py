@@ -43,11 +43,8 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
 def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, str]]]]:
     scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
-    yield (
-        "Lowest scores",
-        f"{_share(norm)} pairs of item and criterion are scored",
-        _top(scores, 1 - norm, "score {:.2f} on 0-1", 1),
-    )
+    note = f"{_share(norm)} pairs of item and criterion are scored"
+    yield "Lowest scores", note, _top(scores, 1 - norm, "score {:.2f} on 0-1", 1)
     if labels is not None:
         errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
         note = f"error 0-1 of the {who}'s score; {_share(errors)} have label and score"
@@ -84,9 +81,7 @@ class _Known:
         item = self.items.loc[pair[0]]
         inputs = {name: item[column] for name, column in self.inputs.items() if not is_missing(item[column])}
         return {
-            "inputs": [
-                (name, _cut(value_text(value, name))) for name, value in inputs.items() if not is_missing(value)
-            ],
+            "inputs": [(name, _cut(value_text(value, name))) for name, value in inputs.items()],
             "votes": [_vote(vote) for vote in _rows_of(self.votes, pair)],
             "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in _rows_of(self.labels, pair)),
         }

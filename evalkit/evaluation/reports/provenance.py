@@ -20,12 +20,9 @@ _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp")
 
 def provenance(evaluation: Evaluation) -> dict[str, Any]:
     """The call, rows of judges, rows of facts, and templates by their label."""
-    return {
-        "call": _call(evaluation),
-        "judges": _judges(evaluation),
-        "facts": [{"what": name, "value": value} for name, value in _facts(evaluation)],
-        "templates": _templates(evaluation),
-    }
+    facts = [{"what": name, "value": value} for name, value in _facts(evaluation)]
+    parts = {"call": _call(evaluation), "judges": _judges(evaluation)}
+    return {**parts, "facts": facts, "templates": _templates(evaluation)}
 
 
 def _templates(evaluation: Evaluation) -> dict[str, Template]:
@@ -36,19 +33,16 @@ def _templates(evaluation: Evaluation) -> dict[str, Template]:
 
 def _call(evaluation: Evaluation) -> str:
     rubric = evaluation.rubric
-    options = {name: value for name, value in asdict(evaluation.rules).items() if value is not None}
-    settings = [f"{name}={value!r}" for name, value in options.items()]
-    if evaluation.labels is not None:
-        settings.insert(0, "labels=labels")
+    settings = [] if evaluation.labels is None else ["labels=labels"]
+    settings += [f"{name}={value!r}" for name, value in asdict(evaluation.rules).items() if value is not None]
     if evaluation.inputs:
         settings.append(f"inputs={dict(evaluation.inputs)!r}")
     if evaluation.spec is not None and evaluation.spec.on_missing != "raise":
         settings.append(f"on_missing={evaluation.spec.on_missing!r}")
     edited = "  # the rubric was edited after this version: its text is below\n" if rubric.edited else ""
     name = repr(f"{rubric.id}@{rubric.version}")
-    if evaluation.spec is None:
+    if (spec := evaluation.spec) is None:
         return f"{edited}ek.Evaluation.of(judgments, items, rubric={name}, {', '.join(settings)})"
-    spec = evaluation.spec
     asked = zip(spec.judges, spec.prompt_builders, strict=True)
     common = {builder.template.label for judge, builder in asked if not judge.template} - {rubric.template}
     settings = [f"template={label!r}" for label in common] + settings

@@ -94,17 +94,14 @@ def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str
         When there are none.
     """
     given = evaluation.labels if labels is None else labels
-    dev = take_part(split_by_part(evaluation, given, criterion), DEV)[0]
-    if dev.empty:
+    if (dev := take_part(split_by_part(evaluation, given, criterion), DEV)[0]).empty:
         raise InputError(f"criterion {criterion!r} has no labels in the part 'dev'; label some items first")
     return dev
 
 
 def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
     """Verdicts (0, 1) if there is a pass rule, else numbers of labels from `kinds`; −1 if missing."""
-    if scale.has_rule:
-        return verdict_codes(scores["passed"])
-    return label_kinds(scores["label"], kinds)
+    return verdict_codes(scores["passed"]) if scale.has_rule else label_kinds(scores["label"], kinds)
 
 
 def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cases: int) -> Cases:
@@ -130,9 +127,8 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
     jury = kinds_of(scores, scale, kinds)
     both = (truth >= 0) & (jury >= 0)
     differ = np.flatnonzero(both & (truth != jury))
-    named: list[tuple[int, Kind]] = [
-        (int(at), "differs" if not scale.has_rule else "false pass" if jury[at] else "false fail") for at in differ
-    ]
+    kind_of: dict[int, Kind] = {0: "false fail", 1: "false pass"} if scale.has_rule else {}
+    named = [(int(at), kind_of.get(int(jury[at]), "differs")) for at in differ]
     sides = [[entry for entry in named if entry[1] == kind] for kind in ("false pass", "false fail", "differs")]
     turns = [entry for turn in zip_longest(*sides) for entry in turn if entry is not None]
     shown = tuple(_case(evaluation, labels, criterion, str(ids[at]), kind) for at, kind in turns[:n_cases])
@@ -141,10 +137,8 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
 
 def _case(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, item_id: str, kind: Kind) -> Case:
     item = evaluation.items[evaluation.items["item_id"] == item_id]
-    score, judgments = (
-        table[(table["criterion"] == criterion) & (table["item_id"] == item_id)]
-        for table in (evaluation.scores, evaluation.judgments)
-    )
+    tables = (evaluation.scores, evaluation.judgments)
+    score, judgments = (table[(table["criterion"] == criterion) & (table["item_id"] == item_id)] for table in tables)
     values = {name: item[column].iloc[0] for name, column in evaluation.input_columns.items()}
     people = labels[labels["item_id"] == item_id].sort_values("annotator")["label"].astype(str)
     label = score["label"].iloc[0]

@@ -13,7 +13,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.rubrics.human_labels import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 from evalkit.stats.comparison.compare_evaluations import compare
 from evalkit.stats.result_tables import columns, result_table
 
@@ -49,14 +49,9 @@ def change_of(
     """
     own = None if labels is None else labels[labels["criterion"] == criterion]
     try:
-        comparison = compare(
-            _side(against, criterion, against.repeats if repeats is None else repeats),
-            _side(evaluation, criterion),
-            labels=own if own is not None and len(own) else None,
-            across_modes=True,
-            clusters=evaluation.clusters,
-            rows="jury",
-        )
+        before = _side(against, criterion, against.repeats if repeats is None else repeats)
+        options: dict[str, Any] = {"labels": own if own is not None and len(own) else None, "across_modes": True}
+        comparison = compare(before, _side(evaluation, criterion), **options, clusters=evaluation.clusters, rows="jury")
     except (InputError, ConfigError) as problem:
         return None, str(problem)
     table = comparison.table[comparison.table["criterion"] == criterion]
@@ -134,24 +129,13 @@ def measure_edit(
     """
     name = after.rubric.criterion(criterion).name
     own = split_by_part(after, before.labels if labels is None else labels, name)
-    parts: list[PartOption] = ["dev", "held-out"] if look else ["dev"]
-    return result_table([_row(before, after, own, name, part, cache) for part in parts], _COLUMNS)
+    parts: list[dict[str, Any]] = [{"part": DEV}, *([{"part": HELD_OUT, "cache": cache}] if look else [])]
+    return result_table([_row(before, after, own, name, **part) for part in parts], _COLUMNS)
 
 
-def _row(
-    before: Evaluation,
-    after: Evaluation,
-    labels: pd.DataFrame,
-    criterion: str,
-    part: PartOption,
-    cache: str | Path | None,
-) -> dict[str, Any]:
-    options: dict[str, Any] = {"part": part, "clusters": after.clusters} | (
-        {"cache": cache} if part == HELD_OUT else {}
-    )
-    old, new = (
-        align(side.scores[side.scores["criterion"] == criterion], labels, **options).iloc[0] for side in (before, after)
-    )
+def _row(before: Evaluation, after: Evaluation, labels: pd.DataFrame, criterion: str, **options: Any) -> dict[str, Any]:
+    part, sides = options["part"], [side.scores[side.scores["criterion"] == criterion] for side in (before, after)]
+    old, new = (align(scores, labels, clusters=after.clusters, **options).iloc[0] for scores in sides)
     own = labels.loc[(labels["part"] == part).to_numpy()].drop(columns="part")
     change, why = change_of(after, before, own, criterion)
     row: dict[str, Any] = {

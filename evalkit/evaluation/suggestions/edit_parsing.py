@@ -16,7 +16,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.parsing.mask_quotations import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import cut_thinking, is_cut, is_refusal
 
-_MOST = 50
+_MOST, _SHOWN = 50, ("part", "code", "text")
 
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
@@ -47,13 +47,10 @@ def read_edits(
     refused: list[Refusal] = []
     for one in given[:_MOST]:
         try:
-            edit = _edit(one, rubric, criterion, edits, max_edits)
-        except ValidationError as error:
-            refused.append(Refusal(_named(one), explain(error, _Given)))
-        except RubricError as error:
-            refused.append(Refusal(_named(one), str(error)))
-        else:
-            edits.append(edit)
+            edits.append(_edit(one, rubric, criterion, edits, max_edits))
+        except (ValidationError, RubricError) as error:
+            why = explain(error, _Given) if isinstance(error, ValidationError) else str(error)
+            refused.append(Refusal(_named(one), why))
     if not problem and not edits:
         problem = "none of the edits can be used" if refused else "the judge suggests no edit"
     return tuple(edits), tuple(refused), problem
@@ -63,8 +60,7 @@ def _listed(reply: Reply) -> tuple[list[Any], str]:
     if reply.refusal is not None:
         return [], "the judge refused to suggest edits"
     text, is_open = reply.text or "", False
-    value = _loaded(text)
-    if value is None:  # JSON from end to end is never cut: a quoted </think> ends no thinking
+    if (value := _loaded(text)) is None:  # JSON from end to end is never cut: a quoted </think> ends no thinking
         text, is_open = cut_thinking(text)
         value = _loaded(text)
     if is_cut(reply.finish_reason) or is_open:
@@ -87,13 +83,11 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
     one = _Given.model_validate(given)
     if one.criterion != criterion:
         raise RubricError(f"the edit must be for criterion {criterion!r}, but is for {one.criterion!r}")
-    if one.part != "level" and one.code is not None:
-        raise RubricError(
-            f"the edit of {one.part!r} names the level {one.code!r}, but only an edit of a level names one"
-        )
-    code = None if one.code is None else str(one.code)
-    was = text_of(rubric, criterion, one.part, code)
-    made = Edit(criterion, one.part, None if code is None else code.strip(), one.text, one.reason, was)
+    part, code = one.part, None if one.code is None else str(one.code)
+    if part != "level" and code is not None:
+        raise RubricError(f"the edit of {part!r} names the level {one.code!r}, but only an edit of a level names one")
+    was = text_of(rubric, criterion, part, code)
+    made = Edit(criterion, part, None if code is None else code.strip(), one.text, one.reason, was)
     made.apply(rubric)  # what cannot be applied is refused now
     if any((edit.part, edit.code, edit.text) == (made.part, made.code, made.text) for edit in taken):
         raise RubricError("duplicate")
@@ -104,8 +98,7 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
 
 def _named(given: Any) -> str:
     """The edit as a judge gave it, however deep and long it is, in short."""
-    values = [given.get(name) for name in ("part", "code", "text")] if isinstance(given, dict) else given
-    return _start(reprlib.repr(values))
+    return _start(reprlib.repr([given.get(name) for name in _SHOWN] if isinstance(given, dict) else given))
 
 
 def _start(text: str) -> str:

@@ -66,8 +66,7 @@ class Edit:
         RubricError
             When the rubric lacks the criterion or the level, or has this text already.
         """
-        had = text_of(rubric, self.criterion, self.part, self.code)
-        if had.strip() == self.text.strip():
+        if text_of(rubric, self.criterion, self.part, self.code).strip() == self.text.strip():
             raise RubricError(f"{self.where} already has this text")
         if self.part == "rubric":
             return rubric.edit(description=self.text)
@@ -160,10 +159,8 @@ class Suggestions:
         return pd.DataFrame([asdict(edit) for edit in self.edits], columns=list(Edit.__slots__))
 
     def __str__(self) -> str:
-        lines = [self.head]
-        if self.edits:
-            lines.append(text_table(self._rows(), left=["now", "reason"]))
-        return "\n".join([*lines, *self._notes()])
+        table = [text_table(self._rows(), left=["now", "reason"])] if self.edits else []
+        return "\n".join([self.head, *table, *self._notes()])
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p class='note'>{html.escape(line)}</p>" for line in self._notes())
@@ -181,5 +178,4 @@ class Suggestions:
         return [{"what": edit.where, "now": edit.text, "reason": edit.reason} for edit in self.edits]
 
     def _notes(self) -> list[str]:
-        notes = [self.problem] if self.problem else []
-        return notes + [f"not taken: {one.given} ({one.why})" for one in self.refused]
+        return [*filter(None, [self.problem]), *(f"not taken: {one.given} ({one.why})" for one in self.refused)]

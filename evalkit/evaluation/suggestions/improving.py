@@ -34,6 +34,7 @@ from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 CLEARLY = 0.1
 """An edit is taken if chance alone would give its gain on the dev labels at most one time in ten."""
 _OWN = ("refresh", "run", "max_calls", "replies", "adopt")
+_MEASURED = ["agreement_before", "agreement_after", "changed", "chance_up_to", "notes"]
 _SPARE = 1.25
 """The share of the expected price of the held-out items that is set aside for them: prices are estimates."""
 
@@ -127,9 +128,8 @@ def improve(
     own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
     chosen = Options.of("improve", own | options)
     name = evaluation.rubric.criterion(criterion).name
-    said, note = drop_picked(
-        split_by_part(evaluation, evaluation.labels if labels is None else labels, name), weighted=False
-    )
+    given_labels = evaluation.labels if labels is None else labels
+    said, note = drop_picked(split_by_part(evaluation, given_labels, name), weighted=False)
     helper = None if judge is None else Judge.of(judge)
     given = None if candidate is None else rubric_of(candidate)
     if given is not None:
@@ -242,10 +242,7 @@ def _tried(
     measured = measure_edit(before, after, run.dev_labels, criterion=run.criterion).iloc[0]
     row = {"round": number, "where": edit.where, "text": edit.text, "was": edit.was, "reason": edit.reason}
     row |= {"fixed": int((steps > 0).sum()), "broke": int((steps < 0).sum()), "n_labelled": len(dev)}
-    row["p"] = flip_p(run.by_cluster(steps, dev))
-    row |= {
-        name: measured[name] for name in ("agreement_before", "agreement_after", "changed", "chance_up_to", "notes")
-    }
+    row |= {"p": flip_p(run.by_cluster(steps, dev)), **measured[_MEASURED]}
     run.rows.append(row | {"usd": math.nan if run.n_unpriced > unpriced else run.paid - paid, "taken": False})
     return rubric, run.rows[-1]
 
@@ -283,9 +280,8 @@ class _Later:
     def check(self, found: Improvement, labels: LabelsLike, budget_usd: float | None) -> Improvement:
         """The same with the evidence of the new labels."""
         candidate = found.rubric if found.candidate is None else found.candidate
-        own, note = drop_picked(
-            labels_of(labels, self.run.evaluation.items, self.run.evaluation.rubric), weighted=False
-        )
+        items, rubric = self.run.evaluation.items, self.run.evaluation.rubric
+        own, note = drop_picked(labels_of(labels, items, rubric), weighted=False)
         own = own[(own["criterion"] == self.run.criterion).to_numpy()]
         options = replace(self.run.options, budget_usd=budget_usd)
         run = replace(self.run, labels=own, options=options, paid=0.0, n_unpriced=0, stopped="", notes=[], sides={})
@@ -305,9 +301,7 @@ class _Later:
         evident = [evidence(int(fixed), int(broke)) for fixed, broke in sums]
         outcome: Outcome = "kept" if max(evident) >= ENOUGH_EVIDENCE else "unfinished" if run.stopped else "not kept"
         run.notes += [note] if note else []
-        if isinstance(labels, pd.DataFrame) and (
-            other := set(labels["item_id"]) - set(run.evaluation.items["item_id"])
-        ):
+        if isinstance(labels, pd.DataFrame) and (other := set(labels["item_id"]) - set(items["item_id"])):
             run.notes.append(f"{counted(len(other), 'labelled item')} not in the evaluation; evaluate these items too")
         if outcome == "kept":
             run.notes.append(f"of the clusters labelled since, {sums[-1][0]} are fixed and {sums[-1][1]} broke")

@@ -29,6 +29,7 @@ from evalkit.tables.grouping import Ints, clusters_of
 
 _PATH = ["round", "where", "text", "was", "reason", "fixed", "broke", "n_labelled", "p", "agreement_before"]
 _PATH += ["agreement_after", "changed", "chance_up_to", "usd", "taken", "notes"]
+_TYPES = dict.fromkeys(["round", "fixed", "broke", "n_labelled", "changed"], "int64") | {"taken": "bool"}
 
 
 @dataclass
@@ -67,12 +68,10 @@ class SearchRun:
 
     def settings_key(self, rubric: Rubric) -> str:
         """A hash of all that decides the verdicts, with the rubric at the start."""
-        judges = [judge_dict(judge) for judge in self.spec.judges]
-        templates = [builder.template.hash for builder in self.spec.prompt_builders]
-        rules = [self.spec.rules.vote_options, self.spec.rules.aggregate_options]
-        start = self.evaluation.rubric
-        asked = [judges, templates, self.spec.samples, rules]
-        grouped = [self.spec.criteria_per_call] if self.spec.is_grouped else []
+        spec, start = self.spec, self.evaluation.rubric
+        judges, templates = map(judge_dict, spec.judges), [builder.template.hash for builder in spec.prompt_builders]
+        asked = [[*judges], templates, spec.samples, [spec.rules.vote_options, spec.rules.aggregate_options]]
+        grouped = [spec.criteria_per_call] if spec.is_grouped else []
         return digest([start.id, start.content_hash, rubric.content_hash, *asked, *grouped])
 
     def worklist(self, rubric: Rubric, ids: list[str]) -> Worklist:
@@ -118,8 +117,7 @@ class SearchRun:
         """Per item whether the jury says what people say (0, 1); no verdict is wrong."""
         scores = side.scores[(side.scores["criterion"] == self.criterion).to_numpy()]
         scores = scores.set_index(scores["item_id"].astype(str)).reindex(ids)
-        scale = self.evaluation.rubric.criterion(self.criterion).scale
-        said: Ints = kinds_of(scores, scale, self.kinds)
+        said: Ints = kinds_of(scores, self.evaluation.rubric.criterion(self.criterion).scale, self.kinds)
         return np.asarray(said == self.truth(ids), dtype=np.int64)
 
     def steps(self, before: Evaluation, after: Evaluation, ids: list[str]) -> Ints:
@@ -165,16 +163,7 @@ class SearchRun:
 
     def outcome(self, outcome: Outcome, candidate: Rubric | None, **known: Any) -> Improvement:
         """The result."""
-        table = pd.DataFrame(self.rows, columns=_PATH).astype(
-            dict.fromkeys(["round", "fixed", "broke", "n_labelled", "changed"], "int64") | {"taken": "bool"}
-        )
-        return Improvement(
-            outcome,
-            self.evaluation.rubric,
-            candidate,
-            self.criterion,
-            table,
-            None if self.n_unpriced else self.paid,
-            notes=tuple(dict.fromkeys(self.notes)),
-            **known,
-        )
+        table = pd.DataFrame(self.rows, columns=_PATH).astype(_TYPES)
+        paid, notes = None if self.n_unpriced else self.paid, tuple(dict.fromkeys(self.notes))
+        start, criterion = self.evaluation.rubric, self.criterion
+        return Improvement(outcome, start, candidate, criterion, table, paid, notes=notes, **known)

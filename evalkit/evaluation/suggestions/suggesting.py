@@ -109,32 +109,18 @@ def suggest_edits(
     if helper.max_tokens is not None and helper.max_tokens < _MAX_TOKENS:
         helper = helper.replace(max_tokens=_MAX_TOKENS, name=helper.name)
     cases = cases_of(evaluation, dev_labels(evaluation, labels, name), name, n_cases)
-    about: dict[str, Any] = {
-        "rubric": f"{rubric.id}@{rubric.label}",
-        "criterion": name,
-        "judge": helper.name,
-        "n_differ": cases.n_differ,
-        "n_compared": cases.n_compared,
-    }
+    about: dict[str, Any] = {"rubric": f"{rubric.id}@{rubric.label}", "criterion": name, "judge": helper.name}
+    about |= {"n_differ": cases.n_differ, "n_compared": cases.n_compared}
     if not cases.shown:
         problem = f"jury and people agree on all {cases.n_compared} dev items: no wording to improve"
         if not cases.n_compared:
             problem = "no dev item has both a verdict of the jury and one of people"
         return Suggestions((), problem=problem, **about)
-    prompt = question_of(rubric, name, cases, max_edits)
-    request = _request(helper, prompt, rubric, draw)
+    request = _request(helper, question_of(rubric, name, cases, max_edits), rubric, draw)
     stored, reply = _reply(request, ReplyStore.open(cache), options, on_progress)
-    edits, refused, problem = read_edits(reply, rubric, name, max_edits)
-    return Suggestions(
-        edits,
-        refused,
-        problem,
-        shown=tuple(case.item_id for case in cases.shown),
-        source="cache" if stored else "live",
-        cost_usd=reply.cost_usd,
-        key=request.keys[0].hex(),
-        **about,
-    )
+    about |= {"shown": tuple(case.item_id for case in cases.shown), "source": "cache" if stored else "live"}
+    about |= {"cost_usd": reply.cost_usd, "key": request.keys[0].hex()}
+    return Suggestions(*read_edits(reply, rubric, name, max_edits), **about)
 
 
 def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request:

@@ -272,11 +272,10 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
 
 def _cost(evaluation: Evaluation) -> Tile:
     cost = evaluation.cost
-    n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
+    reused = cost.n_cached + cost.n_recorded
+    n = cost.n_live + reused + cost.n_missing
     paid, unpriced = cost.paid.words
-    share = (
-        f"{cost.n_live} live replies, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
-    )
+    share = f"{cost.n_live} live replies, {reused / n:.0%} from the cache" if n else "no replies"
     return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
 
 
@@ -317,11 +316,10 @@ def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
     """Compares verdicts if the criterion has a pass rule, else labels."""
     if not scale.has_rule:
         return "none" if jury is None else "same" if human == jury else "differs"
-    truth = _passes(human, scale)
     passed = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
     if passed is None:
         return "none"
-    if passed == truth:
+    if passed == _passes(human, scale):
         return "same" if human in (jury, "true", "false") else "near"
     return "false pass" if passed else "false fail"
 

@@ -39,9 +39,7 @@ def item_detail(
     items, rubric = evaluation.items, evaluation.rubric
     item = items[items["item_id"] == item_id].iloc[0]
     try:
-        prompt = (
-            str(build_prompt(rubric, item, criterion, inputs=evaluation.inputs)) if evaluation.spec is not None else ""
-        )
+        prompt = "" if evaluation.spec is None else str(build_prompt(rubric, item, criterion, inputs=evaluation.inputs))
     except EvalkitError as problem:
         prompt = f"({problem})"
     judged = evaluation.judgments
@@ -52,13 +50,9 @@ def item_detail(
         mine = mine.assign(reply=None)  # they are in another cache
     votes = evaluation.votes
     votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
-    return {
-        "item_id": item_id,
-        "criterion": criterion,
-        "inputs": item_texts(items, evaluation.input_columns, item_id),
-        "prompt": prompt,
-        "judges": [_judge(vote, mine) for vote in records(votes)],
-    }
+    inputs = item_texts(items, evaluation.input_columns, item_id)
+    judges = [_judge(vote, mine) for vote in records(votes)]
+    return {"item_id": item_id, "criterion": criterion, "inputs": inputs, "prompt": prompt, "judges": judges}
 
 
 def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dict[str, Any]:
@@ -70,9 +64,8 @@ def side_by_side(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> dic
     judges = []
     for judge in now:
         last = old.pop(judge["judge"], None)
-        replies = [
-            [(one["reply"], one["label"], one["error"]) for one in side["samples"]] for side in (judge, last) if side
-        ]
+        sides = [side["samples"] for side in (judge, last) if side]
+        replies = [[(sample["reply"], sample["label"], sample["error"]) for sample in side] for side in sides]
         judges.append(judge | {"before": last, "same": len(replies) == 2 and replies[0] == replies[1]})
     return {"judges": judges, "gone": list(old.values())}
 

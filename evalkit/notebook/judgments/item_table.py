@@ -285,22 +285,15 @@ def filled_columns(rows: list[Row]) -> list[str]:
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     """The page that a query asks for; beyond the last page, the last one."""
     column, value = query.column or ("", None)
-    matching = [
-        row
-        for row in rows
-        if _in_cell(row, query.cell)
-        and _matches(row, query.search)
-        and (value is None or row.item_columns.get(column) == value)
-    ]
+    in_column = [row for row in rows if value is None or row.item_columns.get(column) == value]
+    matching = [row for row in in_column if _in_cell(row, query.cell) and _matches(row, query.search)]
     counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
     order = SORTS | {"column": lambda row: _by_number(row.item_columns.get(column, ""))}
     kept = sorted(filter(FILTERS[query.filter], matching), key=order[query.sort], reverse=query.down)
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
-    values = {
-        name: sorted({row.item_columns[name] for row in rows}, key=_by_number)
-        for name in (rows[0].item_columns if rows else ())
-    }
+    names = rows[0].item_columns if rows else ()
+    values = {name: sorted({row.item_columns[name] for row in rows}, key=_by_number) for name in names}
     return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts, values)
 
 

@@ -101,35 +101,26 @@ class JudgmentBrowser(NotebookWidget):
 
     def _draw(self) -> None:
         self.rows = rows_of(self._browsed, self._labels, self._criterion)
-        self.widget.figures = {
-            "browse": True,
-            "criteria": list(self._browsed.rubric.names),
-            "criterion": self._criterion,
-            "tiles": [asdict(tile) for tile in jury_tiles(self._browsed, self._criterion)],
-        }
+        names, tiles = self._browsed.rubric.names, map(asdict, jury_tiles(self._browsed, self._criterion))
+        figures = {"criteria": list(names), "criterion": self._criterion, "tiles": list(tiles)}
+        self.widget.figures = {"browse": True, **figures}
         self.widget.notices = notices(self._browsed, self._criterion)
         self._draw_page()
 
     def _draw_page(self) -> None:
-        page = asdict(page_of(self.rows, self._query))
-        self.widget.page = page | {
-            "n_items": len(self._browsed.items),
-            "query": asdict(self._query),
-            "judged": True,
-            "columns": filled_columns(self.rows),
-            "filters": ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))],
-        }
+        page = asdict(page_of(self.rows, self._query)) | {"query": asdict(self._query), "judged": True}
+        filters = ["all", *(name for name in _FILTERS if any(map(FILTERS[name], self.rows)))]
+        page |= {"n_items": len(self._browsed.items), "columns": filled_columns(self.rows), "filters": filters}
+        self.widget.page = page
 
     def _draw_item(self) -> None:
         detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
         self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": [], "keys": []}
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
-        return super()._actions() | {
-            "criterion": self._choose_criterion,
-            "query": self._set_query,
-            "select": self._select,
-        }
+        actions = super()._actions()
+        actions |= {"criterion": self._choose_criterion, "query": self._set_query, "select": self._select}
+        return actions
 
     def _choose_criterion(self, message: Mapping[str, Any]) -> None:
         if message["name"] in self._browsed.rubric.names:

@@ -61,10 +61,8 @@ def notices(evaluation: Evaluation, criterion: str, what_to_do: str = "") -> lis
         reasons = explain(unread)
         by_judge = ", ".join(f"{row.n:,} {_words(row.error)} ({row.judge})" for row in reasons.itertuples())
         text = f"{len(unread):,} of {len(mine):,} judgments ({len(unread) / len(mine):.1%}) have no score: {by_judge}."
-        advice = [
-            f"{_words(name)}: {why}"
-            for name, why in dict(zip(reasons["error"], reasons["what_to_do"], strict=True)).items()
-        ]
+        what_helps = dict(zip(reasons["error"], reasons["what_to_do"], strict=True))
+        advice = [f"{_words(name)}: {why}" for name, why in what_helps.items()]
         lines.append(_notice(text, advice, "unread", unread["item_id"].nunique()))
     return lines
 

@@ -307,14 +307,11 @@ class LabelLog:
         last = self._last()
         rows = [*last.items(), *that_count.items()]
         keys = list(zip(*(key for key, _ in rows), strict=True)) if rows else [()] * 3
-        values = {
-            name: list(column) if name == "item_id" else categorical(list(column))
-            for name, column in zip(LABEL_KEY, keys, strict=True)
-        }
-        labels = categorical([edit.label for _, edit in rows])
+        item_ids, *names = map(list, keys)
+        values = dict(zip(LABEL_KEY, [item_ids, *map(categorical, names)], strict=True))
         counts = categorical([None] * len(last) + [edit.label for edit in that_count.values()])
         both = split_labels(table("labels", values | {"label": counts}), self._clusters).assign(
-            label=labels,
+            label=categorical([edit.label for _, edit in rows]),
             source=pd.Categorical([edit.source for _, edit in rows], SOURCES),
             probability=pd.array([edit.probability for _, edit in rows], dtype="Float64"),
             blind=pd.array([edit.blind for _, edit in rows], dtype="boolean"),
@@ -337,10 +334,9 @@ class LabelLog:
         sources = Counter(edit.source for key, edit in self._last().items() if key[1] == criterion)
         words = ", ".join(f"{sources[name]} {name}" for name in SOURCES if name not in _COUNTED and sources[name])
         left_out = sorted({key[2] for key in self._that_count() if key[1] == criterion} - self.counting)
-        return " · ".join(
-            [f"{words} not counted"] * bool(words)
-            + [f"without {', '.join(left_out)} (not in the figures yet)"] * bool(left_out)
-        )
+        parts = [f"{words} not counted"] * bool(words)
+        parts += [f"without {', '.join(left_out)} (not in the figures yet)"] * bool(left_out)
+        return " · ".join(parts)
 
 
 def _edit_of(values: Mapping[str, Any]) -> LabelEdit:

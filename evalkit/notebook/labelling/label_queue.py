@@ -93,16 +93,10 @@ class LabelQueue:
         skipped = [one[0] for one in self._skipped if one[1:] == (criterion, annotator)]
         last = [item for item in skipped if item in drawn and item not in done]
         item_id = next((item for item in drawn if item not in done and item not in last), last[0] if last else None)
-        return Turn(
-            item_id,
-            drawn.get(item_id or ""),
-            item_id is not None and annotator in self._log.of(item_id, criterion),
-            sum(item in done for item in drawn),
-            len(drawn),
-            self._log.last_queued(criterion, annotator, self.source),
-            len(last),
-            None if is_random else len(rounds),
-        )
+        before = item_id is not None and annotator in self._log.of(item_id, criterion)
+        undo = self._log.last_queued(criterion, annotator, self.source)
+        n_done, number = sum(item in done for item in drawn), None if is_random else len(rounds)
+        return Turn(item_id, drawn.get(item_id or ""), before, n_done, len(drawn), undo, len(last), number)
 
 
 def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> str:
@@ -127,9 +121,8 @@ def precision(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: st
         return f"{counted(n, kind)}. From {FEWEST} on, {what} can be estimated."
     more = 10 * n / max(1, mine["item_id"].nunique())  # of ten more labels some are held out
     after = half * math.sqrt(n / (n + more))
-    return (
-        f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}; with ten more labels, ± {after:.3f}."
-    )
+    now = f"{counted(n, kind)}. {what[0].upper()}{what[1:]}: known to ± {half:.3f}"
+    return f"{now}; with ten more labels, ± {after:.3f}."
 
 
 def random_order(item_ids: Iterable[str]) -> list[str]:

@@ -88,15 +88,9 @@ class Samples:
             rows = rows.loc[lead.sort_values(kind="stable", na_position="first").index]
         n_pages = max(1, math.ceil(len(rows) / PAGE))
         page = min(max(0, query.page), n_pages - 1)
-        shown = rows.iloc[page * PAGE : (page + 1) * PAGE]
-        return {
-            "columns": [name.removesuffix("_norm") for name in names],
-            "rows": [_row(number, row, names) for number, row in shown.iterrows()],
-            "n": len(rows),
-            "n_all": len(table),
-            "page": page,
-            "n_pages": n_pages,
-        }
+        shown = [_row(number, row, names) for number, row in rows.iloc[page * PAGE : (page + 1) * PAGE].iterrows()]
+        sizes = {"n": len(rows), "n_all": len(table), "page": page, "n_pages": n_pages}
+        return {"columns": [name.removesuffix("_norm") for name in names], "rows": shown, **sizes}
 
     def sample(self, task: str, number: int) -> dict[str, Any]:
         """One sample in full: `inputs` (name, text), `figures` (name, value), `judges` with their samples."""
@@ -152,15 +146,10 @@ def _plain_figures(table: pd.DataFrame) -> list[str]:
 
 
 def _row(number: Any, row: pd.Series, names: list[str]) -> dict[str, Any]:
-    errors = [value_text(row[name]) for name in row.index if str(name).endswith("_error")]
+    errors = filter(None, (value_text(row[name]) for name in row.index if str(name).endswith("_error")))
     text = f"{value_text(row['question'])} → {value_text(row['answer']) or '(empty answer)'}"
-    return {
-        "number": int(number),
-        "id": str(row["item_id"]),
-        "text": text[:_SHOWN_CHARACTERS],
-        "figures": [_value(row[name]) for name in names],
-        "error": next((error for error in errors if error), ""),
-    }
+    head = {"number": int(number), "id": str(row["item_id"]), "text": text[:_SHOWN_CHARACTERS]}
+    return {**head, "figures": [_value(row[name]) for name in names], "error": next(errors, "")}
 
 
 def _judge(key: Any, rows: pd.DataFrame) -> dict[str, Any]:

@@ -84,17 +84,10 @@ class Follower:
             self._tail = Tail(run.log)
         self._log.extend(self._tail.lines(whole=run.status not in UNFINISHED))
         judged = read_progress(run.output / RECEIPTS_FILE)
-        return {
-            "id": run.id,
-            "pack": run.pack,
-            "model": run.model,
-            "status": run.status,
-            "error": run.error or "",
-            "judged": [judged.done, judged.total] if judged else [],
-            "tasks": _tasks(run),
-            "log": list(self._log)[-_SHOWN_LINES:],
-            "here": run.status == "queued" or run.log.exists(),
-        }
+        head = {"id": run.id, "pack": run.pack, "model": run.model, "status": run.status, "error": run.error or ""}
+        done = {"judged": [judged.done, judged.total] if judged else [], "tasks": _tasks(run)}
+        is_here = run.status == "queued" or run.log.exists()
+        return {**head, **done, "log": list(self._log)[-_SHOWN_LINES:], "here": is_here}
 
 
 def _tasks(run: Run) -> list[list[str]]:

@@ -112,19 +112,13 @@ class RunView(RunPanel):
 
 def run_payload(run: Run) -> dict[str, Any]:
     """A run as plain JSON values for the screen: the title, tables and facts that ``print(run)`` shows."""
-    without = run_without(run)
-    return {
-        "id": run.id,
-        "title": run_title(run),
-        "status": run.status,
-        "error": run.error or "",
-        "notes": [*run.notes, *([without] if without else [])],
-        "tables": [
-            {"title": title, "columns": list(dict.fromkeys(name for row in rows for name in row)), "rows": rows}
-            for title, rows in run_tables(run)
-        ],
-        "facts": [[name, value] for name, value in run_facts(run)],
-    }
+    head = {"id": run.id, "title": run_title(run), "status": run.status, "error": run.error or ""}
+    notes, facts = [*run.notes, *filter(None, [run_without(run)])], [[name, value] for name, value in run_facts(run)]
+    tables = [
+        {"title": title, "columns": list(dict.fromkeys(name for row in rows for name in row)), "rows": rows}
+        for title, rows in run_tables(run)
+    ]
+    return {**head, "notes": notes, "tables": tables, "facts": facts}
 
 
 def run_page(samples: Samples) -> str:
@@ -147,8 +141,7 @@ def _sample_tables(samples: Samples) -> Iterator[str]:
 
 
 def _cells(samples: Samples, task: str, columns: list[str], row: Mapping[str, Any]) -> dict[str, str]:
-    judges = samples.sample(task, row["number"])["judges"]
-    explanations = "; ".join(map(_explanation, judges)) or row["error"]
+    explanations = "; ".join(map(_explanation, samples.sample(task, row["number"])["judges"])) or row["error"]
     shown = {"explanations": explanations} if explanations else {}
     return {"sample": row["id"], "text": row["text"], **dict(zip(columns, row["figures"], strict=True)), **shown}
 

@@ -107,10 +107,9 @@ class RunWizard(WizardController):
         ConfigError
             With `file`: in deterministic mode, which has no config; when the config is invalid; when the file exists.
         """
-        text = self.form.export(form)
         if file is not None:
             self._save(Path(file))
-        return text
+        return self.form.export(form)
 
     def wait(self, timeout_s: float = 600.0) -> Run:
         """Wait for the end of the run that is followed; the run at its end, or after so many seconds.

@@ -96,8 +96,7 @@ class WizardController(RunPanel):
             When the registry cannot be written.
         """
         pack = self.registry.apply_pack(STARTER_PACK)
-        packs = _names(self.registry.packs())[::-1]
-        self.widget.choices = {**self.widget.choices, "packs": packs, "starter": ""}
+        self.widget.choices = {**self.widget.choices, "packs": _names(self.registry.packs())[::-1], "starter": ""}
         self._fill(self.form.filled(pack=pack.label))
         return pack
 
@@ -162,14 +161,9 @@ class WizardController(RunPanel):
         with self._lock:  # else an older form could be reported last
             form, errors = self.form, self.form.errors()
             missing = not (form.pack and form.model)
-            check = {
-                "errors": errors,
-                "ready": False,
-                "command": self.command(),
-                "yaml": form.export("yaml"),
-                "json": form.export("json"),
-                "plan": ["choose a pack and a model"] if missing else [] if errors else ["counting judge calls …"],
-            }
+            plan = ["choose a pack and a model"] if missing else [] if errors else ["counting judge calls …"]
+            check: dict[str, Any] = {"errors": errors, "ready": False, "command": self.command(), "plan": plan}
+            check |= {"yaml": form.export("yaml"), "json": form.export("json")}
             self.widget.check = check
             if not errors and not missing:
                 self._jobs.do("plan", lambda: self._draw_plan(form, check), queue="plan")

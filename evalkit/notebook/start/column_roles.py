@@ -112,8 +112,7 @@ class Column:
         self.n_empty = sum(not text.strip() for text in self.texts)
         self.longest = max(map(len, self.texts), default=0)
         self.distinct = dict(zip(self.texts, self.present, strict=True))
-        parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()
-        self.words = re.sub(r"[\W_]+", "_", parts).strip("_")
+        self.words = re.sub(r"[\W_]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold()).strip("_")
         self.is_number = all(number(cell) is not None for text, cell in self.distinct.items() if text.strip())
         self.is_scalar = all(isinstance(cell, _SCALARS) for cell in self.present)
         self.is_short = self.is_scalar and self.longest <= _LONGEST_ID
@@ -135,8 +134,7 @@ class Column:
     @property
     def examples(self) -> list[str]:
         """Two of its values; of chats what was said."""
-        cells = list(self.distinct.values())[:2]
-        chats = [messages_of(cell) for cell in cells] if self.is_chat else []
+        chats = [messages_of(cell) for cell in list(self.distinct.values())[:2]] if self.is_chat else []
         return [" / ".join(text for _, _, text in turns(chat)) for chat in chats] or list(self.distinct)[:2]
 
     @property
@@ -335,8 +333,7 @@ def new_rubric(columns: Mapping[str, Column], roles: ColumnRoles | None = None) 
         named = [one for one in columns.values() if _LABEL.search(one.words)]
         labels = [one for one in named if one.is_number or one.looks_like_labels]
     else:
-        chat = CHAT_INPUTS if roles.columns("messages") else ()
-        inputs = list(dict.fromkeys([*chat, *roles.inputs]))
+        inputs = list(dict.fromkeys([*(CHAT_INPUTS if roles.columns("messages") else ()), *roles.inputs]))
         if "answer" in inputs:
             inputs = [f"{name}?" if name == "conversation" else name for name in inputs]
         labels = [columns[name] for name in roles.columns("label: ")]
@@ -360,9 +357,8 @@ def _word_scale(labels: Iterable[Column]) -> dict[str, Any]:
 
 def _number_scale(labels: Iterable[Column]) -> dict[str, Any]:
     """An ordinal scale with the numbers of these columns, without gaps where they are few; by default 0, 1 and 2."""
-    numbers = sorted(
-        {code for one in labels if one.is_number for value in one.values if (code := number(value)) is not None}
-    )
+    codes = [number(value) for one in labels if one.is_number for value in one.values]
+    numbers = sorted({code for code in codes if code is not None})
     if not 1 < len(numbers) <= _MOST_LABELS:
         numbers = [0, 1, 2]
     elif all(isinstance(code, int) for code in numbers) and numbers[-1] - numbers[0] < _MOST_LABELS:

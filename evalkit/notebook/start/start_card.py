@@ -103,28 +103,18 @@ class StartCard(NotebookWidget):
     @property
     def code(self) -> str:
         """Python that makes the same items and the same tuner; ``table`` stands for a table that came from no file."""
-        lines = [
-            "import evalkit as ek",
-            "",
-            *self._items_code(),
-            f"rubric = {repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)}",
-        ]
+        rubric = repr(self._rubric_file) if self._rubric_file else rubric_code(self.rubric)
+        lines = ["import evalkit as ek", "", *self._items_code(), f"rubric = {rubric}"]
         lines += [f"judges = [{', '.join(map(judge_code, self.judges))}]", "tuner = ek.RubricTuner("]
         lines += ["    items,", "    rubric,", "    judges,"]
         for name, value in self._arguments().items():
-            text = (
-                "labels" if isinstance(value, pd.DataFrame) else repr(str(value) if isinstance(value, Path) else value)
-            )
-            lines.append(f"    {name}={text},")
+            text = repr(str(value) if isinstance(value, Path) else value)
+            lines.append(f"    {name}={'labels' if isinstance(value, pd.DataFrame) else text},")
         return "\n".join([*lines, ")", "tuner", ""]) if self._lines else ""
 
     def _items_code(self) -> list[str]:
-        lines = []
-        if self._file:
-            lines.append(f"table = ek.tables.read_frame({self._file!r})")
-        elif not self._is_frame:
-            lines.append("table = ek.tables.as_frame(table)")
-        return [*lines, *self._lines]
+        line = f"table = ek.tables.read_frame({self._file!r})" if self._file else "table = ek.tables.as_frame(table)"
+        return [*([] if self._is_frame else [line]), *self._lines]
 
     def tuner(self) -> RubricTuner:
         """The tuner; it replaces the card on screen. A second call returns the same tuner.
@@ -194,11 +184,9 @@ class StartCard(NotebookWidget):
         """Take judges by name: a new one is on the server of the jury, as one of *Add judge* in the tuner."""
         names = [name.strip() for name in text.split(",") if name.strip()] or _STAND_INS
         pool, self._judges_problem = list(self._known.values()), ""
+        advice = "pass it to start with its base_url"
         try:
-            self.judges = [
-                self._known.get(name) or judge_at(name, pool, advice="pass it to start with its base_url")
-                for name in names
-            ]
+            self.judges = [self._known.get(name) or judge_at(name, pool, advice=advice) for name in names]
             self._known |= {judge.name: judge for judge in self.judges}
         except ServerError as problem:
             self._typed, self._judges_problem = text, str(problem)
@@ -206,10 +194,8 @@ class StartCard(NotebookWidget):
 
     def _set_roles(self, roles: Mapping[str, str]) -> None:
         for column, role in roles.items():
-            if role not in self._choices(column):
-                raise ConfigError(
-                    f"column {column!r} cannot be {role!r}; allowed: {listed(self._choices(column), most=30)}"
-                )
+            if role not in (allowed := self._choices(column)):
+                raise ConfigError(f"column {column!r} cannot be {role!r}; allowed: {listed(allowed, most=30)}")
         self._chosen |= roles
         self.roles = ColumnRoles({**self.roles.roles, **roles})
         if self._is_new:
@@ -248,23 +234,15 @@ class StartCard(NotebookWidget):
         self.problems += [*off_scale.values(), *([self._judges_problem] if self._judges_problem else [])]
         self.notes += [str(one.message) for one in said]
         if self._n_skipped:
-            n_items = counted(len(self.items), "item lacks", "items lack")
-            self.notes.append(
-                f"{self._n_skipped} of {n_items} a required input: they count as unscored (on_missing='skip')"
-            )
-        self.widget.card = {
-            "n_rows": len(self._table),
-            "columns": [row | {"choices": self._choices(row["column"])} for row in self._rows()],
-            "rubric": self._rubric_file or self.rubric.id,
-            "rubrics": list(dict.fromkeys([self._rubric_file or self.rubric.id, NEW, *rubric_ids()])),
-            "about": self.rubric.description,
-            "judges": self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges),
-            "problems": self.problems,
-            "notes": self.notes,
-            "prompts": prompts,
-            "code": self.code,
-            "cache": shown_cache(as_cache(self._options.get("cache")) or default_cache()),
-        }
+            lacking = f"{self._n_skipped} of {counted(len(self.items), 'item lacks', 'items lack')}"
+            self.notes.append(f"{lacking} a required input: they count as unscored (on_missing='skip')")
+        rubric, cache = self._rubric_file or self.rubric.id, as_cache(self._options.get("cache")) or default_cache()
+        columns = [row | {"choices": self._choices(row["column"])} for row in self._rows()]
+        judges = self._typed if self._judges_problem else ", ".join(judge.name for judge in self.judges)
+        card: dict[str, Any] = {"n_rows": len(self._table), "columns": columns, "rubric": rubric, "judges": judges}
+        card |= {"rubrics": list(dict.fromkeys([rubric, NEW, *rubric_ids()])), "about": self.rubric.description}
+        card |= {"problems": self.problems, "notes": self.notes, "prompts": prompts}
+        self.widget.card = card | {"code": self.code, "cache": shown_cache(cache)}
 
     def _map(self, off_scale: list[str]) -> dict[str, str]:
         """Map the table but for labels off the scale, and plan; the prompts of its first whole item, by criterion."""
@@ -312,9 +290,8 @@ class StartCard(NotebookWidget):
         if self.roles.column("id") is None:
             notes.append("no column is used as id, so the row number is the id: keep the order of the rows")
         if fakes := [judge.name for judge in self.judges if judge.provider == "fake"]:
-            notes.append(
-                f"{listed(fakes)}: offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
-            )
+            advice = "offline stand-ins that count words, not LLMs; name yours, as in openai:gpt-4o-mini"
+            notes.append(f"{listed(fakes)}: {advice}")
         for server in dict.fromkeys(filter(None, map(server_of, self.judges))):
             names = listed([judge.name for judge in self.judges if server_of(judge) == server])
             notes.append(f"{names}: calls go to {server}")

@@ -42,9 +42,8 @@ def session_code(session: Session, items: str = "items") -> str:
         session.labels.log.counted.to_csv(path, index=False)
         lines += [f"labels = ek.tables.read_table({str(path)!r}, 'labels')", "labels = labels[labels['part'] == 'dev']"]
         given = counted = ", labels=labels"
-        if few := drop_new_annotators(
-            session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
-        )[1]:
+        labels = session.labels.on_scale(session.shown_criterion, session.evaluation, counted=True)
+        if few := drop_new_annotators(labels)[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
     other = session.history.versions.get(session.runs.against)

@@ -68,8 +68,7 @@ class Setup:
         cache = as_cache(options.pop("cache", None))
         options.pop("budget_usd", None)
         table = as_items(load_items(items) if isinstance(items, (str, Path)) else items, item_id=item_id)
-        own_template = spec.settings.source("template") == "rubric"
-        template = None if own_template else spec.settings["template"]
+        template = None if spec.settings.source("template") == "rubric" else spec.settings["template"]
         return cls(table, item_id, source, spec, template, cache, options)
 
     def data_options(self, rubric: Rubric) -> dict[str, Any]:
@@ -142,18 +141,11 @@ class Drafts:
 
     def state(self) -> dict[str, Any]:
         """What a restart restores, as plain values."""
-        return {
-            "base": self.base.content_hash,
-            "draft": self.draft.to_dict(),
-            "initial_jury": self._initial_jury,
-            "jury": {
-                "active": {judge.name: judge.weight for judge in self.pool if judge.name in self.active},
-                "added": [judge_dict(judge) for judge in self.pool[len(self._setup.spec.judges) :]],
-                "samples": self.samples,
-                "aggregate": self.aggregate,
-                "budget_usd": self.budget_usd,
-            },
-        }
+        active = {judge.name: judge.weight for judge in self.pool if judge.name in self.active}
+        added = [judge_dict(judge) for judge in self.pool[len(self._setup.spec.judges) :]]
+        jury = {"active": active, "added": added, "samples": self.samples, "aggregate": self.aggregate}
+        rubric = {"base": self.base.content_hash, "draft": self.draft.to_dict()}
+        return {**rubric, "initial_jury": self._initial_jury, "jury": {**jury, "budget_usd": self.budget_usd}}
 
     # -- the rubric
     def edit(self, make: Callable[[Rubric, Rubric], Rubric], step: str = "") -> None:
@@ -246,13 +238,8 @@ class Drafts:
     def plan(self) -> Plan:
         """The calls and cost of a run now (see `plan`)."""
         setup, data = self._setup, self._setup.data_options(self.draft)
-        options: dict[str, Any] = {
-            "samples": self.samples,
-            "template": setup.template,
-            "cache": setup.cache,
-            "adopt": True,
-        }
-        return plan(setup.items, self.draft, self.judges, **options, **data)
+        options: dict[str, Any] = {"samples": self.samples, "template": setup.template, "cache": setup.cache}
+        return plan(setup.items, self.draft, self.judges, adopt=True, **options, **data)
 
     def next_version(self) -> Version:
         """The version that a run would make.

@@ -103,8 +103,7 @@ class RubricTuner(NotebookWidget):
             items, rubric, judges, labels, samples=samples, template=template, item_id=item_id, inputs=inputs,
             on_missing=on_missing, aggregate=aggregate, folder=folder, name=name, annotator=annotator, **options,
         )  # fmt: skip
-        instead = "evaluate and compare give the same figures"
-        self._open(session, new_widget("TunerWidget", "RubricTuner", instead))
+        self._open(session, new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"))
 
     @classmethod
     def of(cls, session: Session, widget: Any) -> RubricTuner:
@@ -148,12 +147,11 @@ class RubricTuner(NotebookWidget):
 
         The other columns: `key`, `judges`, `samples`, `aggregate`, `at` (UTC).
         """
-        columns = ["key", "name", "note", "label", "judges", "samples", "aggregate", "at"]
         rows = []
         for key, version in self.session.history.versions.items():
             judges = ", ".join(judge.name for judge in version.judges)
             rows.append(version.to_dict() | {"key": key, "label": version.label, "judges": judges})
-        return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame(rows, columns=["key", "name", "note", "label", "judges", "samples", "aggregate", "at"])
 
     @property
     def labels(self) -> pd.DataFrame:

@@ -43,9 +43,8 @@ class Labels:
         texts = {item: of_item[0][:16] for item, of_item in zip(items["item_id"], worklist.hashes, strict=True)}
         table = None if labels is None else as_labels(labels, items, rubric)
         self.log = LabelLog(path, texts, table, rubric, groups_of(items))
-        self.queue = LabelQueue(
-            self.log, (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
-        )
+        to_judge = (item for index, item in enumerate(items["item_id"]) if index not in worklist.skipped)
+        self.queue = LabelQueue(self.log, to_judge)
         for version in history.versions.values():
             self.log.add_scales(version.rubric)
         self.log.read()

@@ -49,11 +49,8 @@ class TunerController:
     # -- drawing
     def draw(self, *names: str) -> None:
         """Redraw these parts of the screen."""
-        messages = {
-            "draft": (self._revision, self._draft_message),
-            "jury": (self._jury_message,),
-            "queue": (self._queue_message,),
-        }
+        messages: dict[str, tuple[Any, ...]] = {"draft": (self._revision, self._draft_message)}
+        messages |= {"jury": (self._jury_message,), "queue": (self._queue_message,)}
         with self.session.history.lock:
             for name in names:
                 setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
@@ -185,9 +182,8 @@ class TunerController:
             try:
                 text = job()
             finally:
-                with (
-                    self.session.history.lock
-                ):  # a click as soon as the buttons are on again counts, and is reported later
+                # a click as soon as the buttons are on again counts, and is reported later
+                with self.session.history.lock:
                     self.session.runs.end_run()
                     self._running = False
                     if text is not None:

@@ -24,9 +24,8 @@ def page_html(session: Session) -> str:
     tiles = [(tile.value, tile.title, " · ".join(filter(None, [tile.note, tile.moved]))) for tile in session.tiles()]
     parts = [f"<p>{html.escape(_head(session))}</p>", html_tiles(tiles)]
     if matrix := _matrix(session):
-        parts.append(
-            html_table(matrix, texts=["people"], caption="People's dev labels (rows) and the jury's labels (columns)")
-        )
+        caption = "People's dev labels (rows) and the jury's labels (columns)"
+        parts.append(html_table(matrix, texts=["people"], caption=caption))
     if rows := session.rows():
         shown = [_cells(row) for row in page_of(rows, Query(), _ROWS).rows]
         parts.append(html_table(shown, texts=list(shown[0]), caption=_caption(len(shown), rows)))
@@ -42,9 +41,8 @@ def _caption(n_shown: int, rows: list[Row]) -> str:
 
 
 def _head(session: Session) -> str:
-    rubric = session.drafts.draft
     judges = ", ".join(judge.name for judge in session.drafts.pool if judge.name in session.drafts.active)
-    what = f"{rubric.id} {session.drafts.next_name}, criterion {session.shown_criterion}"
+    what = f"{session.drafts.draft.id} {session.drafts.next_name}, criterion {session.shown_criterion}"
     head = f"{what}: {counted(len(session.items), 'item')}, judged by {judges}"
     if session.evaluation is None:
         return f"{head}; not judged yet"
@@ -60,13 +58,12 @@ def _matrix(session: Session) -> list[dict[str, str]]:
 
 
 def _cells(row: Any) -> dict[str, str]:
+    judges = (" ".join(filter(None, [label or "–", row.conflicts.get(who)])) for who, label, _ in row.votes)
     return {
         "item": row.item_id,
         "people": "held out" if row.held else ", ".join(row.people.values()),
         "jury": " ".join(filter(None, [row.jury or row.status, row.conflicts.get("")])),
-        "judges": ", ".join(
-            " ".join(filter(None, [label or "–", row.conflicts.get(who)])) for who, label, _ in row.votes
-        ),
+        "judges": ", ".join(judges),
         "change": row.change,
         "text": row.text[:160],
     }

@@ -69,13 +69,10 @@ def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
 
 def figures_payload(session: Session) -> dict[str, Any]:
     """Tiles, confusion matrix, versions, and which labels do not count."""
-    evaluation, versions, labels, points = (
-        session.evaluation,
-        session.history.versions,
-        session.labels,
-        session.points(),
-    )
-    current, against, criterion = session.runs.current, session.runs.against, session.shown_criterion
+    evaluation, labels, points = session.evaluation, session.labels, session.points()
+    versions, criterion = session.history.versions, session.shown_criterion
+    current, against = session.runs.current, session.runs.against
+    changes = changes_of(versions[against], versions[current]) if against and current else []
     return {
         "criteria": list(session.shown_rubric.names),
         "criterion": criterion,
@@ -105,11 +102,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
         "axis": _axis([*points.values(), Point(session.people_agreement)]),
         "current": current,
         "against": against,
-        "diff": [
-            asdict(change)
-            for old, new in ([(against, current)] if against and current else [])
-            for change in changes_of(versions[old], versions[new])
-        ],
+        "diff": [asdict(change) for change in changes],
         "measure": session.floor_missing,
     }
 
@@ -132,11 +125,8 @@ def _other_criteria(session: Session) -> dict[str, int]:
 
 def page_payload(session: Session) -> dict[str, Any]:
     """One page of rows, and the query that it answers."""
-    return asdict(session.page()) | {
-        "n_items": len(session.items),
-        "query": asdict(session.query),
-        "judged": session.evaluation is not None,
-    }
+    about = {"n_items": len(session.items), "query": asdict(session.query), "judged": session.evaluation is not None}
+    return asdict(session.page()) | about
 
 
 def notices_payload(session: Session) -> list[dict[str, Any]]:

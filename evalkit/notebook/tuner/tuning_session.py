@@ -87,9 +87,8 @@ class Session:
         annotator: str = "me",
         **options: Unpack[JudgeOptions],
     ) -> None:
-        spec = Spec.of(
-            rubric, judges, samples, template, {"aggregate": aggregate}, inputs=inputs, on_missing=on_missing
-        )
+        rules = {"aggregate": aggregate}
+        spec = Spec.of(rubric, judges, samples, template, rules, inputs=inputs, on_missing=on_missing)
         self.setup = setup = Setup.of(items, spec, item_id, options)
         source = setup.source
         self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
@@ -211,10 +210,8 @@ class Session:
     def points(self) -> dict[str, Point]:
         """The large figure of each of the shown versions, by key."""
         labelled, name = self._alignment(self.runs.current) is not None, self.shown_criterion
-        return {
-            key: point_of(self.runs.known(key), self._alignment(key), name, labelled=labelled)
-            for key in self.runs.shown_versions
-        }
+        versions = {key: (self.runs.known(key), self._alignment(key)) for key in self.runs.shown_versions}
+        return {key: point_of(*version, name, labelled=labelled) for key, version in versions.items()}
 
     @property
     def people_agreement(self) -> float | None:

@@ -70,17 +70,10 @@ class Version:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
-        return {
-            "key": self.key,
-            "base": self.base.to_dict(),
-            "rubric": self.rubric.to_dict(),
-            "judges": [judge_dict(judge) for judge in self.judges],
-            "samples": self.samples,
-            "aggregate": self.aggregate,
-            "at": self.at,
-            "name": self.name,
-            "note": self.note,
-        }
+        judges = [judge_dict(judge) for judge in self.judges]
+        rubrics = {"key": self.key, "base": self.base.to_dict(), "rubric": self.rubric.to_dict(), "judges": judges}
+        settings = {"samples": self.samples, "aggregate": self.aggregate, "at": self.at}
+        return {**rubrics, **settings, "name": self.name, "note": self.note}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], known: Sequence[Judge] = ()) -> Version:

@@ -53,9 +53,8 @@ class Runs:
 
     def __init__(self, setup: Setup, history: History, drafts: Drafts, labels: Labels) -> None:
         self._setup, self._history, self._drafts, self._labels = setup, history, drafts, labels
-        self.current, self.against = (
-            key if (key := history.state.get(name)) in history.versions else "" for name in ("current", "against")
-        )
+        keys = (history.state.get(name) for name in ("current", "against"))
+        self.current, self.against = (key if key in history.versions else "" for key in keys)
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         history.parts.append(lambda: {"current": self.current, "against": self.against})
@@ -142,8 +141,7 @@ class Runs:
     def _evaluate(self, work: Worklist, options: Options | None = None) -> Evaluation:
         """The evaluation of a work list; without options, from the cache and without any call."""
         options = options or self._setup.judging(offline=True, refresh=False)
-        labels = self._labels.for_rubric(work.spec.rubric)
-        evaluation = evaluate_worklist(work, self._setup.items, options, labels)
+        evaluation = evaluate_worklist(work, self._setup.items, options, self._labels.for_rubric(work.spec.rubric))
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation
 
@@ -323,9 +321,8 @@ def _mark_stopped(evaluation: Evaluation, started: float) -> Evaluation:
     judgments = evaluation.judgments
     keys = {key: bytes.fromhex(key) for key in judgments["key"].dropna().unique()}
     bought = ReplyStore.open(evaluation.options.cache).get_many(keys.values(), since=started, recorded=False)
-    live = judgments["key"].isin([key for key, code in keys.items() if code in bought]) & judgments["source"].eq(
-        "cache"
-    )
+    paid_for = [key for key, code in keys.items() if code in bought]
+    live = judgments["key"].isin(paid_for) & judgments["source"].eq("cache")
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     source = judgments["source"].astype(object).mask(live.to_numpy(dtype=bool), "live")
     marked = judgments.assign(error=schemas.categorical(why), source=schemas.categorical(source))
