@@ -140,13 +140,9 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
 def batched_metric(score: Any) -> SampleLevelMetric:
     """The metric of a computation with `name` and `corpus`, called once with all samples of a task."""
     return SampleLevelMetric(
-        metric_name=score.name,
-        higher_is_better=True,
-        category=SamplingMethod.GENERATIVE,
-        sample_level_fn=score,
-        corpus_level_fn=score.corpus,
-        batched_compute=True,
-    )
+        metric_name=score.name, higher_is_better=True, category=SamplingMethod.GENERATIVE, sample_level_fn=score,
+        corpus_level_fn=score.corpus, batched_compute=True,
+    )  # fmt: skip
 
 
 class RubricScore(SampleLevelComputation):

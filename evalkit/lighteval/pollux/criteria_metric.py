@@ -189,11 +189,9 @@ class PolluxScore(RubricScore):
 
 
 def judge_criteria(
-    settings: MetricSettings,
-    items: pd.DataFrame,
-    applying: Mapping[int, Mapping[str, Criterion]],
+    settings: MetricSettings, items: pd.DataFrame, applying: Mapping[int, Mapping[str, Criterion]],
     options: Mapping[str, Any],
-) -> tuple[dict[int, dict[str, dict[str, Any]]], list[pd.DataFrame]]:
+) -> tuple[dict[int, dict[str, dict[str, Any]]], list[pd.DataFrame]]:  # fmt: skip
     """Judge each item by its own criteria; groups of one criterion run at the same time.
 
     Parameters

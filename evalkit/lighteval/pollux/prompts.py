@@ -91,12 +91,9 @@ def _build_pollux_prompt_text(
     1: верно
     """
     texts = {
-        "question": defuse(question),
-        "gold": defuse(gold) if gold and gold.strip() else None,
-        "answer": defuse(answer),
-        "criteria_name": criteria_name,
-        "rubrics": rubrics if isinstance(rubrics, str) else _lines(rubrics),
-    }
+        "question": defuse(question), "gold": defuse(gold) if gold and gold.strip() else None, "answer": defuse(answer),
+        "criteria_name": criteria_name, "rubrics": rubrics if isinstance(rubrics, str) else _lines(rubrics),
+    }  # fmt: skip
     return "\n\n".join(f"### {_TITLES[name]}:\n{text}" for name, text in texts.items() if text is not None)
 
 
@@ -177,15 +174,7 @@ class PolluxPromptBuilder(PromptBuilder):
             inputs["question"], inputs["answer"], inputs.get("reference"), name, dict(scale.items())
         )
         return Prompt(
-            messages=(Message("user", text),),
-            form=self.template.form,
-            schema=None,
-            rubric=self.rubric.id,
-            rubric_version=self.rubric.version,
-            criterion=name,
-            template=self.template.label,
-            level=criterion.level,
-            codes=scale.codes,
-            inputs=inputs,
-            texts=scale.texts,
-        )
+            messages=(Message("user", text),), form=self.template.form, schema=None, rubric=self.rubric.id,
+            rubric_version=self.rubric.version, criterion=name, template=self.template.label, level=criterion.level,
+            codes=scale.codes, inputs=inputs, texts=scale.texts,
+        )  # fmt: skip

@@ -101,16 +101,9 @@ def make_config(
 ) -> LightevalTaskConfig:
     """A task's config: `read` converts a row, `tokens` limits the answers; the metric `answered` is added."""
     return LightevalTaskConfig(
-        name=name,
-        prompt_function=read,
-        hf_repo=place.repo,
-        hf_subset=place.subset,
-        hf_avail_splits=[place.split],
-        evaluation_splits=[place.split],
-        metrics=[*metrics, answered_metric()],
-        generation_size=tokens,
-        version=version,
-    )
+        name=name, prompt_function=read, hf_repo=place.repo, hf_subset=place.subset, hf_avail_splits=[place.split],
+        evaluation_splits=[place.split], metrics=[*metrics, answered_metric()], generation_size=tokens, version=version,
+    )  # fmt: skip
 
 
 def version_of(place: Place, *more: str) -> int:

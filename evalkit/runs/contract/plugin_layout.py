@@ -63,14 +63,10 @@ class PluginLayout:
         file = _module_file(root)
         search, module = _import_name(file)
         return cls(
-            root,
-            module,
-            file,
-            search,
-            {one.stem: one for one in sorted((file.parent / "profiles").glob("*.yaml"))},
+            root, module, file, search, {one.stem: one for one in sorted((file.parent / "profiles").glob("*.yaml"))},
             _versioned(file.parent / "templates", (".jinja", ".j2", ".jinja2")),
             _versioned(file.parent / "rubrics", (".yaml",)),
-        )
+        )  # fmt: skip
 
     @property
     def folder(self) -> Path:

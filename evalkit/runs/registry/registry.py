@@ -95,13 +95,9 @@ class Registry:
         place = locate(uri, self.folder)
         layout = PluginLayout.at(place.path)
         row = PluginRow(
-            name=name,
-            version=version,
-            plugin_type=plugin_type,
-            storage_uri=place.uri,
-            content_hash=content_hash(place.path),
-            requirements=requirements_of(layout),
-        )
+            name=name, version=version, plugin_type=plugin_type, storage_uri=place.uri,
+            content_hash=content_hash(place.path), requirements=requirements_of(layout),
+        )  # fmt: skip
         return Plugin.model_validate(add_row(self.database, row, same=("storage_uri", "plugin_type")))
 
     def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
@@ -152,12 +148,9 @@ class Registry:
         if response_schema is not None and response_schema.get("type") != "object":
             raise ConfigError(f"response schema of template {template.label}: must be of type object")
         row = TemplateRow(
-            name=template.name,
-            version=template.version,
-            prompt_template=template.source,
-            response_schema=None if response_schema is None else dict(response_schema),
-            content_hash=template.hash,
-        )
+            name=template.name, version=template.version, prompt_template=template.source,
+            response_schema=None if response_schema is None else dict(response_schema), content_hash=template.hash,
+        )  # fmt: skip
         return JudgeTemplate.model_validate(add_row(self.database, row, same=("response_schema",)))
 
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:

@@ -41,12 +41,10 @@ def task_rows(session: Session, resolution: Resolution) -> Iterator[RunTaskRow]:
     for position, task in enumerate(resolution.pack.tasks):
         binding = resolution.bindings.of_task(task.task)
         yield RunTaskRow(
-            position=position,
-            task=task.spec,
-            weight=task.weight,
+            position=position, task=task.spec, weight=task.weight,
             plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
             binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
-        )
+        )  # fmt: skip
 
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
@@ -70,15 +68,10 @@ def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -
 def read_run(row: RunRow) -> Run:
     """A run with its tasks, scores and receipts."""
     return _read(
-        Run,
-        row,
-        pack=f"{row.pack.name}@{row.pack.version}",
-        tasks=tuple(_read(RunTask, task) for task in row.tasks),
-        scores=tuple(_read(RunScore, score) for score in row.scores),
-        receipts=_receipts(row),
-        primary_metric=row.pack.primary_metric,
-        task_aggregation=row.pack.task_aggregation,
-    )
+        Run, row, pack=f"{row.pack.name}@{row.pack.version}", tasks=tuple(_read(RunTask, task) for task in row.tasks),
+        scores=tuple(_read(RunScore, score) for score in row.scores), receipts=_receipts(row),
+        primary_metric=row.pack.primary_metric, task_aggregation=row.pack.task_aggregation,
+    )  # fmt: skip
 
 
 def _read(kind: type[Record], row: Base, **others: Any) -> Record:

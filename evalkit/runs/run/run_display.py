@@ -128,15 +128,13 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
     plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
     profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
     return {
-        "task": receipt.task,
-        "metric": receipt.metric,
+        "task": receipt.task, "metric": receipt.metric,
         "rubric": f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})",
         "by": " ".join(filter(None, [plugin, profile])) or "-",
         "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
-        "scored": count_of(receipt.n_scored, receipt.n_items),
-        "empty": str(receipt.n_empty),
+        "scored": count_of(receipt.n_scored, receipt.n_items), "empty": str(receipt.n_empty),
         "paid now": money(receipt.cost_usd, "NA"),
-    }
+    }  # fmt: skip
 
 
 def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
@@ -145,18 +143,14 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
         for judge in receipt.judges:
             unscored = sorted(judge.reasons.items(), key=lambda one: (-one[1], one[0]))
             row = {
-                "task": receipt.task,
-                "metric": receipt.metric,
-                "judge": judge.name,
-                "model": _model(judge),
-                "server": judge.base_url or judge.service,
-                "template": f"{judge.template} ({judge.template_hash[:8]})",
+                "task": receipt.task, "metric": receipt.metric, "judge": judge.name, "model": _model(judge),
+                "server": judge.base_url or judge.service, "template": f"{judge.template} ({judge.template_hash[:8]})",
                 "weight": f"{judge.weight:g}",
                 "temperature": "NA" if judge.temperature is None else f"{judge.temperature:g}",
                 "max_tokens": "NA" if judge.max_tokens is None else str(judge.max_tokens),
                 "scored": "NA" if judge.n_judgments is None else count_of(judge.n_scored or 0, judge.n_judgments),
                 "unscored": ", ".join(f"{reason} {n}" for reason, n in unscored),
-            }
+            }  # fmt: skip
             if judge.params:
                 row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
             if judge.score:

@@ -141,15 +141,13 @@ def _of_receipt(receipt: Receipt) -> Iterator[tuple[About, dict[str, Any]]]:
         yield (
             About("judge", *place, judge.name),
             {
-                "model": f"{judge.provider}:{judge.model}",
-                **_set(judge, _OF_JUDGE),
+                "model": f"{judge.provider}:{judge.model}", **_set(judge, _OF_JUDGE),
                 "params": json.dumps(judge.params, sort_keys=True, ensure_ascii=False),
-                "template": f"{judge.template} ({hashes})",
-                "host": judge.base_url or judge.service,
+                "template": f"{judge.template} ({hashes})", "host": judge.base_url or judge.service,
                 "served": ", ".join(sorted(judge.served)) or ("-" if judge.provider == "fake" else None),
                 "fingerprint": ", ".join(sorted(judge.fingerprints)) or ("-" if _has_revision(judge) else None),
             },
-        )
+        )  # fmt: skip
 
 
 def _set(record: Any, names: Iterable[str]) -> dict[str, Any]:

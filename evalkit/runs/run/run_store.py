@@ -37,21 +37,12 @@ class RunStore:
         with self.registry.database.session() as session:
             now = _now(session)
             run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-            session.add(
-                RunRow(
-                    id=run_id,
-                    pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
-                    scoring_mode=resolution.scoring.mode,
-                    resolution=resolution.to_dict(),
-                    status="running",
-                    worker=Owner.here().text,
-                    artifacts={**artifacts, "folder": str(folder / run_id)},
-                    created_at=now,
-                    started_at=now,
-                    tasks=list(task_rows(session, resolution)),
-                    **values,
-                )
-            )
+            pack_id = session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one()
+            session.add(RunRow(
+                id=run_id, pack_id=pack_id, scoring_mode=resolution.scoring.mode, resolution=resolution.to_dict(),
+                status="running", worker=Owner.here().text, artifacts={**artifacts, "folder": str(folder / run_id)},
+                created_at=now, started_at=now, tasks=list(task_rows(session, resolution)), **values,
+            ))  # fmt: skip
         return run_id
 
     def running(self) -> dict[str, Owner]:
