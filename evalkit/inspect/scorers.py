@@ -205,24 +205,16 @@ def _judged(name: str, spec: Spec, item: Mapping[str, Any], options: Options) ->
 
 def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
     """A row of `sample_rows` as Inspect's score: numbers are its value, the rest its metadata."""
-    numbers = {
-        key: math.nan if value is None else float(value)
-        for key, value in row.items()
-        if isinstance(value, (bool, int, float)) or value is None
-    }
+    known = {key: math.nan if value is None else value for key, value in row.items()}
+    numbers = {key: float(value) for key, value in known.items() if isinstance(value, (bool, int, float))}
     texts = {key: value for key, value in row.items() if key not in numbers}
     judgments = f"{prefix}judgments"
     if judgments in texts:
         texts[judgments] = orjson.loads(texts[judgments])
     error = str(texts.get(f"{prefix}error") or "")
     reason = _REASONS.get(reason_of(error), "grader_failed") if error else None
-    return Score(
-        value=numbers,
-        answer=answer,
-        explanation=texts.pop(f"{prefix}explanation", None) or None,
-        reason=reason,
-        metadata=texts,
-    )
+    explanation = texts.pop(f"{prefix}explanation", None) or None
+    return Score(value=numbers, answer=answer, explanation=explanation, reason=reason, metadata=texts)
 
 
 def row_of(score: Score, prefix: str) -> dict[str, Any]:

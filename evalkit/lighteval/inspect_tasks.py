@@ -330,9 +330,8 @@ class EvalCommand:
             others = [SimpleNamespace(metric_name=registry_info(one).name, higher_is_better=None, sample_level_fn=None)
                       for one in scorers]  # fmt: skip
             facts[name] = SimpleNamespace(metrics=others or task.metrics, config=task)
-        raise_all(
-            [f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in self._faults.items()]
-        )
+        faults = self._faults.items()
+        raise_all([f"task {listed(tasks, most=3)}: {fault}" if tasks else fault for fault, tasks in faults])
         if line := nothing_judged({f"{task.name}|0": task.metrics for task in self._tasks.values()}):
             _log.warning("%s", line)
         note_facts(self._answering, facts, docs)

@@ -98,11 +98,9 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
         return _made(place, doc, name)
     if place is None and name == "question":
         return _asked(doc, question_of(doc))
-    specific = doc.specific or {}
-    value = specific.get(place or _FROM_SPECIFIC.get(name, name))
+    value = (doc.specific or {}).get(place or _FROM_SPECIFIC.get(name, name))
     if name == "reference" and place is None and _blank(value):
-        golds = [gold for gold in _golds(doc) if not _blank(gold)]
-        value = golds[0] if golds else None
+        value = next((gold for gold in _golds(doc) if not _blank(gold)), None)
     return None if is_missing(value) or (name in ("reference", "conversation") and _blank(value)) else value
 
 

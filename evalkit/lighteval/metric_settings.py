@@ -123,9 +123,8 @@ def resolve(
     )
     judges = list(settings.get("judges") or ())
     _check_judges(judges, settings, scoring, profile if profile is not None and profile.judges else declared.profile)
-    templates = {
-        name: _template(name, binding, layout) for name in {judge.template or settings["template"] for judge in judges}
-    }
+    names = {judge.template or settings["template"] for judge in judges}
+    templates = {name: _template(name, binding, layout) for name in names}
     judges = [judge.replace(template=templates[judge.template].label) if judge.template else judge for judge in judges]
     templates |= {template.label: template for template in list(templates.values())}
     if all(judge.template for judge in judges):

@@ -115,8 +115,7 @@ def judge_metric(
             f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
             f"{listed(declared.rubric.input_names)}"
         )
-    score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
-    return batched_metric(score)
+    return batched_metric(RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
 
 
 def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
@@ -310,8 +309,7 @@ class ProgressLog:
     """
 
     def __init__(self, what: str) -> None:
-        self._what = what
-        self._last = time.monotonic()
+        self._what, self._last = what, time.monotonic()
 
     def __call__(self, progress: Any) -> None:
         """Log the engine's counters."""
@@ -334,8 +332,7 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
     """
     filled = [number for number, answer in enumerate(answers_of(responses, docs)) if answer.strip()]
     if len(filled) < len(docs) and mode != "deterministic":
-        n_empty = len(docs) - len(filled)
-        _log.warning("%s: %d of %d answers are empty and were not judged", name, n_empty, len(docs))
+        _log.warning("%s: %d of %d answers are empty and were not judged", name, len(docs) - len(filled), len(docs))
     return filled
 
 

@@ -166,8 +166,7 @@ class PolluxScore(RubricScore):
             row = sample_row(self.name, mine, found, self.missing)
             row[f"{self.name}_n_skipped"] = float(n_known - len(mine))
             if settings.report_disagreement:
-                distances = mean_row("x", [one["x_disagreement"] for one in found.values()])
-                row[f"{self.name}_disagreement"] = distances["x"]
+                row[f"{self.name}_disagreement"] = mean_row("x", [one["x_disagreement"] for one in found.values()])["x"]
             rows.append(row)
         return rows, tables, sum(len(applying[at]) for at in filled)
 

@@ -44,7 +44,6 @@ def judge_and_options(
     options = options or {}
     provider = "openai" if backend == "tgi" or (backend == "vllm" and url) else backend
     is_local = provider in _IN_PROCESS
-    unknown = [name for name in options if name not in BACKEND_OPTIONS]
     if backend not in BACKENDS:
         raise ConfigError(f"unknown judge_backend {backend!r}; allowed: {', '.join(BACKENDS)}")
     if backend == "tgi" and not url:
@@ -54,7 +53,7 @@ def judge_and_options(
         raise ConfigError(f"judge_backend {backend!r} loads the model itself and takes no {name}")
     if hf_provider is not None and backend != "inference-providers":
         raise ConfigError(f"hf_provider is for judge_backend 'inference-providers', not {backend!r}")
-    if unknown:
+    if unknown := [name for name in options if name not in BACKEND_OPTIONS]:
         raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
     if options.get("increase_max_tokens_for_reasoning"):
         raise ConfigError(
@@ -71,15 +70,9 @@ def judge_and_options(
     elif not is_local and (not url or host_of(url) in _OWN_HOSTS):
         # with None, Judge would name the variable that usually holds the key of such a service
         key_name = NO_KEY
-    judge = Judge(
-        provider,
-        model,
-        base_url=url or (_OWN_URL if provider == "openai" else None),
-        api_key_env=key_name,
-        max_tokens=max_tokens,
-        # there is one reply per answer and no mean over samples, so the most likely score is best
-        **{"temperature": 0.0, "params": params, **own},
-    )
+    own = {"temperature": 0.0, **own, "params": params}  # one reply per answer: the most likely score is best
+    base_url = url or (_OWN_URL if provider == "openai" else None)
+    judge = Judge(provider, model, base_url=base_url, api_key_env=key_name, max_tokens=max_tokens, **own)
     _check_now(judge)
     return judge, _run_options(options)
 
@@ -116,8 +109,7 @@ def _as_format(given: Any) -> Any:
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, type) and hasattr(given, "model_json_schema"):
-        schema = {"name": given.__name__, "schema": given.model_json_schema()}
-        return {"type": "json_schema", "json_schema": schema}
+        return {"type": "json_schema", "json_schema": {"name": given.__name__, "schema": given.model_json_schema()}}
     raise ConfigError(
         f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
     )

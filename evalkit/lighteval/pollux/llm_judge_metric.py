@@ -132,15 +132,10 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         self._api_key = api_key = Secret.of(api_key)
         self.criteria_name = criteria_name
         self.rubrics = dict(rubrics) if isinstance(rubrics, Mapping) else rubrics
-        self.judge_model_name = judge_model_name
-        self.judge_backend = judge_backend
-        self.url = url
-        self.max_tokens = max_tokens
-        self.backend_options = dict(backend_options or {})
-        self.hf_provider = hf_provider
-        self.response_format = response_format
-        self.include_feedback = include_feedback
-        self.score_pattern = score_pattern
+        self.judge_model_name, self.judge_backend, self.url = judge_model_name, judge_backend, url
+        self.max_tokens, self.backend_options = max_tokens, dict(backend_options or {})
+        self.hf_provider, self.response_format = hf_provider, response_format
+        self.include_feedback, self.score_pattern = include_feedback, score_pattern
         self.feedback_pattern = feedback_pattern
         self.on_unparsed: OnUnparsed = on_unparsed
         self._metric = "pollux"

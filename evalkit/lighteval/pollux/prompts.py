@@ -140,8 +140,7 @@ def get_judge_prompt_pollux(
     >>> message["role"], "Эталонный ответ" in message["content"]
     ('user', True)
     """
-    text = _build_pollux_prompt_text(question, answer, gold, criteria_name, rubrics)
-    return [{"role": "user", "content": text}]
+    return [{"role": "user", "content": _build_pollux_prompt_text(question, answer, gold, criteria_name, rubrics)}]
 
 
 @dataclass(frozen=True)

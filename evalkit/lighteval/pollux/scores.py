@@ -75,10 +75,9 @@ def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tu
     """
     critical = {key: is_violated(part) for key, part in parts.items() if part["critical"]}
     violated = [key for key, verdict in critical.items() if verdict]
-    shares = [part["share"] for part in parts.values() if not part["critical"]]
-    published = 0.0 if violated else _mean(shares, missing)
-    if not violated and missing == "na" and None in critical.values():
-        published = math.nan
+    published = _mean([part["share"] for part in parts.values() if not part["critical"]], missing)
+    if violated or (missing == "na" and None in critical.values()):
+        published = 0.0 if violated else math.nan
     return published, _mean([part["score_norm"] for part in parts.values()], missing), violated
 
 

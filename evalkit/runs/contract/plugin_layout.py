@@ -135,9 +135,7 @@ def newest(name: str, labels: Iterable[str]) -> str | None:
     ('tone@v10', 'tone@v9')
     """
     mine = [label for label in labels if name in (label, label.rpartition("@")[0])]
-    return max(
-        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
-    )
+    return max(mine, key=lambda one: [int(part) for part in re.findall(r"\d+", one.rpartition("@")[2])], default=None)
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:
@@ -157,11 +155,8 @@ def _module_file(root: Path) -> Path:
     named = _entry_module(root)
     found = _named_module(root, named) if named else _only_module(root)
     if found is None:
-        expected = (
-            f"the module {named!r} of its entry point"
-            if named
-            else "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
-        )
+        expected = "a package (with __init__.py), or a project whose package is at src/ or beside its pyproject.toml"
+        expected = f"the module {named!r} of its entry point" if named else expected
         raise ConfigError(f"{root} is not a plugin: expected {expected}")
     return found
 
@@ -189,12 +184,9 @@ def read_project(path: Path) -> Mapping[str, Any]:
 
 
 def _named_module(root: Path, module: str) -> Path | None:
-    for folder in (root / "src", root):
-        base = folder.joinpath(*module.split("."))
-        for file in (base / "__init__.py", base.with_suffix(".py")):
-            if file.is_file():
-                return file
-    return None
+    bases = [folder.joinpath(*module.split(".")) for folder in (root / "src", root)]
+    files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
+    return next((file for file in files if file.is_file()), None)
 
 
 def _only_module(root: Path) -> Path | None:
@@ -233,8 +225,7 @@ def _versioned(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
     """``name@vN`` -> file, by name and number."""
     found: dict[tuple[str, int], Path] = {}
     for path in sorted(folder.glob("*/v*")):
-        match = _VERSIONED.fullmatch(path.name)
-        if match is None or path.suffix not in suffixes:
+        if not (match := _VERSIONED.fullmatch(path.name)) or path.suffix not in suffixes:
             continue
         key = (path.parent.name, int(match[1]))
         if key in found:

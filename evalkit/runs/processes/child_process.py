@@ -106,9 +106,7 @@ class Tail:
     """
 
     def __init__(self, path: Path, start: int = 0) -> None:
-        self.path = path
-        self._at = start
-        self._rest = ""
+        self.path, self._at, self._rest = path, start, ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # the new part may end inside a character
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:

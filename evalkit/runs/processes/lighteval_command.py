@@ -39,7 +39,7 @@ def lighteval_words(
     tasks: Sequence[str],
     output: Path,
     options: Mapping[str, Any],
-    custom_tasks: str = TASKS_MODULE,
+    custom_tasks: str | Path | None = None,
 ) -> list[str]:
     """The arguments that follow `LIGHTEVAL` on the command line.
 
@@ -57,7 +57,7 @@ def lighteval_words(
     ['accelerate', 'model_name=gpt2', 'qa|0']
     """
     words = [*_backend(backend), *_model_words(backend, model), ",".join(tasks)]
-    words += ["--custom-tasks", custom_tasks, "--output-dir", str(output), "--save-details"]
+    words += ["--custom-tasks", str(custom_tasks or TASKS_MODULE), "--output-dir", str(output), "--save-details"]
     if options.get("max_samples") is not None:
         words += ["--max-samples", str(options["max_samples"])]
     for name, value in (options.get("flags") or {}).items():
@@ -146,8 +146,7 @@ def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
             f"evalkit sets LightEval's flag --{ours[0]} for each run; remove it (for fewer samples, set max_samples "
             "of the run)"
         )
-    secret = next((name for name in plain if is_key(name)), None)
-    if secret is not None:
+    if secret := next((name for name in plain if is_key(name)), None):
         raise ConfigError(
             f"--{secret} holds a key, which the registry would store and show; set it in an environment variable"
         )

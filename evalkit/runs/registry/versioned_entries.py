@@ -51,8 +51,7 @@ def pack_row(file: PackFile) -> PackRow:
         )
         for position, entry in enumerate(file.tasks)
     ]  # fmt: skip
-    values = file.model_dump(exclude={"tasks"})
-    return PackRow(**values, tasks=tasks, content_hash=file.hash)
+    return PackRow(**file.model_dump(exclude={"tasks"}), tasks=tasks, content_hash=file.hash)
 
 
 def find_row(database: Database, kind: Any, what: str, label: str, version: str | None = None) -> Any:
@@ -81,8 +80,6 @@ def find_row(database: Database, kind: Any, what: str, label: str, version: str 
 def list_rows(database: Database, kind: Any, columns: tuple[str, ...]) -> pd.DataFrame:
     """All rows of a kind, oldest first."""
     with database.session() as session:
-        rows = [
-            {column: getattr(row, column) for column in columns}
-            for row in session.scalars(select(kind).order_by(kind.id)).all()
-        ]
+        found = session.scalars(select(kind).order_by(kind.id)).all()
+        rows = [{column: getattr(row, column) for column in columns} for row in found]
     return pd.DataFrame(rows, columns=list(columns))

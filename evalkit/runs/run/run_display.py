@@ -197,12 +197,8 @@ def _recorded(run: Run) -> Iterator[tuple[str, str]]:
         if facts.documents:
             parts = [f"{name} {str(value)[:8]}" for name, value in facts.documents.items() if name != "n"]
             yield f"documents of {task}", f"{facts.documents.get('n')} ({', '.join(parts)})"
-    words = [
-        f"{task} {name} (declared by {metric.word})"
-        for task, facts in run.recorded.tasks.items()
-        for name, metric in facts.metrics.items()
-        if metric.word
-    ]
+    words = [f"{task} {name} (declared by {metric.word})" for task, facts in run.recorded.tasks.items()
+             for name, metric in facts.metrics.items() if metric.word]  # fmt: skip
     if words:
         yield "call no model, by their authors' word", first_of(words)
     if run.not_known:

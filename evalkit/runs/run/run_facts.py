@@ -228,11 +228,8 @@ def metrics_of(run: Run, task: str) -> list[str]:
 def is_lower_better(run: Run, task: str, metric: str) -> bool | None:
     """Whether low is good in a figure, by the direction that is stored with its metric; None if not known."""
     metrics = metrics_of(run, task)
-    words = {
-        values["direction"]
-        for about, values in run.facts.items()
-        if about.what == "metric" and _concerns(about, task, metric, metrics)
-    }
+    mine = [about for about in run.facts if about.what == "metric" and _concerns(about, task, metric, metrics)]
+    words = {run.facts[about]["direction"] for about in mine}
     word = words.pop() if len(words) == 1 else None
     return None if word is None else bool(word == "lower is better")
 

@@ -65,12 +65,9 @@ class Runner:
         poll_s: float = 2.0,
         patience_s: float = 60.0,
     ) -> None:
-        self.registry = registry
-        self.store = RunStore(registry)
+        self.registry, self.store = registry, RunStore(registry)
         self.folder = Path(registry_settings()["runs"] if folder is None else folder)
-        self.command = tuple(command)
-        self.poll_s = poll_s
-        self.patience_s = patience_s
+        self.command, self.poll_s, self.patience_s = tuple(command), poll_s, patience_s
 
     def start(
         self,
