@@ -20,15 +20,7 @@ from evalkit.engine.judging.worklist import unseen_input
 from evalkit.engine.providers import check_ready
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation.evaluating import evaluate_spec
-from evalkit.evaluation.lighteval_rows import (
-    EMPTY_ANSWER,
-    TIED,
-    check_rubric,
-    mean_row,
-    reason_of,
-    sample_rows,
-    unjudged_row,
-)
+from evalkit.evaluation.lighteval_rows import EMPTY_ANSWER, TIED, check_rubric, mean_row, sample_rows, unjudged_row
 from evalkit.evaluation.rules_fit_scales import try_rules
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.inputs import item_inputs
@@ -212,7 +204,7 @@ def score_of(row: Mapping[str, Any], answer: str, prefix: str = "") -> Score:
     if judgments in texts:
         texts[judgments] = orjson.loads(texts[judgments])
     error = str(texts.get(f"{prefix}error") or "")
-    reason = _REASONS.get(reason_of(error), "grader_failed") if error else None
+    reason = _REASONS.get(error.partition(" ")[0], "grader_failed") if error else None
     explanation = texts.pop(f"{prefix}explanation", None) or None
     return Score(value=numbers, answer=answer, explanation=explanation, reason=reason, metadata=texts)
 

@@ -59,8 +59,7 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
     InputError
         When a document lacks an input of the rubric.
     """
-    names = rubric.input_names
-    rows = []
+    names, rows = rubric.input_names, []
     for number, (doc, response) in enumerate(zip(docs, responses, strict=True)):
         row: dict[str, Any] = {"item_id": str(number)}
         for name in names:

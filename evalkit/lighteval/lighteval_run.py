@@ -27,7 +27,7 @@ from evalkit.runs.contract.receipts import RECEIPTS_FILE, Receipt, read_receipts
 from evalkit.runs.contract.scoring_config import Scoring, ScoringConfig
 from evalkit.runs.contract.task_bindings import TaskBindings
 from evalkit.runs.processes.child_process import Child
-from evalkit.runs.processes.lighteval_command import LIGHTEVAL, lighteval_environment, lighteval_words, model_facts
+from evalkit.runs.processes.lighteval_command import LIGHTEVAL, lighteval_words, model_facts, run_variables
 from evalkit.tables import schemas
 
 _log = logging.getLogger("evalkit")
@@ -198,7 +198,7 @@ def run_lighteval(
     config = None if scoring.config is None else scoring.config.to_dict()
     for old in place.glob("receipts*.json"):  # of an earlier run in this folder
         old.unlink()
-    environment = lighteval_environment(scoring.mode, config, bound, place)
+    environment = run_variables(scoring.mode, config, bound, place)
     if custom_tasks is not None:  # a module of the working folder is found too
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
     with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:

@@ -150,8 +150,7 @@ def naming(task: str | None, metric: str) -> Iterator[None]:
     try:
         yield
     except EvalkitError as problem:
-        text = without_place(str(problem), task, metric)
-        raise type(problem)(f"{place_of(task, metric)}: {text}") from None
+        raise type(problem)(f"{place_of(task, metric)}: {without_place(str(problem), task, metric)}") from None
 
 
 def place_of(task: str | None, metric: str | None) -> str:
@@ -162,8 +161,7 @@ def place_of(task: str | None, metric: str | None) -> str:
     >>> place_of("qa|0", "tone"), place_of(None, "tone")
     ("task 'qa|0', metric 'tone'", "metric 'tone'")
     """
-    known = (("task", task), ("metric", metric))
-    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
+    return ", ".join(f"{kind} {name!r}" for kind, name in (("task", task), ("metric", metric)) if name)
 
 
 def without_place(message: str, task: str | None, metric: str | None) -> str:

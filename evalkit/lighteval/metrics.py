@@ -249,8 +249,7 @@ class RubricScore(SampleLevelComputation):
             settings = self._resolved(task, scoring)
             table = judgments_of(self.name, rows)
             lost = [row for row in rows if row[f"{self.name}_judgments"] == "[]" and not self._is_empty(row)]
-            n_criteria = len(settings.spec.rubric.criteria)
-            n_lost = sum(row.get(f"{self.name}_n_criteria", n_criteria) for row in lost)
+            n_lost = sum(row.get(f"{self.name}_n_criteria", len(settings.spec.rubric.criteria)) for row in lost)
             n_wanted = len(table) + round(n_lost) * settings.spec.samples * len(settings.spec.judges)
             self._leave_receipt(settings, task, items, [table], n_wanted)
 
@@ -292,9 +291,8 @@ def judge_rows(
     as well. `shown` is the name in the log.
     """
     try:
-        asked = {name: value for name, value in options.items() if name != "logged"}
-        given = Options(**{"progress": False, **asked})
-        evaluation = evaluate_spec(spec, items, given, logged=options.get("logged", True))
+        asked = {"progress": False} | {name: value for name, value in options.items() if name != "logged"}
+        evaluation = evaluate_spec(spec, items, Options(**asked), logged=options.get("logged", True))
     except JudgeError as problem:
         _log.error("%s: %s", shown, problem)
         lost = unjudged_row(name, spec.rubric, "judge_down", report_disagreement=report_disagreement)

@@ -44,8 +44,7 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
                 row[part] = next((figures[at] for at in names if at in figures), math.nan)
             rows.append(row)
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
-    return table.astype(dict.fromkeys(whole, "Int64"))
+    return table.astype({name: "Int64" for name in _WHOLE if (table[name].dropna() % 1 == 0).all()})
 
 
 def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
@@ -115,12 +114,8 @@ def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.Dat
 
 
 def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
-    votes = vote(
-        judgments,
-        method=receipt.vote or "mean",  # type: ignore[arg-type]  # as it was
-        ties=receipt.ties or "na",  # type: ignore[arg-type]
-        min_self_agreement=receipt.min_self_agreement,
-    )
+    given: dict[str, Any] = {"method": receipt.vote or "mean", "ties": receipt.ties or "na"}  # as it was
+    votes = vote(judgments, **given, min_self_agreement=receipt.min_self_agreement)
     method: Any = receipt.aggregation or "mean"
     scores = aggregate(votes, method=method, quorum=0.5 if receipt.quorum is None else receipt.quorum)
     heads = judgments.drop_duplicates("criterion")

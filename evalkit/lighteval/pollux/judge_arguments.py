@@ -25,15 +25,10 @@ BACKEND_OPTIONS = (*_OF_JUDGE, "max_concurrency", *_OF_RUN, *_OF_LIGHTEVAL)
 
 
 def judge_and_options(
-    model: str,
-    backend: str = "openai",
-    url: str | None = None,
-    api_key: Secret | None = None,
-    max_tokens: int | None = 512,
-    options: Mapping[str, Any] | None = None,
-    hf_provider: str | None = None,
+    model: str, backend: str = "openai", url: str | None = None, api_key: Secret | None = None,
+    max_tokens: int | None = 512, options: Mapping[str, Any] | None = None, hf_provider: str | None = None,
     response_format: Any = None,
-) -> tuple[Judge, Options]:
+) -> tuple[Judge, Options]:  # fmt: skip
     """The judge and the engine's options, from the arguments of `PolluxLLMJudgeMetric`.
 
     Raises

@@ -171,8 +171,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         )  # fmt: skip
         asks_json = self.response_format is not None and self.score_pattern is None
         form = "json" if asks_json else form_of(self.score_pattern)
-        feedback = self.feedback_pattern
-        reading = None if feedback is None else checked_pattern("feedback_pattern", feedback)
+        reading = None if self.feedback_pattern is None else checked_pattern("feedback_pattern", self.feedback_pattern)
         builder = PolluxPromptBuilder.about(
             self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
         )

@@ -113,8 +113,7 @@ def version_of(place: Place, *more: str) -> int:
     """
     file = Path(place.repo) / f"{place.split}.jsonl"
     rows = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else place.repo
-    said = json.dumps([rows, place.subset, place.split, *more])
-    return int(hashlib.sha256(said.encode()).hexdigest()[:5], 16)
+    return int(hashlib.sha256(json.dumps([rows, place.subset, place.split, *more]).encode()).hexdigest()[:5], 16)
 
 
 def check_row(row: Mapping[str, Any], columns: Sequence[str], where: str) -> None:

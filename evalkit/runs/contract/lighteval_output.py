@@ -91,8 +91,7 @@ class LightevalArtifacts:
         """The file with the samples of a task; None if LightEval saved none."""
         # the moment is in the names of all files of one run
         name = f"details_{task}_{self.results_file.stem.removeprefix('results_')}.parquet"
-        files = (self.folder / "details").rglob("details_*.parquet")
-        return next((file for file in files if file.name == name), None)
+        return next((file for file in (self.folder / "details").rglob("details_*.parquet") if file.name == name), None)
 
 
 def _results(file: Path) -> dict[str, dict[str, float]]:

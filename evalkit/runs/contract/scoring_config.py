@@ -102,9 +102,8 @@ class JudgeConfig(_Part):
     @property
     def provider(self) -> str:
         """The provider of evalkit that serves the back end."""
-        if self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url):
-            return "openai"
-        return self.judge_backend
+        is_server = self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url)
+        return "openai" if is_server else self.judge_backend
 
     def to_judge(self) -> Judge:
         """The judge without its template, which is looked up when the task is known."""

@@ -34,13 +34,9 @@ _OURS = frozenset(
 
 
 def lighteval_words(
-    backend: str,
-    model: str,
-    tasks: Sequence[str],
-    output: Path,
-    options: Mapping[str, Any],
+    backend: str, model: str, tasks: Sequence[str], output: Path, options: Mapping[str, Any],
     custom_tasks: str | Path | None = None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """The arguments that follow `LIGHTEVAL` on the command line.
 
     `model` is a name, ``key=value,…`` or a YAML file; for the back end ``custom`` a Python file, or ``NAME=FILE.py``.
@@ -65,7 +61,7 @@ def lighteval_words(
     return words
 
 
-def lighteval_environment(
+def run_variables(
     mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
 ) -> dict[str, str]:
     """The variables of this process, with those of the scoring contract set or removed, and `own` ones added."""

@@ -120,8 +120,7 @@ class Database:
                     f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
                 ) from None
         path = Path(str(self._url.database))
-        network = network_file_system(path.parent)
-        if network is not None:
+        if (network := network_file_system(path.parent)) is not None:
             raise ConfigError(
                 f"registry {path} is on a network file system ({network}), where SQLite's locks do not work; set "
                 "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
@@ -140,8 +139,7 @@ class Database:
         try:
             yield
         except SQLAlchemyError as problem:
-            cause = getattr(problem, "orig", None) or problem
-            message = " ".join(str(cause).split())[:300]
+            message = " ".join(str(getattr(problem, "orig", None) or problem).split())[:300]
             if self.is_read_only and "readonly" in message:
                 message = "it is read-only here; use another one, or run this where its file and folder are writable"
             raise RegistryError(f"registry {self.shown}: {message}") from problem

@@ -187,13 +187,11 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
     try:
         return PackFile.model_validate({str(key): value for key, value in content.items()})
     except ValidationError as error:
-        name = str(content.get("pack", "?"))[:100]
-        raise ConfigError(f"{where}pack {name!r}: {explain(error, PackFile)}") from None
+        raise ConfigError(f"{where}pack {str(content.get('pack', '?'))[:100]!r}: {explain(error, PackFile)}") from None
 
 
 def pack_yaml(pack: Pack) -> str:
     """The pack as YAML for `read_pack`, without the keys that have their default values."""
-    file = PackFile.model_validate(
-        {"pack": pack.name, **pack.model_dump(exclude={"name", "content_hash", "created_at"})}
-    )
+    values = pack.model_dump(exclude={"name", "content_hash", "created_at"})
+    file = PackFile.model_validate({"pack": pack.name, **values})
     return dump_yaml(file.model_dump(mode="json", by_alias=True, exclude_defaults=True))

@@ -103,9 +103,7 @@ def _picked(run: Run, task: str) -> RunScore | None:
     name, _, shots = task.partition("|")
     of_task = [one for one in run.scores if one.task == task]
     of_task = of_task or [one for one in run.scores if one.task == f"{name}:_average|{shots}"]
-    if run.primary_metric is None:
-        return next(iter(of_task), None)
-    return next((one for one in of_task if one.metric == run.primary_metric), None)
+    return next((one for one in of_task if run.primary_metric in (None, one.metric)), None)
 
 
 def _aggregated(rule: str, figures: np.ndarray, *, low: bool) -> tuple[float, float, float]:

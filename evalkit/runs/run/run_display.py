@@ -118,9 +118,7 @@ def _is_absent(run: Run, score: RunScore) -> bool:
 
 
 def _whole(value: float | None) -> str:
-    if value is None:
-        return "NA"
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+    return "NA" if value is None else f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:

@@ -210,10 +210,8 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: all fields, and `facts`, `not_known`, `scored_nothing`, `notes`."""
-        names = [one.name for one in fields(self)]
-        values: dict[str, Any] = orjson.loads(
-            orjson.dumps({name: getattr(self, name) for name in names}, default=Receipt.model_dump)
-        )
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        values: dict[str, Any] = orjson.loads(orjson.dumps(plain, default=Receipt.model_dump))
         facts = [{"what": f"{about.what} {about.judge}".rstrip(), "task": about.task, "metric": about.metric,
                   "values": of_it} for about, of_it in self.facts.items()]  # fmt: skip
         return values | {"facts": facts, **{name: getattr(self, name) for name in _MORE}}
