@@ -275,16 +275,14 @@ class EvalCommand:
         scopes = policy.scopes | ({"model": known} if (known := self._answering.get(model)) else {})
         return make(model=model, policy=policy.model_copy(update={"scopes": scopes}), **named)
 
-    def _run(
-        self, run: Callable[..., Any], tasks: list[Any], *args: Any, limit: int | None = None, **named: Any
-    ) -> Any:
+    def _run(self, run: Callable[..., Any], made: list[Any], *args: Any, limit: int | None = None, **named: Any) -> Any:
         """Check, run and read the tasks."""
-        found = [made for made in tasks if made is not None]
+        found = [one for one in made if one is not None]
         models = [*named["model"], *(self._roles or {}).values()]
         self._answering = {model: _content_of(model, named.get("model_args") or {}) for model in models}
         if content := "-".join(filter(None, self._answering.values())):
-            for made in found:  # else a finished task of the same --log-dir would not run again
-                made.version = content
+            for one in found:  # else a finished task of the same --log-dir would not run again
+                one.version = content
         self._check_all(found, limit)
         settings = {_RENAMED.get(name, name): value for name, value in named.items() if value is not None}
         # Inspect would wait 30 s, 60 s, … and up to an hour, ten times, before it says that a task failed

@@ -175,7 +175,5 @@ def _golds(doc: Any) -> list[Any]:
         return []
 
 
-def _blank(value: Any) -> bool:
-    return (
-        is_missing(value) or (isinstance(value, str) and not value.strip()) or (isinstance(value, list) and not value)
-    )
+def _blank(one: Any) -> bool:
+    return is_missing(one) or (isinstance(one, str) and not one.strip()) or (isinstance(one, list) and not one)

@@ -103,9 +103,8 @@ def resolve(
     bindings = TaskBindings.from_environ() if bindings is None else bindings
     binding = TaskBinding() if task is None else bindings.of_task(task)
     if scoring.mode not in declared.modes:
-        raise ConfigError(
-            f"the metric does not support the scoring mode {scoring.mode!r}; allowed: {', '.join(declared.modes)}"
-        )
+        modes = ", ".join(declared.modes)
+        raise ConfigError(f"the metric does not support the scoring mode {scoring.mode!r}; allowed: {modes}")
     config = scoring.config or ScoringConfig()
     layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
     profile_name = binding.judge_profile or config.profile

@@ -120,10 +120,8 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
     if wanted and all(name in own or name in groups for name in wanted):
         return own
     there, lost = _own_tasks(wanted, load_multilingual)
-    if both := sorted(set(own) & set(there)):
-        raise ConfigError(
-            f"tasks {', '.join(both)} of {custom_tasks} have the names of tasks of LightEval; rename them"
-        )
+    if two := sorted(set(own) & set(there)):
+        raise ConfigError(f"tasks {', '.join(two)} of {custom_tasks} have the names of tasks of LightEval; rename them")
     known = own | there
     heads = {name.split(":")[0] for name in known}
     if missing := [name for name in wanted if name not in known and name not in heads]:

@@ -172,9 +172,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         asks_json = self.response_format is not None and self.score_pattern is None
         form = "json" if asks_json else form_of(self.score_pattern)
         reading = None if self.feedback_pattern is None else checked_pattern("feedback_pattern", self.feedback_pattern)
-        builder = PolluxPromptBuilder.about(
-            self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
-        )
+        is_fake = judge.provider == "fake"
+        builder = PolluxPromptBuilder.about(self.criteria_name, self.rubrics, written_form(form), embedded=is_fake)
         builder = replace(builder, reply_reader=ReplyReader(form, builder.rubric.criteria[0].scale, reading))
         return Spec(builder.rubric, (judge,), (builder,), samples=1), options
 
@@ -255,9 +254,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         try:
             return judge_worklist(Worklist.of(spec, rows), options)
         except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
-            _log.error(
-                "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), _why(spec, problem)
-            )
+            name, why = spec.judges[0].name, _why(spec, problem)
+            _log.error("%s: all %d answers stay unscored (judge_down): %s", name, len(rows), why)
             return None
 
     def _judged_sample(self, row: pd.Series) -> dict[str, Any]:

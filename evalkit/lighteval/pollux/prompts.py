@@ -169,9 +169,8 @@ class PolluxPromptBuilder(PromptBuilder):
         """The prompt for one item's inputs; several criteria in one call are refused before."""
         del others
         name, scale = criterion.description, criterion.scale
-        text = _build_pollux_prompt_text(
-            inputs["question"], inputs["answer"], inputs.get("reference"), name, dict(scale.items())
-        )
+        question, answer, gold = inputs["question"], inputs["answer"], inputs.get("reference")
+        text = _build_pollux_prompt_text(question, answer, gold, name, dict(scale.items()))
         return Prompt(
             messages=(Message("user", text),), form=self.template.form, schema=None, rubric=self.rubric.id,
             rubric_version=self.rubric.version, criterion=name, template=self.template.label, level=criterion.level,

@@ -140,9 +140,7 @@ def pollux_tasks(source: str) -> list[LightevalTaskConfig]:
     readers = {f"pollux:{name}": made(difficulty=name) for name in _STEMS}
     readers |= {f"pollux_type:{slug_of(kind)}": made(kind=kind) for kind in known.tasks}
     metrics = [pollux_metric(known, shown=shown), check_metric("russian", _is_russian, ["in_russian"])]
-    return [
-        make_config(name, place, reader, metrics, tokens=_TOKENS, version=version) for name, reader in readers.items()
-    ]
+    return [make_config(name, place, read, metrics, tokens=_TOKENS, version=version) for name, read in readers.items()]
 
 
 def _is_russian(answer: str, _doc: Any) -> tuple[Mapping[str, float], str]:

@@ -166,9 +166,8 @@ def _entry_module(root: Path) -> str | None:
     project = root / "pyproject.toml"
     named = read_project(project).get("entry-points", {}).get(ENTRY_POINTS, {}) if project.is_file() else {}
     if len(named) > 1:
-        raise ConfigError(
-            f"{root} contains {len(named)} plugins ({listed(named.values())}); register each package folder separately"
-        )
+        names = listed(named.values())
+        raise ConfigError(f"{root} contains {len(named)} plugins ({names}); register each package folder separately")
     return next(iter(named.values())).partition(":")[0].strip() if named else None
 
 

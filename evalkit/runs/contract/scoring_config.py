@@ -167,9 +167,8 @@ class ScoringConfig(_Part):
             return given
         where, values = read_config(given, where)
         if not isinstance(values, Mapping):
-            raise ConfigError(
-                f"{where}: expected a mapping with {', '.join(cls.model_fields)}, got a {type(values).__name__}"
-            )
+            keys = ", ".join(cls.model_fields)
+            raise ConfigError(f"{where}: expected a mapping with {keys}, got a {type(values).__name__}")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as problem:
@@ -285,9 +284,8 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
     try:
         values = read_yaml(path) if path.suffix in (".yaml", ".yml") else parse_json(read_text(path), path, ConfigError)
     except RubricError as problem:
-        raise ConfigError(
-            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
-        ) from None
+        said = f"{str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
+        raise ConfigError(f"{where}: {said}") from None
     return str(path), values
 
 

@@ -28,9 +28,7 @@ TASKS_MODULE = "evalkit.lighteval.plugin"
 """The module in which LightEval finds the tasks of evalkit, of installed bundles, or of the bound plugins."""
 
 _BINDINGS_FILE = "bindings.json"
-_OURS = frozenset(
-    {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
-)
+_OURS = {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
 
 
 def lighteval_words(

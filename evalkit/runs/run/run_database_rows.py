@@ -60,9 +60,7 @@ def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -
     receipts: dict[str, list[dict[str, Any]]] = {}
     for receipt in ending.receipts:
         receipts.setdefault(receipt.task, []).append(receipt.model_dump(mode="json"))
-    run.receipts = [
-        ReceiptRow(task=task, content={"receipts": contents}, created_at=now) for task, contents in receipts.items()
-    ]
+    run.receipts = [ReceiptRow(task=task, content={"receipts": own}, created_at=now) for task, own in receipts.items()]
 
 
 def read_run(row: RunRow) -> Run:

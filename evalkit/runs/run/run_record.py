@@ -176,10 +176,8 @@ class Run:
             try:
                 return RunFacts.model_validate(self.artifacts["facts"])
             except ValidationError as problem:
-                text = explain(problem, RunFacts)
-                raise RegistryError(
-                    f"run {self.id}: invalid facts ({text}); use the evalkit version that wrote them"
-                ) from None
+                said = f"invalid facts ({explain(problem, RunFacts)}); use the evalkit version that wrote them"
+                raise RegistryError(f"run {self.id}: {said}") from None
         old = self.artifacts.get("scorers", {})  # of an earlier evalkit, which called what is its own `deterministic`
         return RunFacts.model_validate(
             {"tasks": {task: {"metrics": {
