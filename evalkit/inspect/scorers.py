@@ -166,15 +166,12 @@ def judge_scorer(
 def _checked(spec: Spec, inputs: Mapping[str, str], options: Options) -> Options:
     check_names(inputs, spec.rubric)
     if spec.rubric.mode == "pairwise":
-        raise ConfigError(
-            f"rubric {spec.rubric.id!r} compares two answers, but Inspect scores one model at a time; use a pointwise "
-            "rubric"
-        )
+        fact = "compares two answers, but Inspect scores one model at a time"
+        raise ConfigError(f"rubric {spec.rubric.id!r} {fact}; use a pointwise rubric")
     limits = [name for name in _LIMITS if getattr(options, name) is not None]
     if limits and options.run is None:
-        raise ConfigError(
-            f"{listed(limits)} would apply to each sample separately; pass run='a name' for all samples together"
-        )
+        advice = "pass run='a name' for all samples together"
+        raise ConfigError(f"{listed(limits)} would apply to each sample separately; {advice}")
     check_rubric(spec.rubric)
     try_rules(spec)
     for judge in () if options.offline else spec.judges:

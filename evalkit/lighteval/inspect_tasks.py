@@ -43,6 +43,7 @@ from evalkit.lighteval.scorer_kinds import note_facts
 from evalkit.rubrics.files import parse_yaml, read_text
 
 _log = logging.getLogger("evalkit")
+_ANOTHER = "use another command, such as `evalkit lighteval endpoint`"
 
 
 def with_inspect_fields(task: LightevalTaskConfig) -> LightevalTaskConfig:
@@ -198,10 +199,8 @@ def _number(value: Any, name: str) -> float:
     try:
         return math.nan if value is None else float(value)
     except (TypeError, ValueError):
-        raise ConfigError(
-            f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number; use "
-            "another command, such as `evalkit lighteval endpoint`"
-        ) from None
+        fact = f"metric {name!r} gave {type(value).__name__} for an answer, but `lighteval eval` needs one number"
+        raise ConfigError(f"{fact}; {_ANOTHER}") from None
 
 
 _RENAMED = {"frequence_penalty": "frequency_penalty", "log_probs": "logprobs"}
@@ -305,10 +304,7 @@ class EvalCommand:
         if task.sample_fields is None:
             whys = {"+".join(as_list(metric.metric_name)): _why_impossible(metric) for metric in task.metrics}
             name, why = next((name, why) for name, why in whys.items() if why)
-            raise ConfigError(
-                f"`lighteval eval` cannot compute the metric {name!r}, because {why}; use another command, such as "
-                "`evalkit lighteval endpoint`"
-            )
+            raise ConfigError(f"`lighteval eval` cannot compute the metric {name!r}, because {why}; {_ANOTHER}")
         if task.num_fewshots > 0 and task.sample_to_fewshot is None:
             raise ConfigError("the task has no few-shot examples for `lighteval eval` (sample_to_fewshot); use |0")
         names = [one.name for one in _scorers(task)]

@@ -188,10 +188,9 @@ def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
         return own, "task"
     named = profile.load()
     if named.id != own.id:
-        raise ConfigError(
-            f"profile {profile.profile!r} is for rubric {named.id}@{named.version}, but the metric uses rubric "
-            f"{own.id}@{own.version}; choose a profile for the metric's rubric, or one without a rubric"
-        )
+        fact = f"is for rubric {named.id}@{named.version}, but the metric uses rubric {own.id}@{own.version}"
+        advice = "choose a profile for the metric's rubric, or one without a rubric"
+        raise ConfigError(f"profile {profile.profile!r} {fact}; {advice}")
     return named, "profile"
 
 

@@ -101,20 +101,16 @@ def judge_metric(
         vote=vote, ties=ties, min_self_agreement=min_self_agreement, aggregate=aggregate, quorum=quorum,
     )  # fmt: skip
     if declared.rubric.mode == "pairwise":
-        raise ConfigError(
-            f"rubric {declared.rubric.id!r} compares two answers, but LightEval scores one model at a time; "
-            "use a pointwise rubric"
-        )
+        fact = "compares two answers, but LightEval scores one model at a time"
+        raise ConfigError(f"rubric {declared.rubric.id!r} {fact}; use a pointwise rubric")
     if name is not None and (not isinstance(name, str) or not name.strip()):
         raise ConfigError(
             f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
         )
     check_rubric(declared.rubric)
     if wrong := [one for one in fields or {} if one not in declared.rubric.input_names]:
-        raise ConfigError(
-            f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input; its inputs are "
-            f"{listed(declared.rubric.input_names)}"
-        )
+        fact = f"fields= has {listed(wrong)}, but rubric {declared.rubric.id!r} has no such input"
+        raise ConfigError(f"{fact}; its inputs are {listed(declared.rubric.input_names)}")
     return batched_metric(RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options)))
 
 

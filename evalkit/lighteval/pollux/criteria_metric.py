@@ -128,10 +128,8 @@ class PolluxScore(RubricScore):
         super().__init__(declared, name, {}, dict(options))
         self.criteria, self.missing, self.shown = criteria, missing, shown
         if totals := [option for option in _TOTALS if option in options]:
-            raise ConfigError(
-                f"{listed(totals)} is not supported by a metric of several criteria, because it would apply to each "
-                "criterion separately; omit it"
-            )
+            why = "it would apply to each criterion separately; omit it"
+            raise ConfigError(f"{listed(totals)} is not supported by a metric of several criteria, because {why}")
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         if taken := [key for key in shown if key in RESERVED]:

@@ -51,10 +51,8 @@ def judge_and_options(
     if unknown := [name for name in options if name not in BACKEND_OPTIONS]:
         raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
     if options.get("increase_max_tokens_for_reasoning"):
-        raise ConfigError(
-            "backend_options: increase_max_tokens_for_reasoning is not supported, because it guesses from the "
-            "model's name; set max_tokens to what the judge needs"
-        )
+        why = "it guesses from the model's name; set max_tokens to what the judge needs"
+        raise ConfigError(f"backend_options: increase_max_tokens_for_reasoning is not supported, because {why}")
     own = {name: options[name] for name in _OF_JUDGE if name in options}
     params = dict(own.pop("params", None) or {})
     params |= {} if hf_provider is None else {"hf_provider": hf_provider}

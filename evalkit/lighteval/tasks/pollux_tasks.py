@@ -106,14 +106,11 @@ def criteria_file(source: str) -> Path:
         return data_folder("pollux") / "criteria.json"
     given = os.environ.get(CRITERIA_VARIABLE, "").strip()
     if not given:
-        raise ConfigError(
-            f"the POLLUX data from the Hub has no criteria; set {CRITERIA_VARIABLE} to the path of "
-            "metainfo/criteria.json from the POLLUX project"
-        )
+        advice = f"set {CRITERIA_VARIABLE} to the path of metainfo/criteria.json from the POLLUX project"
+        raise ConfigError(f"the POLLUX data from the Hub has no criteria; {advice}")
     if not Path(given).is_file():
-        raise ConfigError(
-            f"{CRITERIA_VARIABLE}: file {given} not found; set it to metainfo/criteria.json from the POLLUX project"
-        )
+        advice = "set it to metainfo/criteria.json from the POLLUX project"
+        raise ConfigError(f"{CRITERIA_VARIABLE}: file {given} not found; {advice}")
     return Path(given)
 
 

@@ -79,10 +79,8 @@ class JudgeConfig(_Part):
     def _has_our_names_and_no_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
             if keys := [name for name in values if is_key(str(name))]:
-                raise ValueError(
-                    f"{listed(keys)}: a literal key is not allowed in a scoring config; put the key into an "
-                    "environment variable and set api_key_env to the variable's name"
-                )
+                advice = "put the key into an environment variable and set api_key_env to the variable's name"
+                raise ValueError(f"{listed(keys)}: a literal key is not allowed in a scoring config; {advice}")
             for other, name in _OTHER_NAMES.items():
                 if other in values and name in values:
                     raise ValueError(f"{other} and {name} mean the same; keep one of them")
@@ -148,10 +146,8 @@ class ScoringConfig(_Part):
             raise ValueError("judges: all weights are 0, so no judge is left; give at least one a weight above 0")
         names = [judge.name for judge in self.to_judges()]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(
-                f"judges: two have the name {listed(twice)}; rename one, or use samples to call one judge more than "
-                "once"
-            )
+            advice = "rename one, or use samples to call one judge more than once"
+            raise ValueError(f"judges: two have the name {listed(twice)}; {advice}")
         return self
 
     @classmethod
@@ -244,14 +240,11 @@ class Scoring:
     def check_number(self, n_judges: int, where: str) -> None:
         """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""
         if self.mode == "judge" and n_judges > 1:
-            raise ConfigError(
-                f"scoring mode 'judge' takes one judge, and {where} has {n_judges}; keep one, or use the mode 'jury'"
-            )
+            has = f"{where} has {n_judges}; keep one, or use the mode 'jury'"
+            raise ConfigError(f"scoring mode 'judge' takes one judge, and {has}")
         if self.mode == "jury" and n_judges == 1:
-            raise ConfigError(
-                f"scoring mode 'jury' takes two judges or more, and {where} has one; add another, or use the mode "
-                "'judge'"
-            )
+            has = f"{where} has one; add another, or use the mode 'judge'"
+            raise ConfigError(f"scoring mode 'jury' takes two judges or more, and {has}")
 
 
 def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:

@@ -63,10 +63,8 @@ def locate(uri: str, folder: Path) -> Place:
         return Place(str(path.resolve()), path.resolve())
     if _DOTTED.fullmatch(uri) and (found := _package(uri)) is not None:
         return Place(uri, found)
-    raise ConfigError(
-        f"no plugin at {uri!r}: expected a file or folder, an installed package, or a Git repository "
-        "(git+https://…@REF); install an archive with pip, and give its package"
-    )
+    expected = "a file or folder, an installed package, or a Git repository (git+https://…@REF)"
+    raise ConfigError(f"no plugin at {uri!r}: expected {expected}; install an archive with pip, and give its package")
 
 
 def _check_no_password(uri: str) -> None:

@@ -123,10 +123,9 @@ class Registry:
             advice = "restore the files"
             if place.path.is_relative_to(self.folder.resolve()):
                 advice = "remove this copy, so that it is fetched again"
-            raise EntryError(
-                f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
-                f"{plugin.content_hash[:12]}; {advice}, or register it as a new version"
-            )
+            fact = f"{place.path} has the hash {now[:12]}, not {plugin.content_hash[:12]}"
+            advice += ", or register it as a new version"
+            raise EntryError(f"plugin {plugin.label} changed since it was registered: {fact}; {advice}")
         return layout
 
     def add_template(

@@ -35,10 +35,9 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
             raise
     existing = find_row(database, kind, kind.__tablename__, row.name, row.version)
     if differs := [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]:
-        raise ConfigError(
-            f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
-            "versions are never overwritten, so use a new version"
-        )
+        fact = f"already exists in {kind.__tablename__} with another {', '.join(differs)}"
+        advice = "versions are never overwritten, so use a new version"
+        raise ConfigError(f"{row.name}@{row.version} {fact}; {advice}")
     return existing
 
 
